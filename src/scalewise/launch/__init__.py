@@ -1,0 +1,1 @@
+"""Starts ranks, watches over them, ends them, and keeps how they ended."""

@@ -1,0 +1,117 @@
+"""Frozen dataclasses to JSON and back, with a schema version and an error that names the wrong field."""
+
+import dataclasses
+import json
+import os
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+SCHEMA_VERSION = 1
+
+Record = TypeVar("Record")
+
+
+class BadRecord(ValueError):
+    """A file in a run folder that cannot be read as what it should be; says where and why."""
+
+
+def encode(record: object) -> dict[str, Any]:
+    """The record as plain JSON values, stamped with the schema version."""
+    if not dataclasses.is_dataclass(record) or isinstance(record, type):
+        raise TypeError(f"not a record: {record!r}")
+    return {"schema": SCHEMA_VERSION, **dataclasses.asdict(record)}
+
+
+def decode(kind: type[Record], data: object, where: str = "") -> Record:
+    """The JSON value as a record of that kind; unknown keys are ignored so that newer files stay readable."""
+    if not isinstance(data, dict):
+        raise BadRecord(f"{where or kind.__name__}: expected an object, found {type(data).__name__}")
+    version = data.get("schema", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise BadRecord(
+            f"{where or kind.__name__}: schema {version!r} is not {SCHEMA_VERSION}, which this version of scalewise "
+            f"reads; open it with the version that wrote it, or measure again"
+        )
+    return typing.cast(Record, _record(kind, data, where or kind.__name__))
+
+
+def write_json(path: Path, record: object) -> None:
+    """Writes the record aside and renames it into place, so that a reader sees all of it or none."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(aside, "w", encoding="utf-8") as file:
+        json.dump(encode(record), file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def read_json(path: Path, kind: type[Record]) -> Record:
+    """Reads one record; every way in which the file can be wrong is a `BadRecord` that names the file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadRecord(f"{path}: {error}") from error
+    return decode(kind, data, str(path))
+
+
+def _record(kind: Any, data: dict[str, Any], where: str) -> object:
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for field in dataclasses.fields(kind):
+        if field.name in data:
+            values[field.name] = _value(hints[field.name], data[field.name], f"{where}.{field.name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise BadRecord(f"{where}: {field.name!r} is missing")
+    return kind(**values)
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments, value, where)
+    if origin is typing.Literal:
+        return _checked(value in arguments, value, f"one of {', '.join(map(str, arguments))}", where)
+    if origin is tuple:
+        return _tuple(arguments, value, where)
+    if origin is dict:
+        _checked(isinstance(value, dict), value, "an object", where)
+        return {str(key): _value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if dataclasses.is_dataclass(hint):
+        _checked(isinstance(value, dict), value, "an object", where)
+        return _record(hint, value, where)
+    return _scalar(hint, value, where)
+
+
+def _union(choices: tuple[Any, ...], value: Any, where: str) -> Any:
+    failures = []
+    for choice in choices:
+        try:
+            return None if choice is type(None) and value is None else _value(choice, value, where)
+        except BadRecord as failure:
+            failures.append(str(failure))
+    raise BadRecord(failures[0])
+
+
+def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    _checked(isinstance(value, list), value, "a list", where)
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_value(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value))
+    _checked(len(value) == len(arguments), value, f"a list of {len(arguments)}", where)
+    pairs = enumerate(zip(arguments, value, strict=True))
+    return tuple(_value(hint, item, f"{where}[{index}]") for index, (hint, item) in pairs)
+
+
+def _scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    fits = isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    return _checked(fits, value, getattr(hint, "__name__", str(hint)), where)
+
+
+def _checked(fits: bool, value: Any, expected: str, where: str) -> Any:
+    if not fits:
+        raise BadRecord(f"{where}: expected {expected}, found {str(value)[:60]!r}")
+    return value

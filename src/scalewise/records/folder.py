@@ -1,0 +1,87 @@
+"""Where everything of a run lies: one object owns all the paths."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run: what it was to do, what each rank recorded and said, and how it ended."""
+
+    path: Path
+
+    @property
+    def spec(self) -> Path:
+        """`RunSpec`."""
+        return self.path / "spec.json"
+
+    @property
+    def machine(self) -> Path:
+        """`MachineFacts` at the time of the run."""
+        return self.path / "machine.json"
+
+    @property
+    def command(self) -> Path:
+        """A plain torchrun line that repeats the run."""
+        return self.path / "command.txt"
+
+    @property
+    def pulses(self) -> Path:
+        """Signs of life of the ranks."""
+        return self.path / "pulse.bin"
+
+    @property
+    def samples(self) -> Path:
+        """`SampleRow` lines."""
+        return self.path / "samples.jsonl"
+
+    @property
+    def outcome(self) -> Path:
+        """`Outcome`; its presence means the run is over."""
+        return self.path / "outcome.json"
+
+    def rank(self, rank: int) -> Path:
+        """The rank's rows."""
+        return self.path / f"rank{rank}.jsonl"
+
+    def stdout(self, rank: int) -> Path:
+        """What the rank printed."""
+        return self.path / f"rank{rank}.stdout.log"
+
+    def stderr(self, rank: int) -> Path:
+        """What the rank wrote to standard error."""
+        return self.path / f"rank{rank}.stderr.log"
+
+    def stack(self, rank: int) -> Path:
+        """Python stacks, written by the rank when it is asked for them or crashes."""
+        return self.path / f"rank{rank}.stack.txt"
+
+    def rank_files(self) -> tuple[tuple[int, Path], ...]:
+        """Every rank's rows that are there, by rank."""
+        numbers = (file.stem.removeprefix("rank") for file in self.path.glob("rank*.jsonl"))
+        return tuple((rank, self.rank(rank)) for rank in sorted(int(text) for text in numbers if text.isdigit()))
+
+
+@dataclass(frozen=True)
+class SuiteFolder:
+    """The runs of one suite, side by side."""
+
+    path: Path
+
+    @property
+    def suite(self) -> Path:
+        """The suite as it was declared."""
+        return self.path / "suite.toml"
+
+    @property
+    def machine(self) -> Path:
+        """`MachineFacts` when the suite was first run."""
+        return self.path / "machine.json"
+
+    def run(self, name: str) -> RunFolder:
+        """The folder of one run."""
+        return RunFolder(self.path / name)
+
+    def runs(self) -> tuple[RunFolder, ...]:
+        """Every run folder that holds a spec, by name."""
+        return tuple(RunFolder(spec.parent) for spec in sorted(self.path.glob("*/spec.json")))

@@ -1,0 +1,66 @@
+"""Facts of the machine a run was made on, and the samples of its state while it ran."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """One visible GPU."""
+
+    index: int
+    name: str
+    memory_bytes: int
+    uuid: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One precision tried in a process of its own: does a training step survive on this CPU?"""
+
+    precision: str  # float32, bfloat16, float16
+    isa_cap: str  # value of ONEDNN_MAX_CPU_ISA; empty: none
+    result: str  # works, or what killed it: SIGILL, RuntimeError: ...
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """What is here: hardware, versions, and the instruction set that really works."""
+
+    host: str
+    system: str  # Linux 6.1.0 x86_64
+    cpu_model: str
+    cores: tuple[int, ...]  # that this process may use
+    memory_bytes: int
+    governor: str | None  # None: not visible
+    virtual: bool
+    isa_advertised: tuple[str, ...]  # the flags that matter to matrix code
+    isa_cap: str  # the widest cap under which every precision survives; empty: none needed
+    probes: tuple[Probe, ...]
+    gpus: tuple[GpuFacts, ...]
+    versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, scalewise, driver
+
+
+@dataclass(frozen=True)
+class GpuSample:
+    """One GPU at one moment, from NVML."""
+
+    index: int
+    utilisation: float | None
+    memory_bytes: int | None
+    sm_clock_mhz: int | None
+    power_watts: float | None
+    temperature_celsius: int | None
+    throttle_reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """The machine at one moment of a run, taken by the parent beside the ranks; a line of `samples.jsonl`."""
+
+    at_seconds: float  # since the run's start
+    busy: float  # share of all usable cores in use since the last sample
+    foreign: float  # the part of it that is neither the ranks nor their parent
+    steal: float | None
+    pressure: float | None  # share of time in which some task waited for a core (PSI)
+    rank_busy: tuple[float, ...]  # cores in use by each rank and its children
+    gpus: tuple[GpuSample, ...] = ()

@@ -1,0 +1,50 @@
+"""How a run ended: written last, by rename, so that its presence means the run is over."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+OutcomeKind = Literal[
+    "finished",  # every rank exited 0 and at least one optimizer step was seen
+    "no_steps",  # every rank exited 0 but no optimizer step was seen
+    "aborted_at_exit",  # training was over; the interpreter died while shutting down
+    "raised",  # a rank ended with an exception or a non-zero exit code
+    "killed",  # a rank died of a signal
+    "out_of_memory",
+    "left_early",  # a rank exited 0 while others waited for it
+    "hung",  # no rank moved for the stall limit
+    "timed_out",  # the run took longer than its limit
+    "interrupted",  # Ctrl-C
+    "not_started",  # the launcher could not start the ranks
+]
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """How one rank ended and what it said last."""
+
+    rank: int
+    exit_code: int | None  # None: ended by us
+    signal: str | None  # SIGKILL, SIGSEGV, ...
+    seconds: float  # from the run's start to this rank's end
+    doing: str  # its last known state: forward, backward, all_reduce, ...
+    last_lines: tuple[str, ...]  # of its stderr
+    stack: tuple[str, ...]  # Python stack, innermost first, when the run hung
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run, in data and in one sentence."""
+
+    kind: OutcomeKind
+    sentence: str
+    hint: str
+    first_failed_rank: int | None
+    ranks: tuple[RankEnd, ...]
+    launch_seconds: float  # from the request to the last rank running
+    wall_seconds: float
+    logs: tuple[str, ...]  # relative to the run's folder
+
+    @property
+    def measured(self) -> bool:
+        """Whether the run's rows may be used as a measurement."""
+        return self.kind in ("finished", "aborted_at_exit")

@@ -1,0 +1,169 @@
+"""The lines of `rank{N}.jsonl`, appended by the watcher inside a rank and read back by the parent.
+
+Durations are integer nanoseconds because the watcher writes them on the script's own time; everything after loading
+is in seconds. The laws that hold in every complete `StepRow`:
+  step = forward + backward + optimizer + data inside the step + rest
+  loop iteration = step + between + data outside the step,   data = data inside + data outside
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scalewise.records.codec import BadRecord, decode
+
+ClockName = Literal["host", "cuda_events", "synchronised"]
+
+
+@dataclass(frozen=True)
+class StartRow:
+    """The rank as the watcher found it, before the script's first line (or right after `import torch`)."""
+
+    rank: int
+    local_rank: int
+    world_size: int
+    pid: int
+    host: str
+    python: str
+    torch: str
+    threads: int
+    affinity: tuple[int, ...]
+    started_unix_seconds: float
+    interventions: tuple[str, ...]
+    rss_bytes: int
+    libraries: dict[str, str] = field(default_factory=dict)  # loaded native libraries that decide speed
+    isa: str = ""  # what torch says it dispatches to, and the cap set on oneDNN
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """What is being trained, as the optimizers hold it: the evidence that two runs do equal work."""
+
+    step: int
+    parameters: int
+    parameter_bytes: int
+    dtypes: tuple[str, ...]
+    devices: tuple[str, ...]
+    shapes_digest: str
+    optimizers: tuple[str, ...]
+    wrapper: str  # DistributedDataParallel, FSDP, DataParallel, or empty
+    clock: ClockName
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """One optimizer step of one rank."""
+
+    step: int
+    optimizer: int  # which of the script's optimizers ended this step, in order of first use
+    at_ns: int  # start of the step, since the rank's start row
+    step_ns: int  # before the first forward to after the optimizer step, device synchronised
+    data_ns: int  # waiting in DataLoader.__next__ since the previous step ended
+    data_inside_ns: int  # the part of it between this step's first forward and its end
+    forward_ns: int | None  # None: not resolved for this step (device timing is sampled)
+    backward_ns: int | None
+    optimizer_ns: int | None
+    rest_ns: int | None
+    between_ns: int | None  # outside any step since the previous one, waiting for data not counted; None: first step
+    micro_batches: int  # backward passes in the step
+    samples: int | None = None  # rows of the input that can be seen, over the micro-batches
+    loss: float | None = None  # sum over the micro-batches of what backward was called on, before scaling
+    non_finite: bool = False  # the loss was not a finite number
+    autocast: str | None = None
+    scale: float | None = None  # of the GradScaler, before this step's update
+    skipped: bool = False  # the GradScaler found a non-finite gradient and did not step
+    collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
+    collective_ns: int = 0  # blocked inside collectives that the script (or FSDP) called itself
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """Memory at a sampled step; peaks are since the start of the rank and are never reset."""
+
+    step: int
+    peak_rss_bytes: int
+    minor_faults: int
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    heap_at_backward_bytes: int | None  # CPU: tensors and all else on the C heap when backward began
+    heap_after_step_bytes: int | None
+    cuda_peak_allocated_bytes: int | None
+    cuda_peak_reserved_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ExposedRow:
+    """Communication that a sampled backward pass could not hide behind computation."""
+
+    step: int
+    exposed_ns: int
+    communication_ns: int
+    method: str
+
+
+@dataclass(frozen=True)
+class TroubleRow:
+    """A hook of the watcher failed; the script went on, and this is what is missing."""
+
+    where: str
+    error: str
+
+
+@dataclass(frozen=True)
+class EndRow:
+    """Written when the interpreter shuts down in order; absent after a kill."""
+
+    steps: int
+    exception: str | None
+    interventions_applied: dict[str, int] = field(default_factory=dict)
+
+
+Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow
+
+ROW_KINDS: dict[str, type[Any]] = {
+    "start": StartRow,
+    "model": ModelRow,
+    "step": StepRow,
+    "memory": MemoryRow,
+    "exposed": ExposedRow,
+    "trouble": TroubleRow,
+    "end": EndRow,
+}
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """What one rank's file holds, with what could not be read counted."""
+
+    rows: tuple[Row, ...]
+    torn_lines: int  # the last line, cut off by a kill
+    bad_lines: tuple[str, ...]  # any other line that is not a row, with its number and reason
+
+
+def read_rows(path: Path) -> RankRows:
+    """Reads every whole line; a torn last line is counted, a damaged one is reported, neither stops the reading."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise BadRecord(f"{path}: {error}") from error
+    lines = text.split("\n")
+    torn = 1 if lines.pop() else 0
+    rows: list[Row] = []
+    bad: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(_row(line))
+        except (BadRecord, ValueError, RecursionError) as error:
+            bad.append(f"{path.name}:{number}: {error}")
+    return RankRows(tuple(rows), torn, tuple(bad))
+
+
+def _row(line: str) -> Row:
+    data = json.loads(line)
+    kind = ROW_KINDS.get(data.get("kind", "")) if isinstance(data, dict) else None
+    if kind is None:
+        raise BadRecord(f"not a row: {line[:60]!r}")
+    row: Row = decode(kind, data)
+    return row

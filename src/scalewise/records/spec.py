@@ -1,0 +1,70 @@
+"""What one run is to do: written by the parent as `spec.json`, read by the launcher and by every rank."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mode = Literal["torchrun", "python"]
+LauncherName = Literal["fork", "torchrun"]
+Device = Literal["cpu", "cuda"]
+InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank"]
+AxisValue = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """One thing changed from outside to learn its price; named in the spec and in every rank's records."""
+
+    kind: InterventionKind
+    seconds: float = 0.0
+    rank: int | None = None  # None: every rank
+
+    def label(self) -> str:
+        """A short name for tables: `slow_rank 20 ms on rank 0`."""
+        parts = [self.kind.replace("_", " ")]
+        if self.seconds:
+            parts.append(f"{self.seconds * 1000:g} ms")
+        if self.rank is not None:
+            parts.append(f"on rank {self.rank}")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Several hosts: torchrun's static rendezvous."""
+
+    count: int
+    node_rank: int
+    master_address: str
+    master_port: int
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run of a subject: which script, how many ranks, where, with what changed."""
+
+    name: str  # of the run's folder
+    suite: str
+    experiment: str
+    script: str  # absolute path
+    args: tuple[str, ...]
+    cwd: str
+    mode: Mode  # torchrun: ranks with a process group; python: one plain process
+    launcher: LauncherName
+    ranks: int  # on this node
+    device: Device
+    shares: tuple[tuple[int, ...], ...]  # cores of each local rank; empty: not pinned
+    threads_per_rank: int | None  # None: left to torch
+    oversubscribed: bool
+    repeat: int
+    limit_seconds: float  # for the whole run
+    stall_seconds: float  # without any sign of progress from any rank
+    env: dict[str, str] = field(default_factory=dict)  # set for the script on top of the user's own
+    interventions: tuple[Intervention, ...] = ()
+    axes: dict[str, AxisValue] = field(default_factory=dict)  # what varies in the experiment, for tables
+    nodes: Nodes | None = None
+    python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
+
+    @property
+    def world_size(self) -> int:
+        """Ranks over all nodes."""
+        return self.ranks * (self.nodes.count if self.nodes else 1)

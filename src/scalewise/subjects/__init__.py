@@ -1,0 +1,1 @@
+"""Built-in training scripts: plain PyTorch that torchrun could run, nothing of scalewise imported."""
