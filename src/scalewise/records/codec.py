@@ -1,6 +1,7 @@
 """Frozen dataclasses to JSON and back, with a schema version and an error that names the wrong field."""
 
 import dataclasses
+import functools
 import json
 import os
 import types
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 SCHEMA_VERSION = 1
+LARGEST_WHOLE = 10**300  # a whole number beyond this is damage, and would not fit a float
 
 Record = TypeVar("Record")
 
@@ -57,8 +59,13 @@ def read_json(path: Path, kind: type[Record]) -> Record:
     return decode(kind, data, str(path))
 
 
+@functools.cache  # reading them costs more than all else in a row
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def _record(kind: Any, data: dict[str, Any], where: str) -> object:
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     values = {}
     for field in dataclasses.fields(kind):
         if field.name in data:
@@ -106,7 +113,7 @@ def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(_checked(abs(value) < LARGEST_WHOLE, value, "a float", where))
     fits = isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
     return _checked(fits, value, getattr(hint, "__name__", str(hint)), where)
 

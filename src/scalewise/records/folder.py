@@ -59,7 +59,7 @@ class RunFolder:
     def rank_files(self) -> tuple[tuple[int, Path], ...]:
         """Every rank's rows that are there, by rank."""
         numbers = (file.stem.removeprefix("rank") for file in self.path.glob("rank*.jsonl"))
-        return tuple((rank, self.rank(rank)) for rank in sorted(int(text) for text in numbers if text.isdigit()))
+        return tuple((rank, self.rank(rank)) for rank in sorted(int(text) for text in numbers if text.isdecimal()))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ STACK_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SI
 
 STATES = (
     "starting",  # no event yet
-    "between steps",
+    "own code",  # of the script: none of the phases below
     "forward",
     "backward",
     "optimizer",
@@ -27,7 +27,7 @@ STATES = (
     "evaluating",
     "ended",
 )
-STARTING, BETWEEN, FORWARD, BACKWARD, OPTIMIZER, DATA, COLLECTIVE, EVALUATING, ENDED = range(len(STATES))
+STARTING, OWN_CODE, FORWARD, BACKWARD, OPTIMIZER, DATA, COLLECTIVE, EVALUATING, ENDED = range(len(STATES))
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def read_rows(path: Path) -> RankRows:
 
 def _row(line: str) -> Row:
     data = json.loads(line)
-    kind = ROW_KINDS.get(data.get("kind", "")) if isinstance(data, dict) else None
+    kind = ROW_KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None
     if kind is None:
         raise BadRecord(f"not a row: {line[:60]!r}")
     row: Row = decode(kind, data)

@@ -7,6 +7,7 @@ Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
 Device = Literal["cpu", "cuda"]
 InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank"]
+Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 AxisValue = str | int | float | bool
 
 
@@ -61,6 +62,10 @@ class RunSpec:
     env: dict[str, str] = field(default_factory=dict)  # set for the script on top of the user's own
     interventions: tuple[Intervention, ...] = ()
     axes: dict[str, AxisValue] = field(default_factory=dict)  # what varies in the experiment, for tables
+    scaling: Scaling = "auto"  # what a speedup means in this experiment
+    base: dict[str, AxisValue] = field(
+        default_factory=dict
+    )  # of speedups: these values, else the same; empty: fewest ranks
     nodes: Nodes | None = None
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
 

@@ -1,0 +1,68 @@
+"""Brings the watcher into a rank: reads the run's spec, takes the rank's seat, and hooks into torch."""
+
+import atexit
+import os
+from pathlib import Path
+
+from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.folder import RunFolder
+from scalewise.records.pulse import SLOTS, open_pulse
+from scalewise.records.spec import RunSpec
+from scalewise.watch import crash, hidden, seat
+from scalewise.watch.imports import after_import
+from scalewise.watch.journal import Journal
+from scalewise.watch.recorder import Recorder
+
+
+def arm_from_environment(inject_folder: str) -> None:
+    """Arms a rank that a new interpreter was started for; leaves torchrun's own agent process alone."""
+    spec_path, out = Path(os.environ[hidden.SPEC]), Path(os.environ[hidden.OUT])
+    if "LOCAL_RANK" not in os.environ and _needs_local_rank(spec_path):
+        return
+    hidden.hide_from_script(inject_folder)
+    arm_rank(spec_path, out)
+
+
+def arm_rank(spec_path: Path, out: Path) -> None:
+    """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing."""
+    rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
+    folder = RunFolder(out)
+    journal = Journal(folder, rank)
+    try:
+        spec = read_json(spec_path, RunSpec)
+        seat.take_seat(spec, folder, rank, local_rank)
+        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
+        crash.keep_tracebacks_clean(recorder)
+        after_import("torch", lambda: _hook_torch(recorder, spec, local_rank))
+    except Exception as error:
+        journal.trouble("arming", error)
+
+
+def _needs_local_rank(spec_path: Path) -> bool:
+    try:
+        return read_json(spec_path, RunSpec).mode == "torchrun"
+    except BadRecord:
+        return False
+
+
+def _pulse(folder: RunFolder, rank: int) -> memoryview:
+    """The rank's signs of life; a private scratch area where there is no file or no room for this rank in it."""
+    try:
+        pulse = open_pulse(folder.pulses, rank)
+        if len(pulse) == SLOTS:
+            return pulse
+    except (OSError, ValueError):
+        pass
+    return memoryview(bytearray(SLOTS * 8)).cast("q")
+
+
+def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
+    try:
+        from scalewise.watch import hooks
+
+        seat.set_threads(spec)
+        hooks.install(recorder, local_rank)
+        atexit.register(recorder.finish)
+        os.register_at_fork(after_in_child=recorder.leave)
+    except Exception as error:
+        recorder.journal.trouble("hooking torch", error)

@@ -1,0 +1,83 @@
+"""Sees mixed precision: the dtype of autocast, the scale, the unscaled loss, and the steps a GradScaler skips."""
+
+import functools
+from typing import Any
+
+import torch
+from torch.amp.autocast_mode import autocast
+from torch.amp.grad_scaler import GradScaler
+
+from scalewise.watch.hooks.backward import note_loss
+from scalewise.watch.probe_torch import TorchProbe
+from scalewise.watch.recorder import Recorder
+
+_NAMES = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
+
+def install(recorder: Recorder, probe: TorchProbe) -> None:
+    """Wraps the classes, so that every instance and every alias (torch.cuda.amp) is seen."""
+    _wrap_autocast(recorder)
+    _wrap_scale(recorder)
+    _wrap_step(recorder, probe)
+
+
+def _wrap_autocast(recorder: Recorder) -> None:
+    original: Any = autocast.__enter__
+
+    @functools.wraps(original)
+    def enter(self: autocast) -> Any:
+        result = original(self)
+        if recorder.on and self._enabled and torch.is_grad_enabled():
+            recorder.line.autocast = _NAMES.get(self.fast_dtype, str(self.fast_dtype))
+        return result
+
+    autocast.__enter__ = enter  # type: ignore[method-assign]
+
+
+def _wrap_scale(recorder: Recorder) -> None:
+    original = GradScaler.scale
+
+    @functools.wraps(original)
+    def scale(self: GradScaler, outputs: Any) -> Any:
+        if recorder.on and self._enabled:
+            try:
+                recorder.loss_seen = False
+                note_loss(recorder, outputs)
+                recorder.loss_seen = True
+            except Exception as error:
+                recorder.broke("scale", error)
+        return original(self, outputs)
+
+    GradScaler.scale = scale  # type: ignore[method-assign]
+
+
+def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
+    original = GradScaler.step
+
+    @functools.wraps(original)
+    def step(self: GradScaler, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if not recorder.on:
+            return original(self, optimizer, *args, **kwargs)
+        ran_before = recorder.optimizer_steps
+        try:
+            recorder.optimizer_begin(probe.index_of(optimizer))
+        except Exception as error:
+            recorder.broke("scaler", error)
+        try:
+            return original(self, optimizer, *args, **kwargs)
+        finally:
+            try:
+                recorder.line.skipped = recorder.optimizer_steps == ran_before
+                _note_scale(recorder, self)
+                recorder.optimizer_end(probe.index_of(optimizer))
+            except Exception as error:
+                recorder.broke("scaler", error)
+
+    GradScaler.step = step  # type: ignore[method-assign]
+
+
+def _note_scale(recorder: Recorder, scaler: GradScaler) -> None:
+    """On a GPU the scale is read at sampled and skipped steps only, for reading it makes the host wait."""
+    scale = scaler._scale if scaler._enabled else None
+    if scale is not None and (scale.device.type == "cpu" or recorder.sampled or recorder.line.skipped):
+        recorder.line.scale = float(scale.item())

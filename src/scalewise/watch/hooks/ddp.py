@@ -1,0 +1,103 @@
+"""Sees DistributedDataParallel: which backward passes synchronise, in how many buckets, and what stays exposed.
+
+The reducer calls its collectives from C++, out of reach of any wrapper; they are counted from the buckets that DDP
+itself reports, once per forward pass whose backward will synchronise.
+"""
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from scalewise.watch.probe_torch import TorchProbe
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.reducer import Reducer
+
+
+def install(recorder: Recorder, probe: TorchProbe) -> None:
+    """Wraps construction, forward and the broadcast of buffers."""
+    reducers: weakref.WeakKeyDictionary[Any, Reducer] = weakref.WeakKeyDictionary()
+    removes = any(item.kind == "remove_communication" for item in recorder.interventions)
+    _wrap_init(recorder, probe, reducers, removes)
+    _wrap_forward(recorder, probe, reducers, removes)
+    _wrap_buffers(recorder)
+
+
+def _wrap_init(
+    recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]", removes: bool
+) -> None:
+    original = DistributedDataParallel.__init__
+    register = DistributedDataParallel.register_comm_hook
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if recorder.on:
+            try:
+                reducers[self] = Reducer(self)
+                probe.wrapper = type(self).__name__
+                if removes:
+                    register(self, None, functools.partial(_without_communication, recorder))
+            except Exception as error:
+                recorder.broke("DistributedDataParallel", error)
+
+    @functools.wraps(register)
+    def register_comm_hook(self: Any, state: object, hook: Any) -> None:
+        if removes:
+            return  # there is no communication left for the script's own hook to shape
+        register(self, state, hook)
+
+    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
+    DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]
+
+
+def _without_communication(recorder: Recorder, state: object, bucket: Any) -> Any:
+    """A communication hook that does everything but communicate: the average is taken over this rank alone."""
+    recorder.intervene("remove_communication")
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    future.set_result(bucket.buffer().div_(torch.distributed.get_world_size()))
+    return future
+
+
+def _wrap_forward(
+    recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]", removes: bool
+) -> None:
+    original: Any = DistributedDataParallel.forward
+
+    @functools.wraps(original)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if recorder.on and self.require_backward_grad_sync and torch.is_grad_enabled():
+            try:
+                reducer = reducers.get(self)
+                if reducer is not None:
+                    recorder.sync_expected()
+                    reducer.passes += 1
+                    if not removes:
+                        recorder.add_collectives("all_reduce", reducer.buckets, reducer.bucket_bytes)
+                    if reducer.wants_reading():
+                        probe.read_later(reducer)
+            except Exception as error:
+                recorder.broke("DistributedDataParallel", error)
+        return original(self, *args, **kwargs)
+
+    DistributedDataParallel.forward = forward  # type: ignore[method-assign]
+
+
+def _wrap_buffers(recorder: Recorder) -> None:
+    """The broadcast of buffers before forward (batch norm's running statistics) is C++ too; its caller is not."""
+    original = getattr(DistributedDataParallel, "_sync_buffers", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _sync_buffers(self: Any) -> Any:
+        if recorder.on:
+            buffers = list(self.module.buffers())
+            if buffers:
+                size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in buffers)
+                recorder.add_collectives("broadcast", 1, size_bytes)
+        return original(self)
+
+    DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]

@@ -1,0 +1,34 @@
+"""Sees the step of every optimizer through torch's own global hooks."""
+
+from typing import Any
+
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from scalewise.watch.probe_torch import TorchProbe
+from scalewise.watch.recorder import Recorder
+
+
+def install(recorder: Recorder, probe: TorchProbe) -> None:
+    """The pre-hook opens the optimizer phase (and the step, for a closure); the post-hook ends the step."""
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if recorder.on:
+            try:
+                recorder.optimizer_begin(probe.index_of(optimizer))
+            except Exception as error:
+                recorder.broke("optimizer", error)
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if recorder.on:
+            try:
+                recorder.optimizer_steps += 1
+                recorder.optimizer_end(probe.index_of(optimizer))
+            except Exception as error:
+                recorder.broke("optimizer", error)
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)

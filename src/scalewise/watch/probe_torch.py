@@ -1,0 +1,225 @@
+"""Looks at the rank and its model at sampled steps: who it is, what it trains, how much memory that takes."""
+
+import ctypes
+import hashlib
+import os
+import platform
+import resource
+import socket
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from scalewise.records.rows import ExposedRow, MemoryRow, ModelRow, StartRow
+from scalewise.watch import reducer as reducers
+from scalewise.watch.clocks import EventClock, SynchronisedClock
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.reducer import Reducer
+
+_LIBRARIES = (
+    "libgomp",
+    "libiomp5",
+    "libmkl_core",
+    "libopenblas",
+    "libcuda.",
+    "libcudart",
+    "libnccl",
+    "libjemalloc",
+)
+
+
+class TorchProbe:
+    """Counts optimizers, reads memory, and describes the model once all its optimizers have stepped."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._indices: dict[int, int] = {}
+        self._optimizers: list[torch.optim.Optimizer] = []
+        self._described = 0
+        self._heap_at_backward: int | None = None
+        self._to_read: list[Reducer] = []
+        self.wrapper = ""
+
+    def index_of(self, optimizer: torch.optim.Optimizer) -> int:
+        """The optimizer's number in order of first use."""
+        index = self._indices.get(id(optimizer))
+        if index is None:
+            index = self._indices[id(optimizer)] = len(self._optimizers)
+            self._optimizers.append(optimizer)
+            self._recorder.attention = True
+        return index
+
+    def choose_clock(self, module: nn.Module) -> None:
+        """By where the parameters of the first module called live."""
+        devices = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
+        if len(devices) == 1:
+            self._recorder.clock = EventClock()
+        elif devices:
+            self._recorder.clock = SynchronisedClock(sorted(devices, key=str))
+        kind = type(module).__name__
+        if kind == "DataParallel" or any("fsdp" in base.__name__.lower() for base in type(module).__mro__):
+            self.wrapper = "FSDP" if kind != "DataParallel" else kind
+
+    def read_later(self, reducer: Reducer) -> None:
+        """Reads the reducer between two steps, outside the timed region."""
+        self._to_read.append(reducer)
+        self._recorder.attention = True
+
+    def look(self, step: int) -> None:
+        """Between two steps: describes newly seen optimizers and reads the reducers that asked for it."""
+        if self._described < len(self._optimizers):
+            self._described = len(self._optimizers)
+            self._recorder.journal.row(self._model(step))
+        for reducer in self._to_read:
+            exposed = reducer.read_exposed()
+            if exposed is not None:
+                self._recorder.journal.row(ExposedRow(step, exposed[0], exposed[1], reducers.METHOD))
+        self._to_read.clear()
+
+    def at_backward(self) -> None:
+        """The activations are alive now."""
+        self._heap_at_backward = heap_bytes()
+
+    def after_step(self, step: int) -> None:
+        """Memory as it is right after the step."""
+        self._recorder.journal.row(self._memory(step))
+
+    def at_end(self, step: int) -> None:
+        """The last word on the peaks."""
+        if self._described < len(self._optimizers):
+            self.look(step)
+        self._heap_at_backward = None
+        self._recorder.journal.row(self._memory(max(0, step - 1)))
+
+    def _parameters(self) -> list[torch.Tensor]:
+        groups = (group for optimizer in self._optimizers for group in optimizer.param_groups)
+        return list({id(one): one for group in groups for one in group["params"]}.values())
+
+    def _model(self, step: int) -> ModelRow:
+        parameters = self._parameters()
+        shapes = ";".join(f"{tuple(one.shape)}{one.dtype}" for one in parameters)
+        return ModelRow(
+            step=step,
+            parameters=sum(one.numel() for one in parameters),
+            parameter_bytes=_local_bytes(parameters),
+            dtypes=tuple(sorted({str(one.dtype).removeprefix("torch.") for one in parameters})),
+            devices=tuple(sorted({str(one.device) for one in parameters})),
+            shapes_digest=hashlib.blake2b(shapes.encode(), digest_size=8).hexdigest(),
+            optimizers=tuple(type(optimizer).__name__ for optimizer in self._optimizers),
+            wrapper=self.wrapper,
+            clock=self._recorder.clock.name,
+        )
+
+    def _memory(self, step: int) -> MemoryRow:
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        parameters = self._parameters()
+        gradients = (one.grad for one in parameters if one.grad is not None)
+        states = (state for optimizer in self._optimizers for state in optimizer.state.values())
+        allocated, reserved = _cuda_peaks()
+        return MemoryRow(
+            step=step,
+            peak_rss_bytes=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+            minor_faults=usage.ru_minflt,
+            parameter_bytes=_local_bytes(parameters),
+            gradient_bytes=_local_bytes(gradients),
+            optimizer_bytes=_local_bytes(_tensors_in(states)),
+            heap_at_backward_bytes=self._heap_at_backward,
+            heap_after_step_bytes=heap_bytes(),
+            cuda_peak_allocated_bytes=allocated,
+            cuda_peak_reserved_bytes=reserved,
+        )
+
+
+def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
+    """The rank as it is when its first step opens."""
+    return StartRow(
+        rank=recorder.rank,
+        local_rank=local_rank,
+        world_size=int(os.environ.get("WORLD_SIZE", "1")),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        threads=torch.get_num_threads(),
+        affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
+        started_unix_seconds=time.time(),
+        interventions=tuple(item.label() for item in recorder.interventions),
+        rss_bytes=_rss_bytes(),
+        libraries=_loaded_libraries(),
+        isa=f"{torch.backends.cpu.get_cpu_capability()}",
+    )
+
+
+def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Bytes held by this rank: of a sharded tensor its shard only, which is read without communicating."""
+    local = (getattr(tensor, "_local_tensor", tensor) for tensor in tensors)
+    return sum(tensor.numel() * tensor.element_size() for tensor in local)
+
+
+def _tensors_in(states: Iterable[Any]) -> list[torch.Tensor]:
+    values = (value for state in states if isinstance(state, dict) for value in state.values())
+    return [value for value in values if isinstance(value, torch.Tensor)]
+
+
+def _cuda_peaks() -> tuple[int | None, int | None]:
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return None, None
+    devices = range(torch.cuda.device_count())
+    return (
+        sum(torch.cuda.max_memory_allocated(device) for device in devices),
+        sum(torch.cuda.max_memory_reserved(device) for device in devices),
+    )
+
+
+def _rss_bytes() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def _loaded_libraries() -> dict[str, str]:
+    """Native libraries that decide speed, as the kernel has mapped them."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            paths = {line.split(maxsplit=5)[5].strip() for line in file if ".so" in line}
+    except OSError:
+        return {}
+    return {
+        name.rstrip("."): os.path.basename(path)
+        for path in sorted(paths)
+        for name in _LIBRARIES
+        if os.path.basename(path).startswith(name)
+    }
+
+
+class _Mallinfo2(ctypes.Structure):
+    """As in malloc.h; only the fields read here have names that matter."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in ("arena", "b", "c", "d", "hblkhd", "f", "g", "uordblks", "fordblks", "keepcost")
+    )
+
+
+def _mallinfo2() -> Any:
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)  # glibc 2.33 and later
+    if function is not None:
+        function.restype = _Mallinfo2
+    return function
+
+
+_read_heap = _mallinfo2()
+
+
+def heap_bytes() -> int | None:
+    """Bytes in use on the C heap, where CPU tensors live; None where the C library cannot tell."""
+    if _read_heap is None:
+        return None
+    info = _read_heap()
+    return int(info.uordblks + info.hblkhd)

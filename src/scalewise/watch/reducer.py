@@ -1,0 +1,53 @@
+"""Reads what DDP's reducer knows of itself: its buckets, and how long communication outlasted computation.
+
+`_get_ddp_logging_data` is private to torch, so every use of it is guarded: where it changes, the counts are missing
+and the report says so, and a test of ours fails.
+"""
+
+import weakref
+from typing import Any
+
+# The reducer times its own passes; with CUDA each such pass makes the host wait, hence the longer stride.
+HOST_STRIDE = 16
+CUDA_STRIDE = 128
+METHOD = (
+    "DDP's reducer timer: communication minus its overlap with backward; a lower bound, "
+    "because computation slowed by communication on the same cores is not in it"
+)
+
+
+class Reducer:
+    """One DDP module's reducer, seen from outside."""
+
+    def __init__(self, ddp: Any) -> None:
+        self._ddp = weakref.ref(ddp)
+        self.passes = 0
+        self.buckets, self.bucket_bytes = 0, 0
+        on_cuda = any(parameter.is_cuda for parameter in ddp.module.parameters())
+        self._stride = CUDA_STRIDE if on_cuda else HOST_STRIDE
+        ddp._set_ddp_runtime_logging_sample_rate(self._stride)
+        self.read_buckets()
+
+    def wants_reading(self) -> bool:
+        """After the first passes (buckets are rebuilt once) and after every pass that the reducer timed."""
+        return self.passes in (2, 3, 9) or self.passes % self._stride == 1
+
+    def read_buckets(self) -> dict[str, Any]:
+        """Reads the buckets in force; gives all the reducer says."""
+        ddp = self._ddp()
+        if ddp is None:
+            return {}
+        said: dict[str, Any] = dict(ddp._get_ddp_logging_data())
+        sizes = said.get("rebuilt_bucket_sizes") or said.get("bucket_sizes") or ""
+        numbers = [int(part) for part in str(sizes).replace(",", " ").split()]
+        self.buckets, self.bucket_bytes = len(numbers), sum(numbers)
+        return said
+
+    def read_exposed(self) -> tuple[int, int] | None:
+        """Exposed and whole communication of the last pass the reducer timed, in nanoseconds."""
+        said = self.read_buckets()
+        communication_ns = int(said.get("backward_comm_time", 0))
+        overlap_ns = int(said.get("backward_compute_comm_overlap_time", 0))
+        if communication_ns <= 0:
+            return None
+        return max(0, communication_ns - overlap_ns), communication_ns
