@@ -1,1 +1,1 @@
-"""Declares what to measure: suites in TOML, expanded into runs for this machine; pure, no process is started here."""
+"""Declares what to measure: suites in TOML, expanded into runs for a machine; no process is started here."""

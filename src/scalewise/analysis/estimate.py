@@ -1,0 +1,137 @@
+"""Medians with 95 % intervals that hold for steps that resemble their neighbours and for processes that differ.
+
+Within one run: order statistics around the median, widened by the autocorrelation of the series of signs (above or
+below the median), which is what governs a median's error. No distribution is assumed. In simulation it covered
+93-97 % at 30 to 1000 steps with AR(1) 0.5, where a moving-block bootstrap covered 77-92 % and took 100 x longer.
+
+Over repeated runs: a t-interval on the logarithms of the runs' medians. Below five runs the spread between runs cannot
+be told from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, floor, inf, log, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+CONFIDENCE = 0.95
+LEAST_DEGREES = 4  # t is 2.8 here; with one degree it would be 12.7 and no interval of few runs would say anything
+QUIET_RUN_CV = 0.028  # spread of run medians between fresh processes on a quiet machine, measured
+LOADED_RUN_CV = 0.088  # the same beside foreign load, measured
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and the 95 % interval around it."""
+
+    value: float
+    low: float
+    high: float
+    steps: int  # that it rests on
+    runs: int
+    method: str
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval, as a share of the value."""
+        return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
+
+
+@dataclass(frozen=True)
+class RunMedian:
+    """One run's median step and how well its own steps fix it."""
+
+    seconds: float
+    low: float
+    high: float
+    steps: int
+
+    @property
+    def log_error(self) -> float:
+        """Standard error of the logarithm of the median, from within the run."""
+        return log(self.high / self.low) / (2 * normal_quantile(CONFIDENCE)) if self.low > 0 else inf
+
+
+def normal_quantile(confidence: float) -> float:
+    """Two-sided."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def t_quantile(confidence: float, degrees: int) -> float:
+    """Two-sided quantile of Student's t by Cornish and Fisher's expansion: within 0.3 % from four degrees on."""
+    if degrees < LEAST_DEGREES:
+        raise ValueError(f"the expansion needs {LEAST_DEGREES} degrees of freedom, not {degrees}")
+    z, d = normal_quantile(confidence), float(degrees)
+    return (
+        z
+        + (z**3 + z) / (4 * d)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * d**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * d**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92160 * d**4)
+    )
+
+
+def run_median(values: Floats) -> RunMedian:
+    """The median of one run's steps with its interval, from the order statistics."""
+    count = len(values)
+    if not count:
+        raise ValueError("a median needs at least one step")
+    ordered = np.sort(values)
+    reach = normal_quantile(CONFIDENCE) * sqrt(count * _correlation_time(values)) / 2
+    low = max(floor(count / 2 - reach), 0)
+    high = min(count - 1 - low, count - 1)
+    return RunMedian(float(np.median(values)), float(ordered[low]), float(ordered[high]), count)
+
+
+def _correlation_time(values: Floats) -> float:
+    """How many steps are worth one independent step: Geyer's initial positive sequence on the series of signs."""
+    count = len(values)
+    signs = np.sign(values - np.median(values))
+    power = float(signs @ signs)
+    if power == 0.0 or count < 4:
+        return 1.0
+    spectrum = np.fft.rfft(signs, 2 * count)
+    correlation = np.fft.irfft(spectrum * np.conj(spectrum))[: count // 3] / power
+    pairs = correlation[1 : 1 + (len(correlation) - 1) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    ends = np.flatnonzero(pairs <= 0)
+    time = max(1.0, 1.0 + 2.0 * float(pairs[: ends[0] if len(ends) else len(pairs)].sum()))
+    # Subtracting the median of so few steps hides part of the correlation; this puts it back to first order.
+    return time * count / max(count - 2 * time, count / 4)
+
+
+def spread(squares: float, degrees: int, assumed_variance: float) -> tuple[float, int]:
+    """(variance, degrees of freedom) of a sum of squares, filled up from the assumption where it rests on too few."""
+    fill = max(0, LEAST_DEGREES - degrees)
+    return (squares + fill * assumed_variance) / (degrees + fill), degrees + fill
+
+
+def assumed_log_variance(medians: Sequence[RunMedian], run_cv: float) -> float:
+    """Variance of a run's log median if runs differ by the assumed spread, on top of their own error."""
+    within = [min(one.log_error, 1.0) for one in medians]
+    return run_cv**2 + float(np.mean(np.square(within)))
+
+
+def estimate(medians: Sequence[RunMedian], run_cv: float = QUIET_RUN_CV) -> Estimate:
+    """The arm's step time: one run's median, or the geometric mean of the medians of several."""
+    steps = sum(one.steps for one in medians)
+    if len(medians) == 1:
+        (only,) = medians
+        return Estimate(only.seconds, only.low, only.high, steps, 1, "steps of one run")
+    logs = np.log([one.seconds for one in medians])
+    squares = float(np.sum((logs - logs.mean()) ** 2))
+    variance, degrees = spread(squares, len(logs) - 1, assumed_log_variance(medians, run_cv))
+    reach = t_quantile(CONFIDENCE, degrees) * sqrt(variance / len(logs))
+    centre = float(logs.mean())
+    return Estimate(
+        exp(centre), exp(centre - reach), exp(centre + reach), steps, len(medians), _method(len(medians), run_cv)
+    )
+
+
+def _method(runs: int, run_cv: float) -> str:
+    if runs > LEAST_DEGREES:
+        return f"medians of {runs} runs"
+    return f"medians of {runs} runs, spread between runs partly assumed ({run_cv * 100:.1f} %)"

@@ -1,0 +1,120 @@
+"""How two arms differ: paired by repeat when they were interleaved, with the error of their difference."""
+
+from dataclasses import dataclass
+from math import exp, sqrt
+
+import numpy as np
+
+from scalewise.analysis.estimate import (
+    CONFIDENCE,
+    LEAST_DEGREES,
+    Estimate,
+    Floats,
+    RunMedian,
+    assumed_log_variance,
+    spread,
+    t_quantile,
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One arm: its runs' medians, which repeat each is, and when each started."""
+
+    medians: tuple[RunMedian, ...]
+    repeats: tuple[int, ...]
+    started: tuple[float, ...]  # unix seconds; empty: not known
+    folder: str  # runs of one folder were made by one campaign
+    run_cv: float  # spread between runs that is assumed where it cannot be seen
+
+
+@dataclass(frozen=True)
+class Difference:
+    """b minus a on some scale: the middle, its standard error, and how well that error is known."""
+
+    middle: float
+    error: float
+    degrees: int
+    paired: bool
+    assumed_run_cv: float | None  # None: the spread between runs was seen
+    apart: bool  # the arms were measured one after the other, and a drift between them is allowed for
+
+    def reach(self, confidence: float = CONFIDENCE) -> float:
+        """Half the interval at this confidence."""
+        return t_quantile(confidence, self.degrees) * self.error
+
+    def method(self) -> str:
+        """How it was computed, for the page."""
+        parts = ["paired by repeat" if self.paired else "not paired"]
+        if self.assumed_run_cv is not None:
+            parts.append(f"spread between runs partly assumed ({self.assumed_run_cv * 100:.1f} %)")
+        if self.apart:
+            parts.append("not interleaved, a drift between them of the same size assumed")
+        return ", ".join(parts)
+
+
+def log_difference(a: Side, b: Side) -> Difference:
+    """log(b / a) of the step times."""
+    return _difference(a, b, _logs(a), _logs(b), scale=1.0)
+
+
+def seconds_difference(a: Side, b: Side) -> Difference:
+    """b - a of the step times in seconds."""
+    seconds_a, seconds_b = (np.array([one.seconds for one in side.medians]) for side in (a, b))
+    # Relative spreads become seconds through the larger of the two, which errs to the wide side.
+    return _difference(a, b, seconds_a, seconds_b, scale=float(max(seconds_a.max(), seconds_b.max())))
+
+
+def ratio(a: Side, b: Side) -> Estimate:
+    """a / b of the step times: how many times faster b is."""
+    difference = log_difference(a, b)
+    reach = difference.reach()
+    steps = sum(one.steps for one in (*a.medians, *b.medians))
+    runs = len(a.medians) + len(b.medians)
+    middle = -difference.middle
+    return Estimate(exp(middle), exp(middle - reach), exp(middle + reach), steps, runs, difference.method())
+
+
+def _logs(side: Side) -> Floats:
+    return np.log([one.seconds for one in side.medians])
+
+
+def _difference(a: Side, b: Side, values_a: Floats, values_b: Floats, scale: float) -> Difference:
+    run_cv = max(a.run_cv, b.run_cv)
+    assumed = assumed_log_variance((*a.medians, *b.medians), run_cv) * scale**2
+    paired = _interleaved(a, b)
+    if paired:
+        deltas = _by_repeat(b, values_b) - _by_repeat(a, values_a)
+        middle, count = float(deltas.mean()), len(deltas)
+        known = count - 1
+        variance, degrees = spread(float(np.sum((deltas - middle) ** 2)), known, 2 * assumed)
+        variance /= count
+    else:
+        middle = float(values_b.mean() - values_a.mean())
+        squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in (values_a, values_b))
+        known = len(values_a) + len(values_b) - 2
+        variance, degrees = spread(squares, known, assumed)
+        variance *= 1 / len(values_a) + 1 / len(values_b)
+    apart = not paired and not _overlapping(a, b)
+    if apart:
+        variance += (run_cv * scale) ** 2
+    return Difference(middle, sqrt(variance), degrees, paired, run_cv if known < LEAST_DEGREES else None, apart)
+
+
+def _by_repeat(side: Side, values: Floats) -> Floats:
+    return values[np.argsort(side.repeats, kind="stable")]
+
+
+def _interleaved(a: Side, b: Side) -> bool:
+    """Whether the n-th run of each belongs together: same campaign, same repeats, taken in turns."""
+    same = a.folder == b.folder and sorted(a.repeats) == sorted(b.repeats)
+    if not same or len(set(a.repeats)) < len(a.repeats):
+        return False
+    return len(a.repeats) == 1 or not (a.started and b.started) or _overlapping(a, b)
+
+
+def _overlapping(a: Side, b: Side) -> bool:
+    """Whether the two were measured in one stretch of time rather than one after the other."""
+    if not (a.started and b.started):
+        return False
+    return min(a.started) <= max(b.started) and min(b.started) <= max(a.started)

@@ -1,0 +1,110 @@
+"""A run's rows as arrays: one entry per training iteration, in seconds, aligned over the ranks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalewise.analysis.cycles import iteration_starts
+from scalewise.analysis.estimate import Floats, RunMedian, run_median
+from scalewise.analysis.warmup import WarmUp, find_warmup
+from scalewise.records.rows import StepRow
+from scalewise.results.run import Run
+from scalewise.units import NANO
+
+PHASES = ("data", "forward", "backward", "optimizer", "rest")
+
+
+@dataclass(frozen=True)
+class Series:
+    """Ranks by iterations; NaN where a figure was not recorded. A step of the tables is one iteration."""
+
+    ranks: tuple[int, ...]
+    step_seconds: Floats  # ranks x iterations
+    loop_seconds: Floats  # the step, what lies between it and the previous one, and waiting for data
+    phase_seconds: dict[str, Floats]
+    samples: Floats
+    micro_batches: Floats
+    loss: Floats
+    optimizer_steps: int  # in the most common iteration
+    rows: tuple[tuple[StepRow, ...], ...]  # by rank: the last row of every iteration
+    warmup: WarmUp
+
+    @property
+    def slowest_seconds(self) -> Floats:
+        """Step time of the run: the longest over the ranks, step by step."""
+        longest: Floats = self.step_seconds.max(axis=0)
+        return longest
+
+    @property
+    def settled(self) -> slice:
+        """The iterations after warm-up."""
+        return slice(self.warmup.steps, None)
+
+    def median(self) -> RunMedian:
+        """The run's median step after warm-up."""
+        return run_median(self.slowest_seconds[self.settled])
+
+    def loop_median(self) -> RunMedian | None:
+        """The same for the whole loop, waiting for data included; None where the gaps were not recorded."""
+        loop = self.loop_seconds[:, self.settled].max(axis=0)
+        known = loop[np.isfinite(loop)]
+        return run_median(known) if len(known) else None
+
+    def typical(self, values: Floats) -> float | None:
+        """Median over the settled iterations of the mean over ranks; None where nothing was recorded."""
+        settled = values[:, self.settled]
+        known = settled[:, np.isfinite(settled).all(axis=0)]
+        return float(np.median(known.mean(axis=0))) if known.size else None
+
+    def global_samples(self) -> float | None:
+        """Samples per iteration over all ranks."""
+        settled = self.samples[:, self.settled].sum(axis=0)
+        known = settled[np.isfinite(settled)]
+        return float(np.median(known)) if len(known) else None
+
+
+def series(run: Run) -> Series | None:
+    """The run's series over the steps that every rank recorded; None when there is not one."""
+    with_steps = [rank for rank in run.ranks if rank.steps]
+    if not with_steps:
+        return None
+    common = set.intersection(*({row.step for row in rank.steps} for rank in with_steps))
+    rows = [[row for row in rank.steps if row.step in common] for rank in with_steps]
+    if not rows[0]:
+        return None
+    starts, whole = iteration_starts(np.array([row.optimizer for row in rows[0]]))
+    rows = [one[:whole] for one in rows]
+
+    def gather(read: Callable[[StepRow], float | None], scale: float = 1.0) -> Floats:
+        table = [[_number(read(row)) for row in one] for one in rows]
+        summed: Floats = np.add.reduceat(np.array(table, dtype=np.float64) * scale, starts, axis=1)
+        return summed
+
+    steps = gather(lambda row: row.step_ns, NANO)
+    outside = gather(lambda row: row.data_ns - row.data_inside_ns, NANO)
+    ends = np.append(starts[1:], whole) - 1
+    last_rows = tuple(tuple(one[end] for end in ends) for one in rows)
+    lengths = np.diff(np.append(starts, whole))
+    return Series(
+        ranks=tuple(rank.rank for rank in with_steps),
+        step_seconds=steps,
+        loop_seconds=steps + outside + gather(lambda row: row.between_ns, NANO),
+        phase_seconds={
+            "data": gather(lambda row: row.data_ns, NANO),
+            "forward": gather(lambda row: row.forward_ns, NANO),
+            "backward": gather(lambda row: row.backward_ns, NANO),
+            "optimizer": gather(lambda row: row.optimizer_ns, NANO),
+            "rest": gather(lambda row: row.rest_ns, NANO),
+        },
+        samples=gather(lambda row: row.samples),
+        micro_batches=gather(lambda row: row.micro_batches),
+        loss=np.array([[_number(row.loss) for row in one] for one in last_rows], dtype=np.float64),
+        optimizer_steps=int(np.bincount(lengths).argmax()),
+        rows=last_rows,
+        warmup=find_warmup(steps.max(axis=0)),
+    )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,131 @@
+"""The equal-work guard: two arms may be compared only where the evidence says that they did the same work."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scalewise.analysis.series import Series
+from scalewise.results.run import Run
+
+Verified = Literal["seen", "declared", "same command"]
+SAMPLES_SLACK = 0.01  # a last, smaller batch among few steps may shift a median of samples by less than this
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one arm computes per step, as far as it could be seen."""
+
+    world_size: int
+    samples: float | None  # over all ranks, per step
+    parameters: int | None
+    shapes_digest: str | None
+    precision: tuple[str, ...]  # parameter dtypes and the autocast dtypes seen
+    optimizers: tuple[str, ...]
+    optimizer_steps: int
+    command: tuple[str, ...]  # script, arguments, environment: equal commands do equal work at equal world sizes
+    changed: tuple[str, ...]  # interventions that take work away or add to it
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether two arms did equal work: refused with the differences, or allowed on some evidence."""
+
+    allowed: bool
+    evidence: Verified | None
+    reasons: tuple[str, ...]  # why not; or, where allowed, what it rests on if nothing was seen
+
+
+def work_of(run: Run, series: Series) -> Work:
+    """What the run's rows say about its work."""
+    model = next((rank.model for rank in run.ranks if rank.model), None)
+    autocast = {row.autocast for rows in series.rows for row in rows if row.autocast}
+    return Work(
+        world_size=run.spec.world_size,
+        samples=series.global_samples(),
+        parameters=model.parameters if model else None,
+        shapes_digest=model.shapes_digest if model else None,
+        precision=(*(model.dtypes if model else ()), *(f"autocast {name}" for name in sorted(autocast))),
+        optimizers=model.optimizers if model else (),
+        optimizer_steps=series.optimizer_steps,
+        command=(run.spec.script, *run.spec.args, *(f"{key}={run.spec.env[key]}" for key in sorted(run.spec.env))),
+        changed=tuple(one.label() for one in run.spec.interventions),
+    )
+
+
+def told_scaling(a: Work, b: Work) -> Literal["strong", "weak"] | None:
+    """Which scaling the samples show: the same in all, or the same per rank; None when neither or unseen."""
+    if a.samples is None or b.samples is None:
+        return None
+    if _same(a.samples, b.samples):
+        return "strong"
+    return "weak" if _same(a.samples / a.world_size, b.samples / b.world_size) else None
+
+
+def equal_work(
+    a: Work,
+    b: Work,
+    scaling: Literal["strong", "weak"] = "strong",
+    *,
+    declared: bool = False,
+    allow: Collection[str] = (),
+) -> Verdict:
+    """Equal samples in all (strong) or per rank (weak), model, precision and optimizers.
+
+    Where samples cannot be seen, equal commands at equal world sizes do equal work; at different world sizes the same
+    `--batch 64` may mean 64 in all or 64 per rank, so only a suite that declares its scaling is believed.
+    `allow` names differences that are the question itself: samples, model, precision, optimizers, interventions.
+    """
+    found = {
+        "samples": _samples_reason(a, b, scaling),
+        "model": _model_reason(a, b),
+        "precision": _differs("precision", _listed(a.precision), _listed(b.precision)),
+        "optimizers": _differs("optimizers", _listed(a.optimizers), _listed(b.optimizers))
+        or _differs("optimizer steps per iteration", str(a.optimizer_steps), str(b.optimizer_steps)),
+        "interventions": _differs("interventions", _listed(a.changed), _listed(b.changed)),
+    }
+    reasons = tuple(reason for name, reason in found.items() if reason and name not in allow)
+    if reasons:
+        return Verdict(False, None, reasons)
+    if (a.samples is not None and b.samples is not None) or "samples" in allow:
+        return Verdict(True, "seen", ())
+    return _unseen(a, b, declared)
+
+
+def _unseen(a: Work, b: Work, declared: bool) -> Verdict:
+    if a.command == b.command and a.world_size == b.world_size:
+        return Verdict(True, "same command", ("samples per step could not be seen; the commands are the same",))
+    if a.command == b.command and declared:
+        return Verdict(True, "declared", ("samples per step could not be seen; equal work as the suite declares",))
+    return Verdict(False, None, ("cannot verify equal work: samples per step could not be seen",))
+
+
+def _samples_reason(a: Work, b: Work, scaling: str) -> str:
+    if a.samples is None or b.samples is None:
+        return ""
+    if scaling == "weak":
+        return _differs("samples per rank and step", a.samples / a.world_size, b.samples / b.world_size)
+    return _differs("samples per step over all ranks", a.samples, b.samples)
+
+
+def _model_reason(a: Work, b: Work) -> str:
+    if a.parameters is None or b.parameters is None:
+        return ""
+    if a.parameters != b.parameters:
+        return _differs("parameters", f"{a.parameters:,}", f"{b.parameters:,}")
+    if a.shapes_digest != b.shapes_digest:
+        return f"shapes of the parameters differ ({a.shapes_digest} and {b.shapes_digest})"
+    return ""
+
+
+def _same(a: float, b: float) -> bool:
+    return abs(a - b) <= SAMPLES_SLACK * max(a, b)
+
+
+def _differs(what: str, a: float | str, b: float | str) -> str:
+    same = _same(a, b) if isinstance(a, float) and isinstance(b, float) else a == b
+    shown = [f"{value:g}" if isinstance(value, float) else value for value in (a, b)]
+    return "" if same else f"{what} differ ({shown[0]} and {shown[1]})"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "none"

@@ -1,0 +1,90 @@
+"""The suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalewise.errors import BadRequest, did_you_mean
+from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Experiment, Suite
+from scalewise.plan.words import intervention_text
+from scalewise.records.spec import Intervention, LauncherName, Mode
+
+
+def script_suite(
+    script: Path,
+    args: Sequence[str] = (),
+    *,
+    ranks: tuple[int, ...] = (1,),
+    repeat: int = 1,
+    device: DeviceChoice = "auto",
+    launcher: LauncherName = "fork",
+    mode: Mode = "torchrun",
+    interventions: tuple[tuple[Intervention, ...], ...] = ((),),
+    limit_seconds: float = LIMIT_SECONDS,
+    stall_seconds: float = STALL_SECONDS,
+) -> Suite:
+    """One experiment named after the script; its arguments are passed on as they are, braces and all."""
+    _check_script(script)
+    if repeat < 1:
+        raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
+    if mode == "python" and ranks != (1,):
+        raise BadRequest("A plain python process has no ranks.", "Leave --ranks out, or use mode torchrun.")
+    path = script.resolve()
+    name = re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower()).strip("-_") or "script"
+    experiment = Experiment(
+        name=name,
+        script=str(path),
+        title=path.name,
+        args=tuple(re.sub(r"\{([A-Za-z_]\w*)\}", r"{{\1}}", word) for word in args),
+        mode=mode,
+        device=device,
+        launcher=launcher,
+        ranks=ranks,
+        repeat=repeat,
+        interventions=interventions,
+        limit_seconds=limit_seconds,
+        stall_seconds=stall_seconds,
+    )
+    suite = Suite(name=name, experiments=(experiment,), title=path.name)
+    return Suite(name, suite.experiments, suite.title, source=_toml(suite))
+
+
+def _check_script(script: Path) -> None:
+    if script.is_file():
+        return
+    if script.is_dir():
+        raise BadRequest(f"{script} is a folder, not a script.", "Name the .py file that torchrun would run.")
+    near = ""
+    if script.parent.is_dir():
+        near = did_you_mean(script.name, (file.name for file in script.parent.glob("*.py")))
+    raise BadRequest(
+        f"The script {script} does not exist.", f"{near[:1].upper()}{near[1:]}" or "Check the path."
+    )
+
+
+def _toml(suite: Suite) -> str:
+    """The suite as TOML, so that the run's folder says what was asked and can be run again as a suite."""
+    (one,) = suite.experiments
+    lines = [f"name = {_quoted(suite.name)}", f"title = {_quoted(suite.title)}", "", "[[experiment]]"]
+    fields: dict[str, object] = {
+        "name": one.name,
+        "title": one.title,
+        "script": one.script,
+        "args": list(one.args),
+        "mode": one.mode,
+        "device": one.device,
+        "launcher": one.launcher,
+        "ranks": list(one.ranks),
+        "repeat": one.repeat,
+        "interventions": [intervention_text(arm) for arm in one.interventions],
+        "limit_seconds": float(one.limit_seconds),
+        "stall_seconds": float(one.stall_seconds),
+    }
+    return "\n".join([*lines, *(f"{key} = {_quoted(value)}" for key, value in fields.items())]) + "\n"
+
+
+def _quoted(value: object) -> str:
+    """JSON is TOML for texts, numbers and lists, save for DEL and for bytes that are no text."""
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return text.encode("utf-8", errors="replace").decode()

@@ -1,0 +1,216 @@
+"""A suite and a machine become runs, in running order, and refusals with reasons; nothing is started."""
+
+import dataclasses
+import hashlib
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scalewise.plan.experiment import BUILT_IN, Arm, Experiment, Suite, subject_folder
+from scalewise.plan.shares import Seats, seats
+from scalewise.plan.words import filled, intervention_text, value_text
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Device, Nodes, RunSpec
+
+LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """A part of the suite that cannot be run here, why, and what would help."""
+
+    experiment: str
+    what: str
+    reason: str
+    remedy: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is to be run, in order, and what is not."""
+
+    runs: tuple[RunSpec, ...]
+    refusals: tuple[Refusal, ...]
+
+
+def expand(
+    suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", nodes: Nodes | None = None
+) -> Plan:
+    """Every run of the suite on this machine; `cwd` is where the scripts are started, as torchrun would."""
+    runs: list[RunSpec] = []
+    refusals: list[Refusal] = []
+    for experiment in suite.experiments:
+        unable = _unable(experiment, machine, nodes)
+        if unable:
+            refusals.append(unable)
+            continue
+        arms = []
+        for arm in experiment.arms():
+            refusal = _refused(experiment, arm, machine, nodes)
+            if refusal:
+                refusals.append(refusal)
+            else:
+                arms.append(arm)
+        common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
+        names = _arm_names(experiment, arms)
+        for index, repeat in _order(experiment, len(arms), suite.name):
+            spec = _spec(experiment, arms[index], machine, common)
+            runs.append(dataclasses.replace(spec, name=f"{names[index]}-r{repeat}", repeat=repeat))
+    return Plan(tuple(runs), tuple(refusals))
+
+
+def suite_id(plan: Plan, machine: MachineFacts) -> str:
+    """Eight hex digits over everything that decides the runs: also the scripts' text and the machine."""
+    scripts = {spec.script: _digest_of_file(Path(spec.script)) for spec in plan.runs}
+    where = [
+        machine.host,
+        machine.cpu_model,
+        machine.isa_cap,
+        machine.versions,
+        [gpu.name for gpu in machine.gpus],
+    ]
+    decides = [[dataclasses.asdict(spec) for spec in plan.runs], scripts, where]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def folder_name(suite: Suite, plan: Plan, machine: MachineFacts) -> str:
+    """The suite's folder under `runs/`: the same request finds it again, an edited script does not."""
+    return f"{suite.name}-{suite_id(plan, machine)}"
+
+
+def script_path(experiment: Experiment) -> Path:
+    """The file that the ranks run."""
+    if experiment.script.startswith(BUILT_IN):
+        return subject_folder() / f"{experiment.script.removeprefix(BUILT_IN)}.py"
+    return Path(experiment.script)
+
+
+def _device(experiment: Experiment, machine: MachineFacts) -> Device:
+    if experiment.device == "auto":
+        return "cuda" if machine.gpus else "cpu"
+    return experiment.device
+
+
+def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None) -> Refusal | None:
+    """Why no arm of the experiment can run."""
+    script = script_path(experiment)
+    if not script.is_file():
+        what = "is a folder" if script.is_dir() else "does not exist"
+        return Refusal(
+            experiment.name, "all runs", f"the script {script} {what}", "correct `script` in the suite"
+        )
+    if experiment.device == "cuda" and not machine.gpus:
+        remedy = "use device cpu, or a machine with a GPU that torch can see"
+        return Refusal(experiment.name, "all runs", "device cuda was asked for and no GPU is visible", remedy)
+    if nodes and experiment.launcher != "torchrun":
+        return Refusal(
+            experiment.name,
+            "all runs",
+            "the fork launcher serves one node",
+            "use launcher torchrun for several nodes",
+        )
+    return None
+
+
+def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nodes | None) -> Refusal | None:
+    """Why this one arm cannot run."""
+    what = arm_text(arm)
+    if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus):
+        return Refusal(
+            experiment.name,
+            what,
+            f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} is visible"
+            if len(machine.gpus) == 1
+            else f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} are visible",
+            "use device cpu, where ranks are logical devices, or fewer ranks",
+        )
+    world = arm.ranks * (nodes.count if nodes else 1)
+    for one in arm.interventions:
+        if one.rank is not None and one.rank >= world:
+            reason = f"there is no rank {one.rank} among {world}"
+            return Refusal(
+                experiment.name, what, reason, f"use more than {one.rank} ranks, or slow another rank"
+            )
+    return None
+
+
+def arm_text(arm: Arm) -> str:
+    """The arm for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
+    parts = [f"{name} {value_text(value)}" for name, value in arm.axes.items()]
+    parts += [one.label() for one in arm.interventions]
+    return ", ".join([*parts, f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''}"])
+
+
+def _order(experiment: Experiment, arms: int, suite: str) -> list[tuple[int, int]]:
+    """(arm, repeat) in running order; interleaved, so that a drift of the machine falls on every arm alike.
+
+    Repeats come in mirrored pairs (A B C, C B A), which cancels a linear drift; later pairs are shuffled.
+    """
+    if not experiment.interleave:
+        return [(arm, repeat) for arm in range(arms) for repeat in range(experiment.repeat)]
+    order = []
+    for repeat in range(experiment.repeat):
+        sequence = list(range(arms))
+        if repeat >= 2:
+            random.Random(f"{suite}/{experiment.name}/{repeat // 2}").shuffle(sequence)
+        order += [(arm, repeat) for arm in (reversed(sequence) if repeat % 2 else sequence)]
+    return order
+
+
+def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mapping[str, object]) -> RunSpec:
+    device = _device(experiment, machine)
+    # On GPUs the cores are left alone: the device is the share, and data loaders need the rest.
+    seated = seats(machine.cores, arm.ranks, experiment.ranks) if device == "cpu" else Seats((), False)
+    values = {**arm.axes, "ranks": arm.ranks}
+    return RunSpec(
+        name="",
+        experiment=experiment.name,
+        script=str(script_path(experiment)),
+        args=tuple(filled(word, values) for word in experiment.args),
+        mode=experiment.mode,
+        launcher=experiment.launcher,
+        ranks=arm.ranks,
+        device=device,
+        shares=seated.shares,
+        threads_per_rank=len(seated.shares[0]) if seated.shares else None,
+        oversubscribed=seated.oversubscribed,
+        repeat=0,
+        limit_seconds=experiment.limit_seconds,
+        stall_seconds=experiment.stall_seconds,
+        env={name: filled(text, values) for name, text in experiment.env.items()},
+        interventions=arm.interventions,
+        axes=arm.axes,
+        scaling=experiment.scaling,
+        base=experiment.base,
+        **common,  # type: ignore[arg-type]
+    )
+
+
+def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:
+    """Readable, safe in every file system, and different even where two values look alike once made safe."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for arm in arms:
+        parts = [f"{name}{_safe(value_text(value))}" for name, value in arm.axes.items()]
+        if arm.interventions:
+            parts.append(_safe(intervention_text(arm.interventions)))
+        name = "-".join([experiment.name, *parts, f"ranks{arm.ranks}"])
+        if name.casefold() in taken or len(name) > LONGEST_NAME:
+            digest = hashlib.sha256(repr(arm).encode()).hexdigest()[:8]
+            name = f"{name[: LONGEST_NAME - 9]}-{digest}"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
+
+
+def _digest_of_file(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "unreadable"

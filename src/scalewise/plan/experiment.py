@@ -1,0 +1,99 @@
+"""What a suite declares, as plain values; free of pydantic, which a GPU machine may not have."""
+
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Scaling
+
+DeviceChoice = Literal["auto", "cpu", "cuda"]
+
+BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
+RESERVED_AXES = ("ranks", "intervention", "repeat")  # names that tables and `base` use for their own columns
+LIMIT_SECONDS = 600.0
+STALL_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One point of an experiment: what is measured `repeat` times."""
+
+    axes: dict[str, AxisValue]
+    interventions: tuple[Intervention, ...]
+    ranks: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One question to a script: the axes that vary, and how a speedup is to be understood."""
+
+    name: str
+    script: str  # absolute path, or `scalewise:NAME`
+    title: str = ""
+    question: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    mode: Mode = "torchrun"
+    device: DeviceChoice = "auto"
+    launcher: LauncherName = "fork"
+    ranks: tuple[int, ...] = (1,)
+    repeat: int = 1
+    axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
+    interventions: tuple[tuple[Intervention, ...], ...] = ((),)
+    scaling: Scaling = "auto"
+    base: dict[str, AxisValue] = field(default_factory=dict)
+    interleave: bool = True
+    limit_seconds: float = LIMIT_SECONDS
+    stall_seconds: float = STALL_SECONDS
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Every combination, ranks varying fastest because they are what is read side by side."""
+        points = product(*self.axes.values(), self.interventions, self.ranks)
+        return tuple(
+            Arm(dict(zip(self.axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
+            for point in points
+        )
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Experiments that belong together, and the TOML they were declared in."""
+
+    name: str
+    experiments: tuple[Experiment, ...]
+    title: str = ""
+    about: str = ""
+    source: str = ""  # kept beside the runs as `suite.toml`
+
+
+def changed(
+    suite: Suite,
+    *,
+    ranks: tuple[int, ...] | None = None,
+    repeat: int | None = None,
+    device: DeviceChoice | None = None,
+    launcher: LauncherName | None = None,
+) -> Suite:
+    """The suite with what the command line overrides; experiments of one plain process keep it one."""
+    experiments = tuple(
+        replace(
+            experiment,
+            ranks=ranks if ranks and experiment.mode == "torchrun" else experiment.ranks,
+            repeat=repeat or experiment.repeat,
+            device=device or experiment.device,
+            launcher=launcher or experiment.launcher,
+        )
+        for experiment in suite.experiments
+    )
+    return replace(suite, experiments=experiments)
+
+
+def subject_folder() -> Path:
+    """Where scalewise's own subjects lie."""
+    return Path(__file__).resolve().parent.parent / "subjects"
+
+
+def subject_names() -> tuple[str, ...]:
+    """The subjects that `scalewise:NAME` can name."""
+    return tuple(sorted(file.stem for file in subject_folder().glob("*.py") if not file.stem.startswith("_")))

@@ -1,0 +1,45 @@
+"""Finds the suite a person means: the name of a built-in one, or a TOML file."""
+
+from pathlib import Path
+
+from scalewise.errors import BadRequest, did_you_mean
+
+
+def suites_folder() -> Path:
+    """Where the built-in suites lie."""
+    return Path(__file__).resolve().parent.parent / "suites"
+
+
+def suite_names(folder: Path | None = None) -> tuple[str, ...]:
+    """The built-in suites, by name."""
+    return tuple(sorted(file.stem for file in (folder or suites_folder()).glob("*.toml")))
+
+
+def find_suite(name_or_path: str, folder: Path | None = None) -> Path:
+    """The TOML file of that name or at that path; a built-in name wins, a path has a slash or an ending."""
+    known = suite_names(folder)
+    if name_or_path in known:
+        return (folder or suites_folder()) / f"{name_or_path}.toml"
+    path = Path(name_or_path)
+    if path.is_file():
+        if path.suffix == ".toml":
+            return path
+        raise BadRequest(
+            f"{name_or_path} is not a suite.", "A suite is a .toml file; a script to run is a .py file."
+        )
+    if path.is_dir():
+        raise BadRequest(
+            f"{name_or_path} is a folder, not a suite.", "To look at runs use: scalewise show FOLDER."
+        )
+    near = did_you_mean(path.name, [*known, *(file.name for file in _beside(path))])
+    choices = f"Built-in suites: {', '.join(known)}." if known else "There are no built-in suites."
+    raise BadRequest(
+        f"There is no suite {name_or_path!r}.", f"{near[:1].upper()}{near[1:]} {choices}".strip()
+    )
+
+
+def _beside(path: Path) -> list[Path]:
+    try:
+        return sorted(path.parent.glob("*.toml"))[:100]
+    except OSError:
+        return []

@@ -1,0 +1,158 @@
+"""Reads a suite from TOML and says everything that is wrong with it at once, path by path."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from scalewise.errors import BadRequest, did_you_mean
+from scalewise.plan.experiment import (
+    BUILT_IN,
+    LIMIT_SECONDS,
+    STALL_SECONDS,
+    DeviceChoice,
+    Experiment,
+    Suite,
+    subject_names,
+)
+from scalewise.plan.suite_checks import Problem, meaning_problems
+from scalewise.plan.words import MOST_RANKS, PLAIN, parse_intervention
+from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ExperimentTable(BaseModel):
+    """An [[experiment]] of the TOML, field by field."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Name
+    script: Annotated[str, Field(min_length=1)]
+    title: str = ""
+    question: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    mode: Mode = "torchrun"
+    device: DeviceChoice = "auto"
+    launcher: LauncherName = "fork"
+    ranks: Annotated[list[Annotated[int, Field(ge=1, le=MOST_RANKS)]], Field(min_length=1)] = [1]
+    repeat: Annotated[int, Field(ge=1, le=1000)] = 1
+    axes: dict[str, Annotated[list[AxisValue], Field(min_length=1)]] = {}
+    interventions: Annotated[list[str], Field(min_length=1)] = [PLAIN]
+    scaling: Scaling = "auto"
+    base: dict[str, AxisValue] = {}
+    interleave: bool = True
+    limit_seconds: Seconds = LIMIT_SECONDS
+    stall_seconds: Seconds = STALL_SECONDS
+
+
+class SuiteTable(BaseModel):
+    """The whole TOML file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Name
+    title: str = ""
+    about: str = ""
+    experiment: Annotated[list[ExperimentTable], Field(min_length=1)]
+
+
+def load_suite(path: Path) -> Suite:
+    """The suite in this file, or one `BadRequest` that lists everything wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"{path} is not UTF-8 text (byte {error.start}).", "Save it as UTF-8.") from None
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror or error}.", "Check the path.") from None
+    return read_suite(text, path)
+
+
+def read_suite(text: str, path: Path) -> Suite:
+    """The suite in this text; `path` is where it came from, for messages and for scripts beside it."""
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        what = str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
+        raise BadRequest(
+            f"{path} is not valid TOML: {what.replace(' (at ', ' at ').rstrip(')')}.",
+            'Texts need quotes and lists need brackets: ranks = [1, 2], device = "cpu".',
+        ) from None
+    table, problems = _validated(data)
+    problems += meaning_problems(data, subject_names())
+    if problems or table is None:
+        raise BadRequest(_listing(path, problems), "Correct them and run the same command again.")
+    experiments = tuple(_experiment(one, path.resolve().parent) for one in table.experiment)
+    return Suite(table.name, experiments, table.title, table.about, source=text)
+
+
+def _listing(path: Path, problems: Sequence[Problem]) -> str:
+    unique = list(dict.fromkeys(f"  {where}: {what}" for where, what in problems))
+    count = "1 error" if len(unique) == 1 else f"{len(unique)} errors"
+    return "\n".join([f"{path} has {count}:", *unique])
+
+
+def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
+    values = table.model_dump()
+    built_in = table.script.startswith(BUILT_IN)
+    values["script"] = table.script if built_in else str((folder / table.script).resolve())
+    values["args"] = tuple(table.args)
+    values["ranks"] = tuple(table.ranks)
+    values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
+    values["interventions"] = tuple(parse_intervention(text) for text in table.interventions)
+    return Experiment(**values)
+
+
+def _validated(data: dict[str, Any]) -> tuple[SuiteTable | None, list[Problem]]:
+    try:
+        return SuiteTable.model_validate(data), []
+    except ValidationError as failure:
+        details = failure.errors(include_url=False)
+        return None, [_problem(detail) for detail in details]
+
+
+def _problem(detail: ErrorDetails) -> Problem:
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
+    place = _place(detail["loc"])
+    if kind == "extra_forbidden":
+        table = ExperimentTable if detail["loc"][0] == "experiment" else SuiteTable
+        fields = list(table.model_fields)
+        near = did_you_mean(str(detail["loc"][-1]), fields)
+        return place, f"unknown field; {near or 'allowed are ' + ', '.join(fields)}"
+    if kind == "missing":
+        return place, "is required"
+    if kind == "literal_error":
+        allowed = str(context["expected"])
+        near = did_you_mean(
+            str(value), [word.strip("' ") for word in allowed.replace(" or ", ", ").split(",")]
+        )
+        return place, f"{_short(value)} is not one of {allowed}{'; ' + near if near else ''}"
+    if kind == "string_pattern_mismatch":
+        return place, f"{_short(value)} is not a name; use small letters, digits, - and _, at most 64"
+    return place, f"{_short(value)}: {_lower(detail['msg'])}"
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """experiment[1].ranks[0]; the branches of a union, which pydantic appends, are left out."""
+    branches = {"str", "int", "float", "bool"}
+    text = ""
+    for index, part in enumerate(location):
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not (part in branches and index == len(location) - 1 and index > 0):
+            text += f".{part}" if text else part
+    return text
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

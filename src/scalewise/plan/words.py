@@ -1,0 +1,128 @@
+"""Short texts that people type: ranks, interventions, and {axis} placeholders."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from scalewise.errors import BadRequest, did_you_mean
+from scalewise.records.spec import AxisValue, Intervention
+
+MOST_RANKS = 1024  # more is a slip of the finger on one node
+PLAIN = "none"  # the intervention that changes nothing
+
+# kind -> (takes seconds, takes a rank, an example)
+INTERVENTIONS = {
+    "remove_communication": (False, False, "remove_communication"),
+    "sleep_before_backward": (True, False, "sleep_before_backward:0.01"),
+    "slow_rank": (True, True, "slow_rank:0.02@0"),
+}
+
+_PLACEHOLDER = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}", re.ASCII)
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """`1,2,4` as numbers of ranks, in the order given."""
+    words = [word.strip() for word in text.split(",")]
+    if not any(words):
+        raise BadRequest("--ranks is empty.", "Give numbers of ranks to measure, such as --ranks 1,2,4.")
+    ranks = tuple(_one_rank_count(word, text) for word in words)
+    twice = sorted({count for count in ranks if ranks.count(count) > 1})
+    if twice:
+        raise BadRequest(
+            f"--ranks {text} names {twice[0]} more than once.",
+            "Use --repeat to measure an arm several times.",
+        )
+    return ranks
+
+
+def _one_rank_count(word: str, text: str) -> int:
+    example = "Give whole numbers separated by commas, such as --ranks 1,2,4."
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+        what = f"{word[:30]!r} is not a whole number" if word else "a number is missing between the commas"
+        raise BadRequest(f"--ranks {text[:60]}: {what}.", example)
+    problem = ranks_problem(int(word))
+    if problem:
+        raise BadRequest(f"--ranks {text[:60]}: {problem}.", example)
+    return int(word)
+
+
+def ranks_problem(count: int) -> str:
+    """Why this cannot be a number of ranks; empty when it can."""
+    if count < 1:
+        return f"{count} is not a number of ranks; the smallest is 1"
+    if count > MOST_RANKS:
+        return f"{count} ranks are more than the {MOST_RANKS} that one node is allowed here"
+    return ""
+
+
+def parse_intervention(text: str) -> tuple[Intervention, ...]:
+    """`none`, or one or more of `KIND[:SECONDS][@RANK]` joined by `+`, as what they change."""
+    if text.strip() == PLAIN:
+        return ()
+    found = tuple(_one_intervention(part.strip()) for part in text.split("+"))
+    kinds = [intervention.kind for intervention in found]
+    if len(set(kinds)) < len(kinds):
+        raise BadRequest(f"{text!r} names one kind of intervention twice.", "Name each kind once.")
+    return found
+
+
+def _one_intervention(text: str) -> Intervention:
+    kind, _, rest = text.partition(":")
+    seconds_word, at, rank_word = rest.partition("@")
+    if not rest and "@" in kind:
+        kind, at, rank_word = kind.partition("@")
+    if kind not in INTERVENTIONS:
+        near = did_you_mean(kind, (*INTERVENTIONS, PLAIN))
+        allowed = ", ".join((PLAIN, *(example for _, _, example in INTERVENTIONS.values())))
+        raise BadRequest(
+            f"{kind!r} is not an intervention{'; ' + near if near else ''}.", f"Allowed: {allowed}."
+        )
+    takes_seconds, takes_rank, example = INTERVENTIONS[kind]
+    hint = f"Write it as {example}."
+    if takes_seconds != bool(seconds_word):
+        raise BadRequest(f"{text!r} {'lacks its seconds' if takes_seconds else 'takes no seconds'}.", hint)
+    if bool(at) != takes_rank:
+        raise BadRequest(f"{text!r} {'lacks its rank' if takes_rank else 'takes no rank'}.", hint)
+    seconds = _seconds(seconds_word, text, hint) if takes_seconds else 0.0
+    rank = _rank(rank_word, text, hint) if takes_rank else None
+    return Intervention(kind, seconds, rank)  # type: ignore[arg-type]
+
+
+def _seconds(word: str, text: str, hint: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 3600:
+        raise BadRequest(f"{text!r}: {word!r} is not a number of seconds above 0 and at most 3600.", hint)
+    return seconds
+
+
+def _rank(word: str, text: str, hint: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", word):
+        raise BadRequest(f"{text!r}: {word!r} is not a rank.", hint)
+    return int(word)
+
+
+def intervention_text(interventions: Iterable[Intervention]) -> str:
+    """The inverse of `parse_intervention`."""
+    parts = []
+    for one in interventions:
+        seconds = f":{one.seconds!r}" if one.seconds else ""
+        rank = f"@{one.rank}" if one.rank is not None else ""
+        parts.append(f"{one.kind}{seconds}{rank}")
+    return " + ".join(parts) or PLAIN
+
+
+def value_text(value: AxisValue) -> str:
+    """An axis value as a script would be given it; booleans as TOML writes them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The names in {braces}; {{name}} stands for {name} itself, other braces are left alone."""
+    return tuple(match[2] for match in _PLACEHOLDER.finditer(text) if match[2])
+
+
+def filled(text: str, values: Mapping[str, AxisValue]) -> str:
+    """The text with every {name} replaced by its value."""
+    return _PLACEHOLDER.sub(lambda match: match[1] or value_text(values[match[2]]), text)

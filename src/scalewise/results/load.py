@@ -1,0 +1,205 @@
+"""Reads run folders back; damage in them becomes notes on the run, never an exception."""
+
+import json
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scalewise.errors import BadRequest, did_you_mean
+from scalewise.records.codec import BadRecord, decode, read_json
+from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.machine import MachineFacts, SampleRow
+from scalewise.records.outcome import Outcome
+from scalewise.records.rows import (
+    EndRow,
+    ExposedRow,
+    MemoryRow,
+    ModelRow,
+    RankRows,
+    Row,
+    StartRow,
+    StepRow,
+    TroubleRow,
+    read_rows,
+)
+from scalewise.records.spec import RunSpec
+from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
+
+Kind = TypeVar("Kind")
+
+
+def load(path: Path) -> LoadedSuite:
+    """The runs under this folder: a suite's folder, or one run's own."""
+    if RunFolder(path).spec.is_file():
+        run, note = _run(RunFolder(path))
+        if run is None:
+            raise BadRequest(f"{path} holds a run that cannot be read: {note}.", "Measure it again.")
+        return LoadedSuite(path, run.spec.suite, (run,), experiments=(ExperimentText(run.spec.experiment),))
+    folder = SuiteFolder(path)
+    if not path.is_dir() or not folder.runs():
+        raise BadRequest(f"{path} {_why_not(path)}.", _where_else(path))
+    loaded = [_run(one) for one in folder.runs()]
+    runs = tuple(run for run, _ in loaded if run is not None)
+    notes = [note for run, note in loaded if run is None]
+    texts, text_note = _suite_texts(folder.suite)
+    names = dict.fromkeys([one.name for one in texts.experiments] + [run.spec.experiment for run in runs])
+    known = {one.name: one for one in texts.experiments}
+    return LoadedSuite(
+        path=path,
+        name=texts.name or next((run.spec.suite for run in runs), path.name),
+        runs=runs,
+        title=texts.title,
+        about=texts.about,
+        experiments=tuple(known.get(name, ExperimentText(name)) for name in names),
+        notes=(*notes, *text_note),
+    )
+
+
+def _why_not(path: Path) -> str:
+    if not path.exists():
+        return "does not exist"
+    if not path.is_dir():
+        return "is a file, not the folder of a run"
+    return "is not a run: it holds neither spec.json nor folders with one"
+
+
+def _where_else(path: Path) -> str:
+    """Folders near by that do hold runs, nearest name first."""
+    places = [path, path.parent, path.parent / "runs", Path("runs")]
+    found = {str(one) for place in places for one in _folders_with_runs(place)}
+    if not found:
+        return "Measure first: scalewise run tour."
+    near = did_you_mean(path.name, [Path(one).name for one in found])
+    some = ", ".join(sorted(found)[:5])
+    return f"{near[:1].upper()}{near[1:]} There are runs in: {some}.".strip()
+
+
+def _folders_with_runs(place: Path) -> list[Path]:
+    try:
+        folders = [one for one in sorted(place.iterdir()) if one.is_dir()][:200]
+        return [one for one in folders if RunFolder(one).spec.is_file() or SuiteFolder(one).runs()]
+    except OSError:
+        return []
+
+
+def _run(folder: RunFolder) -> tuple[Run | None, str]:
+    """The run, or why its spec cannot be read."""
+    try:
+        spec = read_json(folder.spec, RunSpec)
+    except BadRecord as problem:
+        return None, str(problem)
+    notes: list[str] = []
+    outcome = _optional(folder.outcome, Outcome, notes)
+    machine = _optional(folder.machine, MachineFacts, notes)
+    ranks = tuple(_rank(number, path, notes) for number, path in folder.rank_files())
+    samples = _samples(folder.samples, notes)
+    return Run(folder.path, spec, outcome, machine, ranks, samples, tuple(notes)), ""
+
+
+def _optional(path: Path, kind: type[Kind], notes: list[str]) -> Kind | None:
+    if not os.path.lexists(path):
+        return None
+    try:
+        return read_json(path, kind)
+    except BadRecord as problem:
+        notes.append(str(problem))
+        return None
+
+
+def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
+    try:
+        read = read_rows(path)
+    except BadRecord as problem:
+        notes.append(str(problem))
+        read = RankRows((), 0, ())
+    steps = sorted((row for row in read.rows if isinstance(row, StepRow)), key=lambda row: row.step)
+    whole: list[StepRow] = []
+    odd: list[StepRow] = []
+    for row in steps:
+        twice = bool(whole) and whole[-1].step == row.step
+        (odd if twice or not _possible(row) else whole).append(row)
+    bad = [f"{path.name}: step {row.step} is there twice or holds impossible times" for row in odd]
+    return RankRecord(
+        rank=number,
+        start=_last(read.rows, StartRow),
+        model=_last(read.rows, ModelRow),
+        steps=tuple(whole),
+        memory=_all(read.rows, MemoryRow),
+        exposed=_all(read.rows, ExposedRow),
+        trouble=_all(read.rows, TroubleRow),
+        end=_last(read.rows, EndRow),
+        torn_lines=read.torn_lines,
+        bad_lines=(*read.bad_lines, *bad),
+    )
+
+
+A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arithmetic that follows
+
+
+def _possible(row: StepRow) -> bool:
+    """Whether the row's durations can be durations: a damaged digit must not become a measurement."""
+    phases = (row.forward_ns, row.backward_ns, row.optimizer_ns, row.rest_ns, row.between_ns)
+    others = (
+        row.data_ns,
+        row.data_inside_ns,
+        row.collective_ns,
+        *(phase for phase in phases if phase is not None),
+    )
+    sane = all(0 <= value < A_YEAR_NS for value in others) and 0 < row.step_ns < A_YEAR_NS
+    counts = (row.micro_batches, row.samples or 0, row.optimizer, row.step)
+    return sane and all(0 <= value < 2**53 for value in counts)
+
+
+def _all(rows: tuple[Row, ...], kind: type[Kind]) -> tuple[Kind, ...]:
+    return tuple(row for row in rows if isinstance(row, kind))
+
+
+def _last(rows: tuple[Row, ...], kind: type[Kind]) -> Kind | None:
+    found = _all(rows, kind)
+    return found[-1] if found else None
+
+
+def _samples(path: Path, notes: list[str]) -> tuple[SampleRow, ...]:
+    try:
+        lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        notes.append(f"{path}: {error}")
+        return ()
+    samples, bad = [], 0
+    for line in lines[:-1]:  # the last is empty, or torn
+        try:
+            samples.append(decode(SampleRow, json.loads(line)))
+        except (BadRecord, ValueError, RecursionError):
+            bad += 1
+    if bad:
+        notes.append(f"{path}: {bad} damaged line{'s' if bad > 1 else ''}")
+    return tuple(samples)
+
+
+def _suite_texts(path: Path) -> tuple[LoadedSuite, tuple[str, ...]]:
+    """Titles and questions, read leniently: a suite of another version still gives its headings."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return LoadedSuite(path, "", ()), ()
+    except (OSError, ValueError, RecursionError) as error:
+        return LoadedSuite(path, "", ()), (f"{path}: {error}",)
+    text = _text_of(data)
+    tables = data.get("experiment")
+    readers = [_text_of(one) for one in tables if isinstance(one, dict)] if isinstance(tables, list) else []
+    experiments = tuple(
+        ExperimentText(read("name"), read("title"), read("question")) for read in readers if read("name")
+    )
+    return LoadedSuite(path, text("name"), (), text("title"), text("about"), experiments), ()
+
+
+def _text_of(table: dict[str, Any]) -> Callable[[str], str]:
+    def read(field: str) -> str:
+        value = table.get(field, "")
+        return value if isinstance(value, str) else ""
+
+    return read

@@ -1,0 +1,65 @@
+"""A run as read back from its folder: what it was to do, what each rank recorded, how it ended."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.records.machine import MachineFacts, SampleRow
+from scalewise.records.outcome import Outcome
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
+from scalewise.records.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """Everything one rank's file holds, by kind."""
+
+    rank: int
+    start: StartRow | None = None
+    model: ModelRow | None = None
+    steps: tuple[StepRow, ...] = ()
+    memory: tuple[MemoryRow, ...] = ()
+    exposed: tuple[ExposedRow, ...] = ()
+    trouble: tuple[TroubleRow, ...] = ()
+    end: EndRow | None = None
+    torn_lines: int = 0
+    bad_lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; `notes` say what of its folder could not be read."""
+
+    folder: Path
+    spec: RunSpec
+    outcome: Outcome | None  # None: not finished
+    machine: MachineFacts | None
+    ranks: tuple[RankRecord, ...]
+    samples: tuple[SampleRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether its rows may be used as a measurement."""
+        return self.outcome is not None and self.outcome.measured and any(rank.steps for rank in self.ranks)
+
+
+@dataclass(frozen=True)
+class ExperimentText:
+    """What the suite says about an experiment, for headings."""
+
+    name: str
+    title: str = ""
+    question: str = ""
+
+
+@dataclass(frozen=True)
+class LoadedSuite:
+    """The runs of a folder, and what the suite says about itself."""
+
+    path: Path
+    name: str
+    runs: tuple[Run, ...]
+    title: str = ""
+    about: str = ""
+    experiments: tuple[ExperimentText, ...] = ()  # in the order of the suite
+    notes: tuple[str, ...] = ()
