@@ -1,0 +1,87 @@
+"""Runs of the same thing put together: an arm is one point of an experiment, measured once or more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
+from scalewise.analysis.machine_state import machine_state
+from scalewise.analysis.ratio import Side
+from scalewise.analysis.series import Series, series
+from scalewise.analysis.work import Work, work_of
+from scalewise.plan.words import intervention_text, value_text
+from scalewise.records.spec import RunSpec
+from scalewise.results.run import Run
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run that may be used, with its series."""
+
+    run: Run
+    series: Series
+    work: Work
+    median: RunMedian
+
+
+@dataclass(frozen=True)
+class ArmRuns:
+    """The repeats of one arm, usable or not."""
+
+    spec: RunSpec  # of its first run; all but name and repeat is common
+    runs: tuple[Run, ...]
+    measured: tuple[Measured, ...]
+
+    @property
+    def label(self) -> str:
+        """For people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
+        parts = [f"{name} {value_text(value)}" for name, value in self.spec.axes.items()]
+        parts += [one.label() for one in self.spec.interventions]
+        world = self.spec.world_size
+        return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
+
+    @property
+    def intervention(self) -> str:
+        """As a suite writes it."""
+        return intervention_text(self.spec.interventions)
+
+    @property
+    def run_cv(self) -> float:
+        """The spread between runs to assume: larger when the machine was loaded."""
+        loaded = any(machine_state(one.run).loaded for one in self.measured)
+        return LOADED_RUN_CV if loaded else QUIET_RUN_CV
+
+    def side(self) -> Side:
+        """What a ratio needs of it."""
+        starts = [[rank.start for rank in one.run.ranks if rank.start] for one in self.measured]
+        known = all(starts)
+        return Side(
+            medians=tuple(one.median for one in self.measured),
+            repeats=tuple(one.run.spec.repeat for one in self.measured),
+            started=tuple(rows[0].started_unix_seconds for rows in starts) if known else (),
+            folder=str(self.runs[0].folder.parent),
+            run_cv=self.run_cv,
+        )
+
+
+def arm_of(runs: Sequence[Run]) -> ArmRuns:
+    """One arm out of runs that are known to belong together."""
+    measured = []
+    for run in runs:
+        found = series(run) if run.measured else None
+        if found is not None:
+            measured.append(Measured(run, found, work_of(run, found), found.median()))
+    return ArmRuns(runs[0].spec, tuple(runs), tuple(measured))
+
+
+def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
+    """Runs grouped into arms, ordered by axes, intervention and ranks as they first appear."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (run.spec.repeat, run.spec.world_size)):
+        groups.setdefault(arm_key(run.spec), []).append(run)
+    return tuple(arm_of(group) for group in groups.values())
+
+
+def arm_key(spec: RunSpec) -> tuple[object, ...]:
+    """What makes two runs repeats of each other."""
+    axes = tuple((name, value_text(value)) for name, value in spec.axes.items())
+    return spec.experiment, axes, intervention_text(spec.interventions), spec.world_size, spec.device

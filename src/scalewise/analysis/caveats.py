@@ -1,0 +1,217 @@
+"""Reasons to doubt a number: each caveat is one function, with its evidence in numbers and what to do about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scalewise.analysis.arms import ArmRuns, Measured
+from scalewise.analysis.estimate import Floats, t_quantile
+from scalewise.analysis.machine_state import machine_state, throttle_text
+
+LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
+WIDEST_INTERVAL = 0.10  # of the median within one run: wider cannot show the effects people look for
+LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, it would decide comparisons
+DRIFT_BLOCKS = 10  # medians of tenths are near enough independent for steps that resemble their neighbours
+DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so one in twenty would cry wolf daily
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` is to be known when reading it."""
+
+    name: str
+    severity: Literal["note", "doubt"]
+    evidence: str
+    remedy: str
+
+
+def caveats_of(arm: ArmRuns) -> tuple[Caveat, ...]:
+    """Every caveat that applies to the arm."""
+    found = (check(arm) for check in CHECKS)
+    return tuple(caveat for caveat in found if caveat is not None)
+
+
+def failed(arm: ArmRuns) -> Caveat | None:
+    """Runs that ended otherwise than finished, or not yet."""
+    bad = [run for run in arm.runs if not run.measured]
+    if not bad:
+        return None
+    first = bad[0].outcome.sentence if bad[0].outcome else "not finished yet"
+    return Caveat(
+        "failed runs",
+        "doubt",
+        f"{len(bad)} of {len(arm.runs)} runs: {first}",
+        f"see {bad[0].folder.name}/ for its logs; running the suite again repeats only what is unfinished",
+    )
+
+
+def oversubscribed(arm: ArmRuns) -> Caveat | None:
+    """More ranks than shares of cores."""
+    if not arm.spec.oversubscribed:
+        return None
+    shares = len(set(arm.spec.shares))
+    return Caveat(
+        "oversubscribed",
+        "note",
+        f"{arm.spec.ranks} ranks share {shares} share{'s' if shares > 1 else ''} of cores",
+        "read it as a test that it runs, not as scaling; use a machine with more cores",
+    )
+
+
+def loaded_machine(arm: ArmRuns) -> Caveat | None:
+    """Others used the cores while the run was measured."""
+    states = [(machine_state(one.run), one.run.spec.name) for one in arm.measured]
+    loaded = [(state, name) for state, name in states if state.loaded]
+    if not loaded:
+        return None
+    worst, name = max(loaded, key=lambda item: item[0].foreign or 0.0)
+    return Caveat(
+        "loaded machine",
+        "doubt",
+        f"{len(loaded)} of {len(states)} runs, worst {name}: {worst.text()}",
+        "end other work on the machine, or repeat more often with arms interleaved",
+    )
+
+
+def too_few_steps(arm: ArmRuns) -> Caveat | None:
+    """Not enough steps after warm-up, or too noisy ones, to fix the median."""
+    if not arm.measured:
+        return None
+    least = min(one.median.steps for one in arm.measured)
+    widest = max((one.median.high - one.median.low) / one.median.seconds for one in arm.measured)
+    if least >= LEAST_STEPS and widest <= WIDEST_INTERVAL:
+        return None
+    return Caveat(
+        "too few steps",
+        "doubt",
+        f"{least} steps after warm-up, interval {widest * 100:.0f} % of the median wide within a run",
+        f"let the script make more steps: at least {LEAST_STEPS}, more if they vary much",
+    )
+
+
+def warmup_not_over(arm: ArmRuns) -> Caveat | None:
+    """The run had not settled after a third of its steps."""
+    still = [one for one in arm.measured if not one.series.warmup.over]
+    if not still:
+        return None
+    return Caveat(
+        "warm-up not over",
+        "doubt",
+        f"{len(still)} of {len(arm.measured)} runs had not settled after {still[0].series.warmup.steps} steps",
+        "let the script make more steps",
+    )
+
+
+def drift(arm: ArmRuns) -> Caveat | None:
+    """Steps grew or shrank over the run, beyond chance and beyond what matters."""
+    changes = [(drift_of(one.series.slowest_seconds[one.series.settled]), one) for one in arm.measured]
+    worst, one = max(changes, key=lambda item: abs(item[0]), default=(0.0, None))
+    if one is None or abs(worst) <= LARGEST_DRIFT:
+        return None
+    return Caveat(
+        "drift",
+        "doubt",
+        f"steps became {abs(worst) * 100:.0f} % {'slower' if worst > 0 else 'faster'} over {one.run.spec.name}",
+        "look for growing memory, heating or other load; make more steps and look at the curve",
+    )
+
+
+def drift_of(seconds: Floats) -> float:
+    """Relative change over the run by a line through block medians; zero where it may be chance."""
+    if len(seconds) < LEAST_STEPS:
+        return 0.0
+    blocks = np.array([np.median(block) for block in np.array_split(seconds, DRIFT_BLOCKS)])
+    place = np.linspace(-0.5, 0.5, DRIFT_BLOCKS)
+    slope = float(place @ blocks / (place @ place))
+    residual = blocks - blocks.mean() - slope * place
+    degrees = DRIFT_BLOCKS - 2
+    error = float(np.sqrt(residual @ residual / degrees / (place @ place)))
+    if abs(slope) <= t_quantile(DRIFT_CONFIDENCE, degrees) * error:
+        return 0.0
+    return slope / float(np.median(blocks))
+
+
+def throttled(arm: ArmRuns) -> Caveat | None:
+    """A GPU was held back by power, heat or its clocks."""
+    texts = [(throttle_text(one.run), one.run.spec.name) for one in arm.measured]
+    held = [f"{name}: {text}" for text, name in texts if text]
+    if not held:
+        return None
+    remedy = "lock the clocks (nvidia-smi -lgc) or compare only runs made under the same cap"
+    return Caveat("throttled", "doubt", held[0], remedy)
+
+
+def restricted_isa(arm: ArmRuns) -> Caveat | None:
+    """The CPU advertises instructions that kill a training step, so a narrower set is used."""
+    caps = {one.run.machine.isa_cap for one in arm.measured if one.run.machine and one.run.machine.isa_cap}
+    if not caps or arm.spec.device != "cpu":
+        return None
+    return Caveat(
+        "restricted ISA",
+        "note",
+        f"oneDNN is capped at {', '.join(sorted(caps))}, because wider instructions failed on this CPU",
+        "low precision may be slower here than on a CPU that keeps its promises; compare within this machine",
+    )
+
+
+def watcher_incomplete(arm: ArmRuns) -> Caveat | None:
+    """Something of the records is missing."""
+    gaps = [gap for one in arm.measured for gap in _gaps(one)]
+    if not gaps:
+        return None
+    more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
+    return Caveat(
+        "watcher incomplete",
+        "doubt",
+        f"{gaps[0]}{more}",
+        "the script was not disturbed, but what is named is missing or cannot be relied on",
+    )
+
+
+def _gaps(one: Measured) -> list[str]:
+    run, spec = one.run, one.run.spec
+    gaps = list(run.notes)
+    if len(run.ranks) < spec.ranks:
+        gaps.append(f"{spec.ranks - len(run.ranks)} of {spec.ranks} ranks left no records in {spec.name}")
+    counts = {len(rank.steps) for rank in run.ranks}
+    if len(counts) > 1:
+        gaps.append(f"ranks recorded between {min(counts)} and {max(counts)} steps in {spec.name}")
+    for rank in run.ranks:
+        if rank.trouble:
+            gaps.append(f"rank {rank.rank}: {rank.trouble[0].where}: {rank.trouble[0].error}")
+        if rank.torn_lines or rank.bad_lines:
+            lines = rank.torn_lines + len(rank.bad_lines)
+            gaps.append(f"rank {rank.rank}: {lines} line{'s' if lines > 1 else ''} torn or damaged")
+        if rank.end is None and run.outcome and run.outcome.kind == "finished":
+            gaps.append(f"rank {rank.rank}: no end row, later rows may be missing")
+    return gaps + _not_applied(one)
+
+
+def _not_applied(one: Measured) -> list[str]:
+    spec = one.run.spec
+    applied: dict[str, int] = {}
+    for rank in one.run.ranks:
+        for kind, count in rank.end.interventions_applied.items() if rank.end else ():
+            applied[kind] = applied.get(kind, 0) + count
+    return [
+        f"{intervention.label()} was applied 0 times in {spec.name}"
+        for intervention in spec.interventions
+        # One rank has nothing to communicate with.
+        if not applied.get(intervention.kind)
+        and not (intervention.kind == "remove_communication" and spec.world_size == 1)
+    ]
+
+
+CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
+    failed,
+    oversubscribed,
+    loaded_machine,
+    too_few_steps,
+    warmup_not_over,
+    drift,
+    throttled,
+    restricted_isa,
+    watcher_incomplete,
+)

@@ -1,0 +1,52 @@
+"""What communication costs a step: seen from inside where the watcher can, and by taking it away from outside."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.analysis.arms import ArmRuns
+from scalewise.analysis.figures import RunFigures
+from scalewise.analysis.ratio import seconds_difference
+
+BY_REMOVAL = "step minus step without communication"
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Time per step by one method. Methods differ: taking it away also removes its interference with computing."""
+
+    method: str
+    seconds: float
+    low: float | None  # 95 % interval, where the method has one
+    high: float | None
+
+
+def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -> tuple[Communication, ...]:
+    """By every method that the experiment offers for this arm."""
+    seen: dict[str, list[float]] = {}
+    for one in figures:
+        for exposed in one.exposed:
+            seen.setdefault(exposed.method, []).append(exposed.exposed_seconds)
+    inside = tuple(Communication(method, median(values), None, None) for method, values in seen.items())
+    removed = _without_communication(arm, arms)
+    if removed is None:
+        return inside
+    difference = seconds_difference(removed.side(), arm.side())
+    middle, reach = difference.middle, difference.reach()
+    return (*inside, Communication(BY_REMOVAL, middle, middle - reach, middle + reach))
+
+
+def _without_communication(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
+    """The measured sibling that differs only in having its communication removed."""
+    own = arm.spec
+    kinds = {one.kind for one in own.interventions}
+    if not arm.measured or "remove_communication" in kinds or own.world_size == 1:
+        return None
+    for other in arms:
+        spec = other.spec
+        same = spec.axes == own.axes and spec.world_size == own.world_size and spec.device == own.device
+        rest = {one for one in spec.interventions if one.kind != "remove_communication"}
+        taken = len(rest) < len(spec.interventions)
+        if same and taken and rest == set(own.interventions) and other.measured:
+            return other
+    return None

@@ -1,0 +1,141 @@
+"""Is B faster than A, by how much, or can it not be told; and the smallest difference that could have been seen."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import exp, expm1
+from typing import Literal
+
+from scalewise.analysis.arms import ArmRuns, arm_key, arm_of, arms_of
+from scalewise.analysis.caveats import Caveat, caveats_of
+from scalewise.analysis.estimate import Estimate, RunMedian, estimate, normal_quantile
+from scalewise.analysis.ratio import Difference, log_difference
+from scalewise.analysis.work import equal_work
+from scalewise.errors import BadRequest
+from scalewise.results.run import LoadedSuite, Run
+
+# A verdict asks for more than the 95 % interval that is shown: at 95 %, one A/A comparison in twenty would be
+# called different, and a person who compares often would be misled often.
+VERDICT_CONFIDENCE = 0.98
+POWER = 0.80  # with which the smallest visible difference would be found
+
+Answer = Literal["faster", "slower", "cannot tell", "refused"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A."""
+
+    a: str
+    b: str
+    answer: Answer  # B is ...
+    change: Estimate | None  # B's step time over A's, less one: -0.02 is 2 % less time
+    a_step_seconds: Estimate | None
+    b_step_seconds: Estimate | None
+    smallest_visible: float | None  # relative difference that would have been found four times in five
+    method: str
+    sentence: str
+    reasons: tuple[str, ...]  # of a refusal
+    notes: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
+
+
+def compare_suites(a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = ()) -> tuple[Comparison, ...]:
+    """Every arm that both have, or the only arm of each whatever it is."""
+    arms_a, arms_b = arms_of(a.runs), arms_of(b.runs)
+    if len(arms_a) == 1 and len(arms_b) == 1:
+        return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow),)
+    others = {arm_key(arm.spec): arm for arm in arms_b}
+    both = [(arm, others[arm_key(arm.spec)]) for arm in arms_a if arm_key(arm.spec) in others]
+    if not both:
+        raise BadRequest(
+            f"{a.path} and {b.path} have no experiment, axes and ranks in common.",
+            "Name two run folders inside them to compare just those.",
+        )
+    return tuple(_compared(one, two, f"A: {one.label}", f"B: {two.label}", allow) for one, two in both)
+
+
+def compare(
+    a: Sequence[Run], b: Sequence[Run], a_name: str = "A", b_name: str = "B", allow: Collection[str] = ()
+) -> Comparison:
+    """B's runs against A's: repeats of one arm each."""
+    if not a or not b:
+        raise BadRequest("There is nothing to compare: one side has no runs.", "Name two folders that hold runs.")
+    return _compared(arm_of(a), arm_of(b), a_name, b_name, allow)
+
+
+def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collection[str]) -> Comparison:
+    caveats = tuple(dict.fromkeys((*caveats_of(a), *caveats_of(b))))
+    steps_a, steps_b = (estimate(_medians(arm), arm.run_cv) if arm.measured else None for arm in (a, b))
+    missing = [name for name, arm in ((a_name, a), (b_name, b)) if not arm.measured]
+    reasons = tuple(f"{name} has no finished run with steps" for name in missing)
+    notes: tuple[str, ...] = ()
+    if not missing:
+        verdict = equal_work(a.measured[0].work, b.measured[0].work, allow=allow)
+        reasons, notes = (() if verdict.allowed else verdict.reasons), (verdict.reasons if verdict.allowed else ())
+    if reasons or steps_a is None or steps_b is None:
+        sentence = f"Not compared: {'; '.join(reasons)}."
+        return Comparison(a_name, b_name, "refused", None, steps_a, steps_b, None, "", sentence, reasons, (), caveats)
+    difference = log_difference(a.side(), b.side())
+    answer = _answer(difference)
+    change = _change(difference, steps_a, steps_b)
+    smallest = smallest_visible(difference)
+    return Comparison(
+        a=a_name,
+        b=b_name,
+        answer=answer,
+        change=change,
+        a_step_seconds=steps_a,
+        b_step_seconds=steps_b,
+        smallest_visible=smallest,
+        method=difference.method(),
+        sentence=_sentence(answer, change, smallest),
+        reasons=(),
+        notes=(*notes, *_advice(difference)),
+        caveats=caveats,
+    )
+
+
+def _medians(arm: ArmRuns) -> list[RunMedian]:
+    return [one.median for one in arm.measured]
+
+
+def _answer(difference: Difference) -> Answer:
+    if abs(difference.middle) <= difference.reach(VERDICT_CONFIDENCE):
+        return "cannot tell"
+    return "slower" if difference.middle > 0 else "faster"
+
+
+def smallest_visible(difference: Difference) -> float:
+    """The relative difference that this comparison would have found with the stated power."""
+    one_sided = normal_quantile(2 * POWER - 1)
+    return expm1(difference.reach(VERDICT_CONFIDENCE) + one_sided * difference.error)
+
+
+def _change(difference: Difference, a: Estimate, b: Estimate) -> Estimate:
+    reach = difference.reach()
+    low, middle, high = (exp(difference.middle + shift) - 1 for shift in (-reach, 0.0, reach))
+    return Estimate(middle, low, high, a.steps + b.steps, a.runs + b.runs, difference.method())
+
+
+def _sentence(answer: Answer, change: Estimate, smallest: float) -> str:
+    interval = f"95 % interval {change.low * 100:+.1f} to {change.high * 100:+.1f} %"
+    floor = f"a difference of {smallest * 100:.1f} % would have been seen"
+    if answer == "cannot tell":
+        return f"Cannot tell: B's step time differs by {change.value * 100:+.1f} % ({interval}); {floor}."
+    more = "more" if answer == "slower" else "less"
+    return f"B is {answer}: its step takes {abs(change.value) * 100:.1f} % {more} time ({interval}); {floor}."
+
+
+def _advice(difference: Difference) -> tuple[str, ...]:
+    advice = []
+    if difference.assumed_run_cv is not None:
+        advice.append(
+            f"With so few runs the spread between runs is partly assumed ({difference.assumed_run_cv * 100:.1f} %); "
+            f"five repeats or more of each let it be measured."
+        )
+    if difference.apart:
+        advice.append(
+            "A and B were measured one after the other, so a drift of the machine is allowed for; "
+            "as arms of one suite they would be interleaved."
+        )
+    return tuple(advice)

@@ -1,0 +1,209 @@
+"""What one run shows beside its median: ranks, phases, memory, communication, losses; medians after warm-up."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from scalewise.analysis.series import PHASES, Series
+from scalewise.records.rows import MemoryRow
+from scalewise.results.run import RankRecord, Run
+from scalewise.units import NANO
+
+
+@dataclass(frozen=True)
+class RankFigures:
+    """One rank of one run."""
+
+    rank: int
+    step_seconds: float
+    phase_seconds: dict[str, float | None]
+    slowest_share: float  # of the steps in which it was the slowest rank
+    collective_seconds: float  # blocked in collectives that the script called itself, per step
+    peak_rss_bytes: int | None
+    cuda_peak_allocated_bytes: int | None
+    busy_cores: float | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The largest over the ranks; None where it was not recorded."""
+
+    peak_rss_bytes: int | None = None
+    cuda_peak_allocated_bytes: int | None = None
+    cuda_peak_reserved_bytes: int | None = None
+    parameter_bytes: int | None = None
+    gradient_bytes: int | None = None
+    optimizer_bytes: int | None = None
+    heap_at_backward_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One kind of collective, per step of one rank."""
+
+    kind: str
+    count: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """Communication that backward could not hide, as the watcher saw it from inside."""
+
+    method: str
+    exposed_seconds: float
+    communication_seconds: float
+    sampled_steps: int
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run, for its own page."""
+
+    name: str
+    repeat: int
+    outcome: str  # its kind; `unfinished` while there is none
+    sentence: str
+    warmup_steps: int
+    warmup_over: bool
+    steps: int  # after warm-up
+    step_seconds: tuple[float, ...]  # every step, the slowest rank's, warm-up included
+    variation: float  # standard deviation over mean, after warm-up
+    p95_over_median: float
+    skew_seconds: float  # slowest minus fastest rank, median over steps
+    micro_batches: float | None
+    samples_per_step: float | None  # over all ranks
+    precision: tuple[str, ...]
+    losses: tuple[float | None, ...]  # every step, mean over ranks
+    skipped_steps: int
+    non_finite_steps: int
+    scales: tuple[float | None, ...]  # of the GradScaler, every step
+    ranks: tuple[RankFigures, ...]
+    memory: Memory
+    collectives: tuple[Collective, ...]
+    exposed: tuple[Exposed, ...]
+
+
+def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigures:
+    """Everything of one measured run."""
+    slowest = series.slowest_seconds
+    settled = slowest[series.settled]
+    own = series.step_seconds[:, series.settled]
+    rows = series.rows[0]
+    return RunFigures(
+        name=run.spec.name,
+        repeat=run.spec.repeat,
+        outcome=run.outcome.kind if run.outcome else "unfinished",
+        sentence=run.outcome.sentence if run.outcome else "",
+        warmup_steps=series.warmup.steps,
+        warmup_over=series.warmup.over,
+        steps=len(settled),
+        step_seconds=tuple(slowest.tolist()),
+        variation=float(settled.std() / settled.mean()),
+        p95_over_median=float(np.quantile(settled, 0.95) / np.median(settled)),
+        skew_seconds=float(np.median(own.max(axis=0) - own.min(axis=0))),
+        micro_batches=series.typical(series.micro_batches),
+        samples_per_step=series.global_samples(),
+        precision=precision,
+        losses=_losses(series),
+        skipped_steps=sum(row.skipped for row in rows),
+        non_finite_steps=sum(row.non_finite for row in rows),
+        scales=tuple(row.scale for row in rows) if any(row.scale is not None for row in rows) else (),
+        ranks=_rank_figures(run, series),
+        memory=memory_of(run),
+        collectives=_collectives(run, series),
+        exposed=_exposed(run, series),
+    )
+
+
+def _losses(series: Series) -> tuple[float | None, ...]:
+    means = series.loss.mean(axis=0)
+    return tuple(float(value) if np.isfinite(value) else None for value in means)
+
+
+def _rank_figures(run: Run, series: Series) -> tuple[RankFigures, ...]:
+    own = series.step_seconds[:, series.settled]
+    slowest = own.argmax(axis=0)
+    records = {record.rank: record for record in run.ranks}
+    found = []
+    for index, rank in enumerate(series.ranks):
+        record = records[rank]
+        busy = [row.rank_busy[rank] for row in run.samples if rank < len(row.rank_busy)]
+        blocked = [row.collective_ns for row in series.rows[index][series.settled]]
+        found.append(
+            RankFigures(
+                rank=rank,
+                step_seconds=float(np.median(own[index])),
+                phase_seconds={name: _phase(series, name, index) for name in PHASES},
+                slowest_share=float(np.mean(slowest == index)) if len(series.ranks) > 1 else 1.0,
+                collective_seconds=median(blocked) * NANO,
+                peak_rss_bytes=_most(row.peak_rss_bytes for row in record.memory),
+                cuda_peak_allocated_bytes=_most(row.cuda_peak_allocated_bytes for row in record.memory),
+                busy_cores=median(busy) if busy else None,
+            )
+        )
+    return tuple(found)
+
+
+def _phase(series: Series, name: str, index: int) -> float | None:
+    values = series.phase_seconds[name][index, series.settled]
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else None
+
+
+def memory_of(run: Run) -> Memory:
+    """The peaks over ranks and time."""
+    rows: list[MemoryRow] = [row for record in run.ranks for row in record.memory]
+    return Memory(
+        peak_rss_bytes=_most(row.peak_rss_bytes for row in rows),
+        cuda_peak_allocated_bytes=_most(row.cuda_peak_allocated_bytes for row in rows),
+        cuda_peak_reserved_bytes=_most(row.cuda_peak_reserved_bytes for row in rows),
+        parameter_bytes=_most(row.parameter_bytes for row in rows),
+        gradient_bytes=_most(row.gradient_bytes for row in rows),
+        optimizer_bytes=_most(row.optimizer_bytes for row in rows),
+        heap_at_backward_bytes=_most(row.heap_at_backward_bytes for row in rows),
+    )
+
+
+def _most(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _settled_from(series: Series) -> int:
+    """The first optimizer step after warm-up."""
+    return series.rows[0][series.warmup.steps - 1].step + 1 if series.warmup.steps else 0
+
+
+def _collectives(run: Run, series: Series) -> tuple[Collective, ...]:
+    first = _settled_from(series)
+    record: RankRecord = next(record for record in run.ranks if record.rank == series.ranks[0])
+    rows = [row for row in record.steps if row.step >= first]
+    totals: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        for kind, (count, size) in row.collectives.items():
+            before = totals.get(kind, (0, 0))
+            totals[kind] = (before[0] + count, before[1] + size)
+    iterations = max(1.0, len(rows) / series.optimizer_steps)
+    return tuple(
+        Collective(kind, count / iterations, size / iterations) for kind, (count, size) in sorted(totals.items())
+    )
+
+
+def _exposed(run: Run, series: Series) -> tuple[Exposed, ...]:
+    first = _settled_from(series)
+    by_method: dict[str, list[tuple[int, int]]] = {}
+    for record in run.ranks:
+        for row in record.exposed:
+            if row.step >= first:
+                by_method.setdefault(row.method, []).append((row.exposed_ns, row.communication_ns))
+    return tuple(
+        Exposed(
+            method,
+            median(hidden for hidden, _ in rows) * NANO,
+            median(total for _, total in rows) * NANO,
+            len(rows),
+        )
+        for method, rows in sorted(by_method.items())
+    )

@@ -1,0 +1,83 @@
+"""What the samples taken beside a run say about the machine: whose load, which clocks, which throttling."""
+
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.records.machine import GpuSample
+from scalewise.results.run import Run
+
+# Above a tenth of the cores in foreign use, medians of fresh processes spread 8.8 % instead of 2.8 % (measured).
+FOREIGN_SHARE = 0.10
+STEAL_SHARE = 0.05  # the hypervisor took as much as the smallest effect worth reporting
+# Ranks also wait for each other's threads, so pressure counts only beside some foreign load.
+PRESSURE_SHARE = 0.25
+PRESSURE_FOREIGN_SHARE = 0.05
+BUSY_GPU = 0.5  # utilisation above which a low clock means throttling rather than rest
+CLOCK_DROP = 0.05  # GPU Boost steps are about 1 %; 5 % moves a compute-bound step by as much
+REST_REASONS = ("idle", "none", "applications_clocks", "application_clocks")  # NVML's reasons that are no throttling
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """Shares of all usable cores over a run; None where it was not sampled."""
+
+    foreign: float | None
+    steal: float | None
+    pressure: float | None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether others used the machine so much that the number is in doubt."""
+        foreign, steal, pressure = self.foreign or 0.0, self.steal or 0.0, self.pressure or 0.0
+        pressed = pressure > PRESSURE_SHARE and foreign > PRESSURE_FOREIGN_SHARE
+        return foreign > FOREIGN_SHARE or steal > STEAL_SHARE or pressed
+
+    def text(self) -> str:
+        """The figures, for evidence."""
+        named = (("foreign load", self.foreign), ("steal", self.steal), ("CPU pressure", self.pressure))
+        return ", ".join(f"{name} {share * 100:.0f} %" for name, share in named if share is not None)
+
+
+def machine_state(run: Run) -> MachineState:
+    """The medians over the run's samples."""
+
+    def middle(values: list[float]) -> float | None:
+        return median(values) if values else None
+
+    return MachineState(
+        foreign=middle([row.foreign for row in run.samples]),
+        steal=middle([row.steal for row in run.samples if row.steal is not None]),
+        pressure=middle([row.pressure for row in run.samples if row.pressure is not None]),
+    )
+
+
+def throttle_text(run: Run) -> str:
+    """How the run's GPUs were held back, with numbers; empty when they were not."""
+    by_gpu: dict[int, list[GpuSample]] = {}
+    for row in run.samples:
+        for gpu in row.gpus:
+            by_gpu.setdefault(gpu.index, []).append(gpu)
+    texts = [text for index, samples in sorted(by_gpu.items()) for text in _held_back(index, samples)]
+    return "; ".join(texts)
+
+
+def _held_back(index: int, samples: list[GpuSample]) -> list[str]:
+    texts = []
+    named = [[name for name in gpu.throttle_reasons if not _rests(name)] for gpu in samples]
+    held = [names for names in named if names]
+    if held:
+        words = ", ".join(sorted({name for names in held for name in names}))
+        texts.append(f"GPU {index} reported {words} in {len(held)} of {len(samples)} samples")
+    clocks = [gpu.sm_clock_mhz for gpu in samples if gpu.sm_clock_mhz and _share(gpu.utilisation) > BUSY_GPU]
+    if len(clocks) >= 4 and median(clocks) < (1 - CLOCK_DROP) * max(clocks):
+        texts.append(f"GPU {index} fell from {max(clocks)} to {median(clocks):.0f} MHz under load")
+    return texts
+
+
+def _rests(reason: str) -> bool:
+    return any(word in reason.lower().replace(" ", "_") for word in REST_REASONS)
+
+
+def _share(utilisation: float | None) -> float:
+    value = utilisation or 0.0
+    return value / 100 if value > 1 else value

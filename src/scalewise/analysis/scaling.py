@@ -1,0 +1,121 @@
+"""Speedup, efficiency and serial fraction of an arm against its named base, refused where the work was not equal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scalewise.analysis.arms import ArmRuns
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.ratio import ratio
+from scalewise.analysis.work import equal_work, told_scaling
+from scalewise.errors import BadRequest
+from scalewise.plan.words import intervention_text, parse_intervention, value_text
+
+OVERSUBSCRIBED = "oversubscribed, not scaling"
+
+
+@dataclass(frozen=True)
+class ScalingFigures:
+    """One arm against its base; every figure is None where it was refused or has no meaning."""
+
+    kind: Literal["strong", "weak"] | None = None
+    base: str = ""  # label of the base arm; empty: no base
+    speedup: Estimate | None = None  # weak: how many times the samples per second
+    efficiency: Estimate | None = None
+    serial_fraction: Estimate | None = None  # Karp and Flatt; strong scaling over more ranks only
+    refusal: str = ""
+    note: str = ""
+
+
+def scaling_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ScalingFigures:
+    """The arm's figures against its base among the experiment's arms."""
+    if arm.spec.scaling == "none":
+        return ScalingFigures()
+    base = base_of(arm, arms)
+    if base is None:
+        return ScalingFigures(refusal=f"its base was not run ({_wanted(arm, arms)})")
+    if not arm.measured:
+        return ScalingFigures(base=base.label)
+    if arm.spec.oversubscribed or base.spec.oversubscribed:
+        return ScalingFigures(base=base.label, refusal=OVERSUBSCRIBED)
+    if not base.measured:
+        return ScalingFigures(base=base.label, refusal=f"its base failed ({base.label})")
+    if base is arm:
+        one = Estimate(1.0, 1.0, 1.0, sum(item.median.steps for item in arm.measured), len(arm.measured), "base")
+        return ScalingFigures(base=base.label, speedup=one, efficiency=one)
+    return _compared(base, arm)
+
+
+def _compared(base: ArmRuns, arm: ArmRuns) -> ScalingFigures:
+    work_a, work_b = base.measured[0].work, arm.measured[0].work
+    kind: Literal["strong", "weak"] = "strong"
+    if arm.spec.scaling == "weak":
+        kind = "weak"
+    elif arm.spec.scaling == "auto":
+        kind = told_scaling(work_a, work_b) or "strong"
+    allow = ("interventions",) if "intervention" in arm.spec.base else ()
+    verdict = equal_work(work_a, work_b, kind, declared=arm.spec.scaling != "auto", allow=allow)
+    if not verdict.allowed:
+        return ScalingFigures(base=base.label, refusal="; ".join(verdict.reasons))
+    return figures(
+        ratio(base.side(), arm.side()), arm.spec.world_size / base.spec.world_size, kind, base.label, verdict.reasons
+    )
+
+
+def figures(
+    faster: Estimate, growth: float, kind: Literal["strong", "weak"], base: str, notes: Sequence[str] = ()
+) -> ScalingFigures:
+    """From base time over arm time, and how many times more ranks the arm has."""
+    note = "; ".join(notes)
+    if kind == "weak":
+        return ScalingFigures(kind, base, _times(faster, growth), faster, None, "", note)
+    efficiency = _times(faster, 1 / growth) if growth != 1 else None
+    fraction = serial_fraction(faster, growth) if growth > 1 else None
+    return ScalingFigures(kind, base, faster, efficiency, fraction, "", note)
+
+
+def serial_fraction(speedup: Estimate, ranks: float) -> Estimate:
+    """Karp and Flatt's experimentally determined serial fraction: (1/S - 1/p) / (1 - 1/p); falls as S grows."""
+
+    def fraction(value: float) -> float:
+        return (1 / value - 1 / ranks) / (1 - 1 / ranks)
+
+    return replace(speedup, value=fraction(speedup.value), low=fraction(speedup.high), high=fraction(speedup.low))
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    return replace(estimate, value=estimate.value * factor, low=estimate.low * factor, high=estimate.high * factor)
+
+
+def base_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
+    """The arm with the base's values and otherwise the same; without any named, the one with the fewest ranks."""
+    wanted = _wanted_values(arm, arms)
+    return next((other for other in arms if _values(other) == wanted), None)
+
+
+def _values(arm: ArmRuns) -> dict[str, str]:
+    axes = {name: value_text(value) for name, value in arm.spec.axes.items()}
+    return {**axes, "intervention": arm.intervention, "ranks": str(arm.spec.ranks), "device": arm.spec.device}
+
+
+def _wanted_values(arm: ArmRuns, arms: Sequence[ArmRuns]) -> dict[str, str]:
+    own = _values(arm)
+    if arm.spec.base:
+        named = {name: value_text(value) for name, value in arm.spec.base.items()}
+        if "intervention" in named:
+            named["intervention"] = _normal(named["intervention"])
+        return {**own, **named}
+    alike = [other.spec.ranks for other in arms if {**_values(other), "ranks": own["ranks"]} == own]
+    return {**own, "ranks": str(min(alike))}
+
+
+def _normal(text: str) -> str:
+    try:
+        return intervention_text(parse_intervention(text))
+    except BadRequest:  # a damaged spec; it then simply has no base
+        return text
+
+
+def _wanted(arm: ArmRuns, arms: Sequence[ArmRuns]) -> str:
+    wanted = _wanted_values(arm, arms)
+    return ", ".join(f"{name} {value}" for name, value in wanted.items() if name != "device")

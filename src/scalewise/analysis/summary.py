@@ -1,0 +1,225 @@
+"""The whole analysis of a suite as one value: tables of arms, refusals, caveats, and every run's own figures."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any, Literal
+
+from scalewise.analysis.arms import ArmRuns, arms_of
+from scalewise.analysis.caveats import Caveat, caveats_of
+from scalewise.analysis.communication import Communication, communication_of
+from scalewise.analysis.estimate import Estimate, estimate
+from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
+from scalewise.analysis.scaling import ScalingFigures, scaling_of
+from scalewise.analysis.series import PHASES
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import LoadedSuite, Run
+
+Mark = Literal["measured", "oversubscribed", "failed", "unfinished"]
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """One row of an experiment's table; figures are None where the arm has no usable run or did not record them."""
+
+    label: str
+    axes: dict[str, AxisValue]
+    intervention: str  # as a suite writes it; `none` for a plain run
+    ranks: int  # over all nodes
+    device: str
+    mark: Mark
+    reason: str  # why it failed; empty otherwise
+    runs: int
+    runs_failed: int
+    run_names: tuple[str, ...]
+    warmup_steps: int | None  # the most over its runs
+    step_seconds: Estimate | None
+    loop_seconds: Estimate | None  # the step, the gap before it and waiting for data
+    samples_per_second: Estimate | None  # over all ranks, by the loop
+    samples_per_step: float | None
+    micro_batches: float | None
+    variation: float | None  # standard deviation over mean of a run's steps
+    p95_over_median: float | None
+    skew_seconds: float | None
+    slowest_rank: int | None
+    slowest_share: float | None  # of the steps in which that rank was the slowest
+    phase_seconds: dict[str, float | None]  # mean over ranks: data, forward, backward, optimizer, rest
+    scaling: ScalingFigures
+    communication: tuple[Communication, ...]
+    collectives: tuple[Collective, ...]
+    memory: Memory
+    precision: tuple[str, ...]
+    first_loss: float | None
+    last_loss: float | None
+    skipped_steps: int
+    non_finite_steps: int
+    caveats: tuple[Caveat, ...]
+
+
+@dataclass(frozen=True)
+class ScalingRefusal:
+    """A speedup that is not given, and why."""
+
+    arm: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ExperimentAnalysis:
+    """One experiment: its question, its table and what to doubt."""
+
+    name: str
+    title: str
+    question: str
+    axes: tuple[str, ...]  # the columns that vary, ranks and intervention not counted
+    rows: tuple[ArmRow, ...]
+    refusals: tuple[ScalingRefusal, ...]
+    caveats: tuple[Caveat, ...]  # of all rows, the same one once
+    runs: tuple[RunFigures, ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A suite's folder, understood."""
+
+    path: Path
+    name: str
+    title: str
+    about: str
+    experiments: tuple[ExperimentAnalysis, ...]
+    notes: tuple[str, ...]  # what could not be read
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether any number is not to be trusted."""
+        return any(caveat.severity == "doubt" for one in self.experiments for caveat in one.caveats)
+
+    @property
+    def failed(self) -> bool:
+        """Whether any run failed."""
+        return any(row.runs_failed for one in self.experiments for row in one.rows)
+
+
+def summarise(loaded: LoadedSuite) -> Analysis:
+    """The analysis of everything that was loaded."""
+    experiments = []
+    for text in loaded.experiments:
+        runs = [run for run in loaded.runs if run.spec.experiment == text.name]
+        if runs:
+            experiments.append(_experiment(text.name, text.title, text.question, runs))
+    return Analysis(loaded.path, loaded.name, loaded.title, loaded.about, tuple(experiments), loaded.notes)
+
+
+def to_json(value: Any) -> Any:
+    """Any result of the analysis as JSON values; what is not a finite number becomes null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
+
+
+def _experiment(name: str, title: str, question: str, runs: Sequence[Run]) -> ExperimentAnalysis:
+    arms = arms_of(runs)
+    figures = {
+        one.run.spec.name: run_figures(one.run, one.series, one.work.precision) for arm in arms for one in arm.measured
+    }
+    rows = tuple(_row(arm, arms, [figures[one.run.spec.name] for one in arm.measured]) for arm in arms)
+    refusals = tuple(
+        ScalingRefusal(row.label, row.scaling.refusal) for row in rows if row.scaling.refusal and row.mark != "failed"
+    )
+    axes = dict.fromkeys(axis for arm in arms for axis in arm.spec.axes)
+    caveats = dict.fromkeys(caveat for row in rows for caveat in row.caveats)
+    return ExperimentAnalysis(
+        name, title, question, tuple(axes), rows, refusals, tuple(caveats), tuple(figures.values())
+    )
+
+
+def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -> ArmRow:
+    step = estimate([one.median for one in arm.measured], arm.run_cv) if arm.measured else None
+    loops = [one.series.loop_median() for one in arm.measured]
+    known = [one for one in loops if one is not None]
+    loop = estimate(known, arm.run_cv) if known else None
+    samples = figures[0].samples_per_step if figures else None
+    slowest = _slowest(figures)
+    return ArmRow(
+        label=arm.label,
+        axes=arm.spec.axes,
+        intervention=arm.intervention,
+        ranks=arm.spec.world_size,
+        device=arm.spec.device,
+        mark=_mark(arm),
+        reason=_reason(arm),
+        runs=len(arm.measured),
+        runs_failed=sum(run.outcome is not None and not run.measured for run in arm.runs),
+        run_names=tuple(run.spec.name for run in arm.runs),
+        warmup_steps=max((one.warmup_steps for one in figures), default=None),
+        step_seconds=step,
+        loop_seconds=loop,
+        samples_per_second=_rate(samples, loop or step),
+        samples_per_step=samples,
+        micro_batches=_mean([one.micro_batches for one in figures]),
+        variation=_mean([one.variation for one in figures]),
+        p95_over_median=_mean([one.p95_over_median for one in figures]),
+        skew_seconds=_mean([one.skew_seconds for one in figures]),
+        slowest_rank=slowest[0] if slowest else None,
+        slowest_share=slowest[1] if slowest else None,
+        phase_seconds={name: _phase(figures, name) for name in PHASES},
+        scaling=scaling_of(arm, arms),
+        communication=communication_of(arm, arms, figures),
+        collectives=figures[0].collectives if figures else (),
+        memory=figures[0].memory if figures else Memory(),
+        precision=figures[0].precision if figures else (),
+        first_loss=_loss(figures, 0),
+        last_loss=_loss(figures, -1),
+        skipped_steps=sum(one.skipped_steps for one in figures),
+        non_finite_steps=sum(one.non_finite_steps for one in figures),
+        caveats=caveats_of(arm),
+    )
+
+
+def _mark(arm: ArmRuns) -> Mark:
+    if not arm.measured:
+        return "failed" if any(run.outcome for run in arm.runs) else "unfinished"
+    return "oversubscribed" if arm.spec.oversubscribed else "measured"
+
+
+def _reason(arm: ArmRuns) -> str:
+    return next((run.outcome.sentence for run in arm.runs if run.outcome and not run.measured), "")
+
+
+def _rate(samples: float | None, time: Estimate | None) -> Estimate | None:
+    if samples is None or time is None:
+        return None
+    return dataclasses.replace(time, value=samples / time.value, low=samples / time.high, high=samples / time.low)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def _phase(figures: Sequence[RunFigures], name: str) -> float | None:
+    return _mean([rank.phase_seconds[name] for one in figures for rank in one.ranks])
+
+
+def _slowest(figures: Sequence[RunFigures]) -> tuple[int, float] | None:
+    """The rank that was slowest most often, over all runs; None where there is but one."""
+    shares: dict[int, list[float]] = {}
+    for one in figures:
+        for rank in one.ranks:
+            shares.setdefault(rank.rank, []).append(rank.slowest_share)
+    if len(shares) < 2:
+        return None
+    return max(((rank, mean(values)) for rank, values in shares.items()), key=lambda item: item[1])
+
+
+def _loss(figures: Sequence[RunFigures], index: int) -> float | None:
+    return figures[0].losses[index] if figures and figures[0].losses else None
