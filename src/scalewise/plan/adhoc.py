@@ -58,9 +58,7 @@ def _check_script(script: Path) -> None:
     near = ""
     if script.parent.is_dir():
         near = did_you_mean(script.name, (file.name for file in script.parent.glob("*.py")))
-    raise BadRequest(
-        f"The script {script} does not exist.", f"{near[:1].upper()}{near[1:]}" or "Check the path."
-    )
+    raise BadRequest(f"The script {script} does not exist.", f"{near[:1].upper()}{near[1:]}" or "Check the path.")
 
 
 def _toml(suite: Suite) -> str:

@@ -35,9 +35,7 @@ class Plan:
     refusals: tuple[Refusal, ...]
 
 
-def expand(
-    suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", nodes: Nodes | None = None
-) -> Plan:
+def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", nodes: Nodes | None = None) -> Plan:
     """Every run of the suite on this machine; `cwd` is where the scripts are started, as torchrun would."""
     runs: list[RunSpec] = []
     refusals: list[Refusal] = []
@@ -98,9 +96,7 @@ def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None) 
     script = script_path(experiment)
     if not script.is_file():
         what = "is a folder" if script.is_dir() else "does not exist"
-        return Refusal(
-            experiment.name, "all runs", f"the script {script} {what}", "correct `script` in the suite"
-        )
+        return Refusal(experiment.name, "all runs", f"the script {script} {what}", "correct `script` in the suite")
     if experiment.device == "cuda" and not machine.gpus:
         remedy = "use device cpu, or a machine with a GPU that torch can see"
         return Refusal(experiment.name, "all runs", "device cuda was asked for and no GPU is visible", remedy)
@@ -130,9 +126,7 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
     for one in arm.interventions:
         if one.rank is not None and one.rank >= world:
             reason = f"there is no rank {one.rank} among {world}"
-            return Refusal(
-                experiment.name, what, reason, f"use more than {one.rank} ranks, or slow another rank"
-            )
+            return Refusal(experiment.name, what, reason, f"use more than {one.rank} ranks, or slow another rank")
     return None
 
 

@@ -24,18 +24,12 @@ def find_suite(name_or_path: str, folder: Path | None = None) -> Path:
     if path.is_file():
         if path.suffix == ".toml":
             return path
-        raise BadRequest(
-            f"{name_or_path} is not a suite.", "A suite is a .toml file; a script to run is a .py file."
-        )
+        raise BadRequest(f"{name_or_path} is not a suite.", "A suite is a .toml file; a script to run is a .py file.")
     if path.is_dir():
-        raise BadRequest(
-            f"{name_or_path} is a folder, not a suite.", "To look at runs use: scalewise show FOLDER."
-        )
+        raise BadRequest(f"{name_or_path} is a folder, not a suite.", "To look at runs use: scalewise show FOLDER.")
     near = did_you_mean(path.name, [*known, *(file.name for file in _beside(path))])
     choices = f"Built-in suites: {', '.join(known)}." if known else "There are no built-in suites."
-    raise BadRequest(
-        f"There is no suite {name_or_path!r}.", f"{near[:1].upper()}{near[1:]} {choices}".strip()
-    )
+    raise BadRequest(f"There is no suite {name_or_path!r}.", f"{near[:1].upper()}{near[1:]} {choices}".strip())
 
 
 def _beside(path: Path) -> list[Path]:

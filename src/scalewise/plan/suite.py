@@ -23,6 +23,7 @@ from scalewise.plan.words import MOST_RANKS, PLAIN, parse_intervention
 from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+SYNONYMS = {"gpu": "cuda"}  # nearer in meaning than in letters
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -129,23 +130,28 @@ def _problem(detail: ErrorDetails) -> Problem:
     if kind == "literal_error":
         allowed = str(context["expected"])
         near = did_you_mean(
-            str(value), [word.strip("' ") for word in allowed.replace(" or ", ", ").split(",")]
+            SYNONYMS.get(str(value), str(value)),
+            [word.strip("' ") for word in allowed.replace(" or ", ", ").split(",")],
         )
         return place, f"{_short(value)} is not one of {allowed}{'; ' + near if near else ''}"
     if kind == "string_pattern_mismatch":
         return place, f"{_short(value)} is not a name; use small letters, digits, - and _, at most 64"
+    if _branch(detail["loc"]):
+        return place, f"{_short(value)} is not a text, a number, true or false"
     return place, f"{_short(value)}: {_lower(detail['msg'])}"
 
 
+def _branch(location: tuple[int | str, ...]) -> bool:
+    """Whether the last part is not a place but a branch of a union, which pydantic appends."""
+    in_union = isinstance(location[-2], int) or location[-3] == "base" if len(location) > 3 else False
+    return in_union and location[-1] in ("str", "int", "float", "bool")
+
+
 def _place(location: tuple[int | str, ...]) -> str:
-    """experiment[1].ranks[0]; the branches of a union, which pydantic appends, are left out."""
-    branches = {"str", "int", "float", "bool"}
+    """experiment[1].ranks[0]"""
     text = ""
-    for index, part in enumerate(location):
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif not (part in branches and index == len(location) - 1 and index > 0):
-            text += f".{part}" if text else part
+    for part in location[:-1] if _branch(location) else location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 

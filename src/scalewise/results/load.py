@@ -12,18 +12,8 @@ from scalewise.records.codec import BadRecord, decode, read_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
-from scalewise.records.rows import (
-    EndRow,
-    ExposedRow,
-    MemoryRow,
-    ModelRow,
-    RankRows,
-    Row,
-    StartRow,
-    StepRow,
-    TroubleRow,
-    read_rows,
-)
+from scalewise.records.rank_file import RankRows, read_rows
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
@@ -139,17 +129,24 @@ A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arit
 
 
 def _possible(row: StepRow) -> bool:
-    """Whether the row's durations can be durations: a damaged digit must not become a measurement."""
+    """Whether durations and counts can be such: a damaged digit must not become a measurement."""
     phases = (row.forward_ns, row.backward_ns, row.optimizer_ns, row.rest_ns, row.between_ns)
-    others = (
-        row.data_ns,
-        row.data_inside_ns,
-        row.collective_ns,
-        *(phase for phase in phases if phase is not None),
+    durations = (row.data_ns, row.data_inside_ns, row.collective_ns, *(ns for ns in phases if ns is not None))
+    counts = (
+        row.micro_batches,
+        row.samples or 0,
+        row.optimizer,
+        *(n for pair in row.collectives.values() for n in pair),
     )
-    sane = all(0 <= value < A_YEAR_NS for value in others) and 0 < row.step_ns < A_YEAR_NS
-    counts = (row.micro_batches, row.samples or 0, row.optimizer, row.step)
-    return sane and all(0 <= value < 2**53 for value in counts)
+    whole = all(isinstance(value, int) for value in (row.step_ns, *durations, *counts))
+    floats = all(value is None or isinstance(value, (int, float)) for value in (row.loss, row.scale))
+    return (
+        whole
+        and floats
+        and 0 < row.step_ns < A_YEAR_NS
+        and all(0 <= value < A_YEAR_NS for value in durations)
+        and all(0 <= value < 2**53 for value in counts)
+    )
 
 
 def _all(rows: tuple[Row, ...], kind: type[Kind]) -> tuple[Kind, ...]:

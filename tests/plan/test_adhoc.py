@@ -1,0 +1,49 @@
+"""Tests of the suite around a user's own script."""
+
+import pytest
+
+from factories import make_machine
+from scalewise.errors import BadRequest
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.expand import expand
+from scalewise.plan.suite import read_suite
+from scalewise.plan.words import parse_intervention
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "My Train_v2.py"
+    path.write_text("print()")
+    return path
+
+
+def test_the_arguments_reach_the_script_as_they_are(script, tmp_path):
+    words = ["--json", '{"a": {"b": 1}}', "{dim}", "{{x}}", "ä\x7f\n"]
+    plan = expand(script_suite(script, words, ranks=(1, 2), repeat=2), make_machine(), tmp_path)
+    assert {spec.args for spec in plan.runs} == {tuple(words)}
+    assert len(plan.runs) == 4
+
+
+def test_its_toml_is_a_suite_with_the_same_experiment(script):
+    suite = script_suite(
+        script, ["{dim}", 'a"b\\c\x7f'], ranks=(1, 2), interventions=((), parse_intervention("slow_rank:0.02@1"))
+    )
+    again = read_suite(suite.source, script.parent / "suite.toml")
+    assert again.experiments == suite.experiments
+    assert (again.name, again.title) == (suite.name, suite.title) == ("my-train_v2", "My Train_v2.py")
+
+
+def test_a_missing_script_gets_the_nearest_name(script):
+    with pytest.raises(BadRequest) as caught:
+        script_suite(script.with_name("My Train_v3.py"))
+    assert "does not exist" in caught.value.sentence
+    assert caught.value.hint == "Did you mean 'My Train_v2.py'?"
+
+
+def test_requests_that_make_no_sense_are_refused(script, tmp_path):
+    with pytest.raises(BadRequest, match="is a folder"):
+        script_suite(tmp_path)
+    with pytest.raises(BadRequest, match="--repeat 0"):
+        script_suite(script, repeat=0)
+    with pytest.raises(BadRequest, match="no ranks"):
+        script_suite(script, mode="python", ranks=(1, 2))

@@ -1,0 +1,140 @@
+"""Tests of turning a suite into runs."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import make_machine
+from scalewise.plan.expand import expand, folder_name, suite_id
+from scalewise.plan.experiment import Experiment, Suite, changed
+from scalewise.plan.words import parse_intervention
+from scalewise.records.spec import Nodes
+
+SCRIPT = str(Path(__file__).resolve())
+CWD = Path("/somewhere")
+
+
+def suite_of(**changes):
+    return Suite("s", (Experiment("e", SCRIPT, **changes),))
+
+
+def names(plan):
+    return [spec.name for spec in plan.runs]
+
+
+def test_names_say_what_varies():
+    suite = suite_of(
+        axes={"dim": (1024,), "amp": (True,), "lr": (0.01,)},
+        args=("--dim", "{dim}", "--ranks", "{ranks}"),
+        env={"AMP": "{amp}", "LR": "{lr}"},
+        ranks=(1, 2),
+        interventions=((), parse_intervention("slow_rank:0.02@0")),
+    )
+    plan = expand(suite, make_machine(), CWD)
+    assert names(plan) == [
+        "e-dim1024-amptrue-lr0.01-ranks1-r0",
+        "e-dim1024-amptrue-lr0.01-ranks2-r0",
+        "e-dim1024-amptrue-lr0.01-slow_rank_0.02_0-ranks1-r0",
+        "e-dim1024-amptrue-lr0.01-slow_rank_0.02_0-ranks2-r0",
+    ]
+    assert plan.runs[1].args == ("--dim", "1024", "--ranks", "2")
+    assert plan.runs[1].env == {"AMP": "true", "LR": "0.01"}
+    assert plan.runs[1].axes == {"dim": 1024, "amp": True, "lr": 0.01}
+    assert plan.runs[1].cwd == "/somewhere"
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=6, unique=True), st.integers(1, 3))
+def test_names_are_unique_and_safe_in_every_file_system(values, repeat):
+    suite = suite_of(axes={"a": tuple(values)}, args=("{a}",), repeat=repeat, ranks=(1, 2))
+    found = names(expand(suite, make_machine(), CWD))
+    assert len({name.casefold() for name in found}) == len(values) * repeat * 2
+    assert all(re.fullmatch(r"[A-Za-z0-9._+-]{1,160}", name) for name in found)
+
+
+def test_repeats_are_interleaved_in_mirrored_order():
+    plan = expand(suite_of(ranks=(1, 2), repeat=4), make_machine(), CWD)
+    order = [(spec.repeat, spec.ranks) for spec in plan.runs]
+    assert order[:4] == [(0, 1), (0, 2), (1, 2), (1, 1)]
+    assert [repeat for repeat, _ in order] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [ranks for _, ranks in order[4:6]] == [ranks for _, ranks in order[6:8]][::-1]
+
+
+def test_without_interleaving_an_arm_is_repeated_before_the_next():
+    plan = expand(suite_of(ranks=(1, 2), repeat=2, interleave=False), make_machine(), CWD)
+    assert [(spec.ranks, spec.repeat) for spec in plan.runs] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_the_same_request_gives_the_same_plan():
+    suite = suite_of(ranks=(1, 2, 4), repeat=5)
+    assert expand(suite, make_machine(), CWD) == expand(suite, make_machine(), CWD)
+
+
+def test_ranks_sit_on_equal_shares_and_too_many_are_marked():
+    plan = expand(suite_of(ranks=(1, 2, 8)), make_machine(cores=4), CWD)
+    one, two, eight = plan.runs
+    assert one.shares == ((0, 1),) and one.threads_per_rank == 2
+    assert two.shares == ((0, 1), (2, 3)) and not two.oversubscribed
+    assert len(eight.shares) == 8 and eight.oversubscribed
+
+
+def test_auto_takes_the_gpus_and_refuses_more_ranks_than_there_are():
+    plan = expand(suite_of(ranks=(1, 2)), make_machine(gpus=1), CWD)
+    (run,) = plan.runs
+    assert (run.device, run.shares, run.threads_per_rank) == ("cuda", (), None)
+    (refusal,) = plan.refusals
+    assert refusal.what == "2 ranks"
+    assert refusal.reason == "2 ranks need 2 GPUs and 1 is visible"
+    assert "device cpu" in refusal.remedy
+
+
+def test_auto_takes_the_cpu_where_there_is_no_gpu():
+    assert {spec.device for spec in expand(suite_of(ranks=(1, 2)), make_machine(), CWD).runs} == {"cpu"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"script": "/no/such.py"}, "the script /no/such.py does not exist"),
+        ({"script": "/"}, "the script / is a folder"),
+        ({"device": "cuda"}, "no GPU is visible"),
+    ],
+)
+def test_an_experiment_that_cannot_run_is_refused_once_and_the_others_go_on(changes, reason):
+    bad = replace(suite_of(ranks=(1, 2)).experiments[0], name="bad", **changes)
+    plan = expand(Suite("s", (bad, *suite_of().experiments)), make_machine(), CWD)
+    (refusal,) = plan.refusals
+    assert (refusal.experiment, refusal.what) == ("bad", "all runs")
+    assert reason in refusal.reason and refusal.remedy
+    assert names(plan) == ["e-ranks1-r0"]
+
+
+def test_slowing_a_rank_that_is_not_there_is_refused_for_that_arm_only():
+    plan = expand(suite_of(ranks=(1, 2), interventions=(parse_intervention("slow_rank:1@1"),)), make_machine(), CWD)
+    assert [spec.ranks for spec in plan.runs] == [2]
+    assert plan.refusals[0].reason == "there is no rank 1 among 1"
+
+
+def test_several_nodes_need_torchrun():
+    nodes = Nodes(2, 0, "127.0.0.1", 29500)
+    assert "one node" in expand(suite_of(), make_machine(), CWD, nodes=nodes).refusals[0].reason
+    (run,) = expand(suite_of(launcher="torchrun"), make_machine(), CWD, nodes=nodes).runs
+    assert run.world_size == 2
+
+
+def test_the_id_changes_with_the_script_the_machine_and_the_request_and_with_nothing_else(tmp_path):
+    script = tmp_path / "a.py"
+    script.write_text("print(1)")
+    suite, machine = Suite("s", (Experiment("e", str(script)),)), make_machine()
+    plan = expand(suite, machine, CWD)
+    first = suite_id(plan, machine)
+    assert re.fullmatch("[0-9a-f]{8}", first)
+    assert folder_name(suite, plan, machine) == f"s-{first}"
+    assert suite_id(expand(replace(suite, title="other"), machine, CWD), machine) == first
+    assert suite_id(expand(changed(suite, repeat=2), machine, CWD), machine) != first
+    assert suite_id(plan, make_machine(versions={"torch": "2.14"})) != first
+    script.write_text("print(2)")
+    assert suite_id(plan, machine) != first

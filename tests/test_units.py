@@ -1,0 +1,44 @@
+"""Tests of how numbers are written for people."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewise.units import bytes_text, percent_text, seconds_text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.000312, "312 us"),
+        (0.00503, "5.03 ms"),
+        (1.2, "1.20 s"),
+        (0.9996, "1.00 s"),
+        (0.9994, "999 ms"),
+        (-0.0021, "-2.10 ms"),
+        (0.0, "0.00 us"),
+    ],
+)
+def test_seconds_are_written_in_the_unit_that_suits_them(seconds, text):
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(512, "512 B"), (16.1 * 2**20, "16.1 MiB"), (4.07 * 2**30, "4.07 GiB"), (3 * 2**40, "3.00 TiB")]
+)
+def test_bytes_are_written_in_binary_units(count, text):
+    assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.5, "50.0 %"), (0.0312, "3.12 %"), (1.5, "150 %")])
+def test_shares_are_written_as_percent(share, text):
+    assert percent_text(share) == text
+
+
+SCALES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+@given(st.floats(min_value=1e-6, max_value=1e5))
+def test_a_written_duration_is_within_half_a_percent_of_the_number(seconds):
+    number, unit = seconds_text(seconds).split()
+    assert float(number) * SCALES[unit] == pytest.approx(seconds, rel=0.0051)
