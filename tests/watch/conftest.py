@@ -1,0 +1,186 @@
+"""Runs a script raw or watched in ranks forked from one preloaded process, and reads back what came of it."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from scalewise.records.codec import write_json
+from scalewise.records.folder import RunFolder
+from scalewise.records.pulse import create_pulses
+from scalewise.records.rank_file import RankRows, read_rows
+from scalewise.records.spec import Intervention, RunSpec
+
+SCRIPTS = Path(__file__).parent / "scripts"
+DEADLINE_SECONDS = 40.0
+ABORT_AT_EXIT = "terminate called without an active exception"
+# Some CPUs advertise bfloat16 instructions that kill the process; both sides of every comparison avoid them.
+SAFE_ISA = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "OMP_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run left behind, by rank."""
+
+    codes: tuple[int | None, ...]
+    stdout: tuple[str, ...]
+    stderr: tuple[str, ...]
+    cwd: Path
+    out: RunFolder
+
+    def rows(self, rank: int = 0) -> RankRows:
+        """What the watcher wrote for that rank."""
+        return read_rows(self.out.rank(rank))
+
+
+@dataclass
+class Runner:
+    """Starts scripts from the preloaded process, each run in a folder of its own."""
+
+    folder: Path
+    server: subprocess.Popen[str]
+    runs: int = 0
+    env: dict[str, str] = field(default_factory=dict)
+
+    def raw(self, script: str, *args: str, ranks: int = 0) -> Ran:
+        """The script alone; no ranks means a plain python process."""
+        return self._run(script, args, ranks, None)
+
+    def watched(self, script: str, *args: str, ranks: int = 0, **changes: object) -> Ran:
+        """The script with the watcher in every rank."""
+        return self._run(script, args, ranks, changes)
+
+    def in_folder(self, cwd: Path, script: str) -> Ran:
+        """The script alone, in a folder that another run left behind."""
+        return self._run(script, (), 0, None, cwd)
+
+    def _run(
+        self, script: str, args: tuple[str, ...], ranks: int, watch: dict[str, object] | None, cwd: Path | None = None
+    ) -> Ran:
+        """Runs again, twice at most, after gloo's own abort at interpreter exit, which watched and raw ranks share."""
+        for _ in range(2):
+            ran = self._run_once(script, args, ranks, watch, cwd)
+            if not any(ABORT_AT_EXIT in text for text in ran.stderr):
+                return ran
+        return self._run_once(script, args, ranks, watch, cwd)
+
+    def _run_once(
+        self,
+        script: str,
+        args: tuple[str, ...],
+        ranks: int,
+        watch: dict[str, object] | None,
+        cwd: Path | None = None,
+    ) -> Ran:
+        self.runs += 1
+        home = self.folder / f"run{self.runs}"
+        out = RunFolder(home / "out")
+        out.path.mkdir(parents=True)
+        if cwd is None:
+            cwd = home / "cwd"
+            cwd.mkdir()
+        logs = {name: [str(home / f"{name}{rank}") for rank in range(max(1, ranks))] for name in ("stdout", "stderr")}
+        request = {
+            "script": str(SCRIPTS / script),
+            "args": list(args),
+            "cwd": str(cwd),
+            "ranks": max(1, ranks),
+            "environment": environments(ranks),
+            "spec": None if watch is None else str(prepare(out, script, args, cwd, ranks, watch)),
+            "out": str(out.path),
+            "deadline": DEADLINE_SECONDS,
+            **logs,
+        }
+        codes = self._ask(request)
+        texts = {name: tuple(Path(path).read_text() for path in paths) for name, paths in logs.items()}
+        return Ran(tuple(codes), texts["stdout"], texts["stderr"], cwd, out)
+
+    def _ask(self, request: dict[str, object]) -> list[int | None]:
+        assert self.server.stdin is not None and self.server.stdout is not None
+        self.server.stdin.write(json.dumps(request) + "\n")
+        self.server.stdin.flush()
+        ready, _, _ = select.select([self.server.stdout], [], [], 2 * DEADLINE_SECONDS)
+        answer = self.server.stdout.readline() if ready else ""
+        assert answer, "the preloaded process gave no answer"
+        codes: list[int | None] = json.loads(answer)
+        return codes
+
+
+def prepare(
+    out: RunFolder, script: str, args: tuple[str, ...], cwd: Path, ranks: int, changes: dict[str, object]
+) -> Path:
+    """Writes the spec of a watched run; `changes` replaces any of its fields."""
+    spec = {
+        "name": Path(script).stem,
+        "suite": "tests",
+        "experiment": "watch",
+        "script": str(SCRIPTS / script),
+        "args": args,
+        "cwd": str(cwd),
+        "mode": "torchrun" if ranks else "python",
+        "launcher": "fork",
+        "ranks": max(1, ranks),
+        "device": "cpu",
+        "shares": (),
+        "threads_per_rank": 1,
+        "oversubscribed": False,
+        "repeat": 0,
+        "limit_seconds": DEADLINE_SECONDS,
+        "stall_seconds": DEADLINE_SECONDS,
+        **changes,
+    }
+    write_json(out.spec, RunSpec(**spec))  # type: ignore[arg-type]
+    create_pulses(out.pulses, max(1, ranks))
+    return out.spec
+
+
+def environments(ranks: int) -> list[dict[str, str]]:
+    """What torchrun tells its ranks; nothing for a plain process."""
+    if not ranks:
+        return [{}]
+    port = str(free_port())
+    return [
+        {
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "GROUP_RANK": "0",
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
+        for rank in range(ranks)
+    ]
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def intervention(kind: str, seconds: float = 0.0, rank: int | None = None) -> dict[str, object]:
+    """The change to a spec that asks for one intervention."""
+    return {"interventions": (Intervention(kind, seconds, rank),)}  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """One preloaded process for the whole session."""
+    folder = tmp_path_factory.mktemp("watch")
+    environment = {**os.environ, **SAFE_ISA}
+    command = [sys.executable, str(Path(__file__).parent / "preloaded.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
+    ) as server:
+        yield Runner(folder, server)
+        assert server.stdin is not None
+        server.stdin.close()

@@ -1,0 +1,23 @@
+"""Evaluation between steps: without gradients, and in eval mode with them; neither is training."""
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 32), nn.Dropout(0.1), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+x, y = torch.randn(16, 32), torch.randn(16, 1)
+held_out = torch.randn(64, 32)
+for step in range(8):
+    model.train()
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    print(f"step {step} {loss.item().hex()}", flush=True)
+    if step % 2:
+        model.eval()
+        with torch.no_grad():
+            print("without gradients", model(held_out).sum().item().hex(), flush=True)
+        for _ in range(3):
+            print("in eval mode", model(held_out).sum().item().hex(), flush=True)
