@@ -1,0 +1,166 @@
+"""Each caveat: shown when it applies, with numbers and a remedy, and absent when it does not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from factories import make_outcome, make_run, noisy, quiet_sample
+from scalewise.analysis.arms import arm_of
+from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
+from scalewise.plan.words import parse_intervention
+from scalewise.records.machine import GpuSample
+from scalewise.records.rows import TroubleRow
+
+
+def named(*runs):
+    return {caveat.name: caveat for caveat in caveats_of(arm_of(runs))}
+
+
+def good(**changes):
+    seconds = changes.pop("seconds", noisy(80, 0.005, 1))
+    return make_run(seconds, samples=changes.pop("samples", (quiet_sample(),) * 4), **changes)
+
+
+def with_rank(run, **changes):
+    return replace(run, ranks=(replace(run.ranks[0], **changes), *run.ranks[1:]))
+
+
+def gpus(count=6, **changes):
+    gpu = replace(GpuSample(0, 0.9, 10**9, 1980, 600.0, 60, ()), **changes)
+    return tuple(quiet_sample(gpus=(gpu,)) for _ in range(count))
+
+
+def test_a_good_run_has_no_caveat():
+    assert named(good(ranks=2)) == {}
+
+
+def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
+    sleep = parse_intervention("sleep_before_backward:0.01")
+    bad = good(
+        seconds=np.linspace(9, 1, 12) ** 2,
+        ranks=4,
+        shares=((0,), (1,), (0,), (1,)),
+        oversubscribed=True,
+        machine={"isa_cap": "AVX2"},
+        samples=gpus(throttle_reasons=("sw_power_cap",)),
+        interventions=sleep,
+    )
+    bad = with_rank(replace(bad, samples=tuple(replace(row, foreign=0.3) for row in bad.samples)), torn_lines=1)
+    failed = good(outcome=make_outcome("killed", "Rank 1 was killed by SIGKILL."))
+    found = named(bad, failed)
+    assert set(found) == {
+        "failed runs",
+        "oversubscribed",
+        "loaded machine",
+        "too few steps",
+        "warm-up not over",
+        "throttled",
+        "restricted ISA",
+        "watcher incomplete",
+    }
+    assert len(CHECKS) == len(found) + 1, "drift needs more steps and has a test of its own"
+    for caveat in found.values():
+        assert caveat.remedy
+        assert any(letter.isdigit() for letter in caveat.evidence), caveat
+
+
+def test_a_failed_and_an_unfinished_run_are_told_apart():
+    killed = named(good(), good(outcome=make_outcome("killed", "Rank 1 was killed.")))["failed runs"]
+    assert killed.evidence == "1 of 2 runs: Rank 1 was killed."
+    assert named(good(unfinished=True))["failed runs"].evidence == "1 of 1 runs: not finished yet"
+
+
+@pytest.mark.parametrize(
+    ("changes", "loaded"),
+    [
+        ({"foreign": 0.2}, True),
+        ({"foreign": 0.08}, False),
+        ({"steal": 0.1}, True),
+        ({"pressure": 0.9}, False),
+        ({"pressure": 0.5, "foreign": 0.07}, True),
+        ({"steal": None, "pressure": None}, False),
+    ],
+)
+def test_a_loaded_machine_is_told_from_foreign_load_steal_and_pressure(changes, loaded):
+    found = named(good(samples=(quiet_sample(**changes),) * 5))
+    assert ("loaded machine" in found) == loaded
+
+
+def test_one_loaded_moment_is_no_loaded_run():
+    samples = (quiet_sample(),) * 5 + (quiet_sample(foreign=0.9),)
+    assert "loaded machine" not in named(good(samples=samples))
+
+
+def test_few_or_noisy_steps_are_too_few():
+    assert "18 steps after warm-up" in named(good(seconds=[0.005] * 19))["too few steps"].evidence
+    assert "too few steps" in named(good(seconds=noisy(80, 0.005, 1, step_cv=0.6)))
+    assert "too few steps" not in named(good(seconds=[0.005] * 31))
+
+
+def test_drift_is_told_when_it_is_more_than_chance_and_more_than_three_percent():
+    steps = np.arange(200)
+    assert named(good(seconds=noisy(200, 0.005, 2) * (1 + 0.1 * steps / 200)))["drift"].severity == "doubt"
+    faster = named(good(seconds=noisy(200, 0.005, 2) * (1 - 0.1 * steps / 200)))["drift"]
+    assert "faster over exp-ranks1-r0" in faster.evidence
+    assert "drift" not in named(good(seconds=0.005 * (1 + 0.02 * steps / 200)))
+
+
+def test_noise_alone_is_rarely_called_drift():
+    called = [abs(drift_of(noisy(100, 0.005, seed))) > 0.03 for seed in range(200)]
+    assert np.mean(called) <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("samples", "evidence"),
+    [
+        (gpus(throttle_reasons=("sw_power_cap",)), "GPU 0 reported sw_power_cap in 6 of 6 samples"),
+        (gpus(3) + gpus(5, sm_clock_mhz=1425), "GPU 0 fell from 1980 to 1425 MHz under load"),
+        (gpus(3) + gpus(5, sm_clock_mhz=1425, utilisation=0.1), None),
+        (gpus(throttle_reasons=("gpu_idle",)), None),
+        (gpus(), None),
+    ],
+)
+def test_throttling_is_told_from_reasons_and_from_clocks_under_load(samples, evidence):
+    found = named(good(samples=samples, device="cuda"))
+    assert (evidence in found["throttled"].evidence) if evidence else ("throttled" not in found)
+
+
+def test_a_restricted_instruction_set_matters_on_the_cpu_only():
+    assert "AVX512_CORE" in named(good(machine={"isa_cap": "AVX512_CORE"}))["restricted ISA"].evidence
+    assert "restricted ISA" not in named(good(machine={"isa_cap": "AVX512_CORE"}, device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "evidence"),
+    [
+        ({"trouble": (TroubleRow("forward", "KeyError: 1"),)}, "rank 0: forward: KeyError: 1"),
+        ({"torn_lines": 1}, "rank 0: 1 line torn or damaged"),
+        ({"bad_lines": ("a", "b")}, "rank 0: 2 lines torn or damaged"),
+        ({"end": None}, "rank 0: no end row"),
+    ],
+)
+def test_gaps_in_the_records_of_a_rank_are_told(changes, evidence):
+    assert evidence in named(with_rank(good(ranks=2), **changes))["watcher incomplete"].evidence
+
+
+def test_missing_ranks_and_steps_are_told():
+    run = good(ranks=2)
+    lost = replace(run, ranks=run.ranks[:1])
+    assert "1 of 2 ranks left no records" in named(lost)["watcher incomplete"].evidence
+    short = with_rank(run, steps=run.ranks[0].steps[:70])
+    assert "between 70 and 80 steps" in named(short)["watcher incomplete"].evidence
+    damaged = replace(run, notes=("machine.json: bad",))
+    assert named(damaged)["watcher incomplete"].evidence == "machine.json: bad"
+
+
+def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_to_apply_it_to():
+    for text, ranks, told in (
+        ("sleep_before_backward:0.01", 1, True),
+        ("remove_communication", 2, True),
+        ("remove_communication", 1, False),
+    ):
+        run = good(ranks=ranks, interventions=parse_intervention(text))
+        assert "watcher incomplete" not in named(run)
+        never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in run.ranks)
+        assert ("watcher incomplete" in named(replace(run, ranks=never))) == told

@@ -1,0 +1,89 @@
+"""Laws of medians and their intervals, and a simulation of how often the interval holds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import noisy
+from scalewise.analysis.estimate import RunMedian, estimate, run_median, t_quantile
+
+TIMES = st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=80).map(np.array)
+
+
+@given(TIMES)
+def test_the_median_lies_in_its_interval_and_the_interval_in_the_data(values):
+    found = run_median(values)
+    assert values.min() <= found.low <= found.seconds <= found.high <= values.max()
+    assert found.steps == len(values)
+
+
+@given(TIMES, st.floats(0.1, 100))
+def test_a_change_of_unit_changes_nothing_but_the_unit(values, factor):
+    one, two = run_median(values), run_median(values * factor)
+    assert (two.seconds, two.low, two.high) == pytest.approx(
+        (one.seconds * factor, one.low * factor, one.high * factor)
+    )
+
+
+@given(st.floats(1e-6, 10), st.integers(1, 50))
+def test_equal_steps_have_an_interval_without_width(value, count):
+    found = run_median(np.full(count, value))
+    assert (found.low, found.high) == (value, value)
+
+
+def test_no_step_has_no_median():
+    with pytest.raises(ValueError, match="at least one step"):
+        run_median(np.array([]))
+
+
+def test_steps_that_resemble_their_neighbours_widen_the_interval():
+    alone = run_median(noisy(400, 1.0, 1, correlation=0.0))
+    alike = run_median(noisy(400, 1.0, 1, correlation=0.9))
+    assert alike.high - alike.low > 2 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize(("count", "correlation"), [(30, 0.5), (100, 0.0), (100, 0.5), (100, 0.8), (400, 0.5)])
+def test_the_interval_of_one_run_covers_the_true_median(count, correlation):
+    runs = [run_median(noisy(count, 1.0, seed, correlation=correlation)) for seed in range(200)]
+    covered = np.mean([run.low <= 1.0 <= run.high for run in runs])
+    assert covered >= 0.88
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5, 8])
+def test_the_interval_of_repeated_runs_covers_the_true_median(repeats):
+    covered = 0
+    for trial in range(200):
+        seeds = range(trial * repeats, (trial + 1) * repeats)
+        found = estimate([run_median(noisy(60, 1.0, seed, run_cv=0.028)) for seed in seeds])
+        covered += found.low <= 1.0 <= found.high
+    assert covered >= 0.92 * 200
+
+
+def test_one_run_is_told_from_its_steps_and_several_from_their_medians():
+    runs = [RunMedian(value, value * 0.99, value * 1.01, 40) for value in (1.0, 1.1, 1.0, 1.1, 1.05)]
+    assert estimate(runs[:1]).method == "steps of one run"
+    assert estimate(runs[:2]).method == "medians of 2 runs, spread between runs partly assumed (2.8 %)"
+    assert estimate(runs).method == "medians of 5 runs"
+    assert estimate(runs).steps == 200
+    assert estimate(runs).value == pytest.approx((1.0 * 1.1 * 1.0 * 1.1 * 1.05) ** 0.2)
+
+
+def test_few_runs_that_agree_by_chance_do_not_make_the_interval_narrow():
+    same = [RunMedian(1.0, 1.0, 1.0, 40)] * 2
+    assert estimate(same).half_width > 0.04
+    assert estimate(same, run_cv=0.088).half_width > 0.12
+    assert estimate(same * 3).half_width == 0.0
+
+
+@pytest.mark.parametrize(
+    ("confidence", "degrees", "table"),
+    [(0.95, 4, 2.776), (0.98, 4, 3.747), (0.99, 8, 3.355), (0.95, 9, 2.262), (0.95, 30, 2.042), (0.98, 1000, 2.330)],
+)
+def test_students_quantiles_agree_with_the_table(confidence, degrees, table):
+    assert t_quantile(confidence, degrees) == pytest.approx(table, rel=0.003)
+
+
+def test_students_quantiles_are_refused_where_the_expansion_fails():
+    with pytest.raises(ValueError, match="degrees of freedom"):
+        t_quantile(0.95, 1)

@@ -1,0 +1,134 @@
+"""Tests of the whole analysis as one value."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from factories import make_outcome, make_run, make_suite, noisy
+from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.summary import summarise, to_json
+from scalewise.plan.words import parse_intervention
+from scalewise.records.rows import ExposedRow, MemoryRow
+
+
+def rows_of(*runs):
+    (experiment,) = summarise(make_suite(*runs)).experiments
+    return {row.label: row for row in experiment.rows}
+
+
+def test_a_suite_becomes_one_table_per_experiment_with_repeats_together():
+    runs = [
+        make_run(noisy(60, 0.01 / ranks, 10 * ranks + repeat), ranks=ranks, repeat=repeat, axes={"dim": 8})
+        for repeat in range(3)
+        for ranks in (1, 2)
+    ]
+    analysis = summarise(make_suite(*runs, make_run([0.01] * 40, experiment="other", name="other")))
+    first, other = analysis.experiments
+    assert (first.name, other.name) == ("exp", "other")
+    assert first.axes == ("dim",)
+    assert [(row.ranks, row.runs, row.mark) for row in first.rows] == [(1, 3, "measured"), (2, 3, "measured")]
+    assert first.rows[1].step_seconds.value == pytest.approx(0.005, rel=0.05)
+    assert first.rows[1].scaling.speedup.value == pytest.approx(2, rel=0.1)
+    assert len(first.runs) == 6
+
+
+def test_a_row_has_throughput_phases_and_variation():
+    row = rows_of(make_run([0.02] * 5 + [0.01] * 60, ranks=2))["2 ranks"]
+    assert row.warmup_steps == 5
+    assert row.samples_per_step == 64
+    assert row.samples_per_second.value == pytest.approx(64 / (0.01 + 3e-6))
+    assert row.phase_seconds["backward"] == pytest.approx(0.005)
+    assert row.variation == pytest.approx(0.0, abs=1e-9)
+    assert row.p95_over_median == pytest.approx(1.0)
+    assert row.first_loss == 1.0 and row.last_loss == pytest.approx(1 / 65)
+
+
+def test_the_slowest_rank_and_the_skew_are_told():
+    slow = np.array([[0.010] * 60, [0.012] * 60])
+    row = rows_of(make_run(slow, ranks=2))["2 ranks"]
+    assert row.skew_seconds == pytest.approx(0.002)
+    assert (row.slowest_rank, row.slowest_share) == (1, 1.0)
+    assert rows_of(make_run([0.01] * 60))["1 rank"].slowest_rank is None
+
+
+def test_failed_and_unfinished_arms_stay_in_the_table():
+    failed = make_run([0.01] * 40, outcome=make_outcome("hung", "No rank moved."))
+    analysis = summarise(make_suite(failed, make_run([0.01] * 40, ranks=2, unfinished=True)))
+    one, two = analysis.experiments[0].rows
+    assert (one.mark, one.reason, one.step_seconds, one.runs_failed) == ("failed", "No rank moved.", None, 1)
+    assert (two.mark, two.runs_failed) == ("unfinished", 0)
+    assert analysis.failed and analysis.doubtful
+
+
+def test_an_oversubscribed_arm_is_marked_and_its_refusal_listed():
+    runs = make_run([0.01] * 60), make_run([0.02] * 60, ranks=2, oversubscribed=True)
+    (experiment,) = summarise(make_suite(*runs)).experiments
+    assert experiment.rows[1].mark == "oversubscribed"
+    assert [(one.arm, one.reason) for one in experiment.refusals] == [("2 ranks", "oversubscribed, not scaling")]
+
+
+def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen():
+    removed = parse_intervention("remove_communication")
+    runs = []
+    for repeat in range(5):
+        plain = make_run(noisy(60, 0.010, repeat), ranks=2, repeat=repeat)
+        exposed = tuple(ExposedRow(step, 2_000_000, 3_000_000, "hook tail") for step in range(5, 50, 5))
+        ranks = tuple(replace(rank, exposed=exposed) for rank in plain.ranks)
+        without = make_run(
+            noisy(60, 0.007, 50 + repeat), ranks=2, repeat=repeat, interventions=removed, name=f"removed{repeat}"
+        )
+        runs += [replace(plain, ranks=ranks), without]
+    rows = rows_of(*runs)
+    seen, price = rows["2 ranks"].communication
+    assert (seen.method, seen.seconds, seen.low) == ("hook tail", pytest.approx(0.002), None)
+    assert price.method == BY_REMOVAL
+    assert price.low < 0.003 < price.high and price.seconds == pytest.approx(0.003, rel=0.2)
+    assert rows["remove communication, 2 ranks"].communication == ()
+
+
+def test_memory_is_the_most_over_ranks_and_time():
+    run = make_run([0.01] * 40, ranks=2)
+    ranks = tuple(
+        replace(
+            rank, memory=tuple(MemoryRow(s, 100 * s + rank.rank, 0, 1, 2, 3, None, None, None, None) for s in (1, 9))
+        )
+        for rank in run.ranks
+    )
+    memory = rows_of(replace(run, ranks=ranks))["2 ranks"].memory
+    assert (memory.peak_rss_bytes, memory.optimizer_bytes, memory.cuda_peak_allocated_bytes) == (901, 3, None)
+
+
+def test_collectives_are_counted_per_step():
+    row = rows_of(make_run([0.01] * 40, step={"collectives": {"all_reduce": (2, 4096)}}))["1 rank"]
+    (one,) = row.collectives
+    assert (one.kind, one.count, one.bytes) == ("all_reduce", 2.0, 4096.0)
+
+
+def test_skipped_steps_and_scales_are_kept():
+    run = make_run([0.01] * 40, step={"scale": 1024.0, "skipped": True, "autocast": "float16"})
+    (experiment,) = summarise(make_suite(run)).experiments
+    assert experiment.rows[0].skipped_steps == 40
+    assert experiment.rows[0].precision == ("float32", "autocast float16")
+    assert experiment.runs[0].scales == (1024.0,) * 40
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 9])
+def test_a_handful_of_steps_is_analysed_with_a_caveat_and_no_exception(count):
+    (row,) = rows_of(make_run([0.01] * count, ranks=2)).values()
+    assert row.step_seconds.value == pytest.approx(0.01)
+    assert "too few steps" in [caveat.name for caveat in row.caveats]
+
+
+def test_everything_is_json_without_numbers_that_json_lacks():
+    run = make_run(noisy(60, 0.01, 1), step={"loss": None})
+    text = json.dumps(to_json(summarise(make_suite(run))), allow_nan=False)
+    data = json.loads(text)
+    assert data["experiments"][0]["rows"][0]["step_seconds"]["runs"] == 1
+    assert to_json([float("nan"), float("inf"), 1.5, None]) == [None, None, 1.5, None]
+
+
+def test_an_empty_suite_is_an_empty_analysis():
+    analysis = summarise(make_suite())
+    assert analysis.experiments == () and not analysis.failed and not analysis.doubtful
