@@ -1,0 +1,170 @@
+"""Makes the runs of a plan one after another, each in its folder; what is finished already is not made again."""
+
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from scalewise.errors import BadRequest
+from scalewise.launch.command import command_text
+from scalewise.launch.forkserver import Servers, user_environment
+from scalewise.launch.interrupts import Interrupts
+from scalewise.launch.local import Place, run_one
+from scalewise.launch.lock import locked
+from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.outcome import Outcome
+from scalewise.records.pulse import Pulse
+from scalewise.records.spec import RunSpec
+
+# Ends that say nothing about the script: such a run is made again.
+_NOT_RESULTS = ("interrupted", "not_started")
+
+
+class Listener(Protocol):
+    """Who wants to hear how the campaign goes; called between looks at the ranks, so it must be quick."""
+
+    def started(self, index: int, total: int, spec: RunSpec) -> None:
+        """A run begins."""
+
+    def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
+        """Signs of life of its ranks, twice a second."""
+
+    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It has ended, however."""
+
+    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It had been made before."""
+
+
+def run_campaign(
+    specs: Sequence[RunSpec],
+    folder: SuiteFolder,
+    machine: MachineFacts,
+    listener: Listener,
+    servers: Servers | None = None,
+) -> tuple[Outcome | None, ...]:
+    """The outcome of every run in order; None for those that an interruption left unmade."""
+    node_rank = max((spec.nodes.node_rank for spec in specs if spec.nodes), default=0)
+    outcomes: list[Outcome | None] = [None] * len(specs)
+    with ExitStack() as stack:
+        stack.enter_context(disk_trouble_explained(folder.path))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(locked(folder.path, node_rank))
+        servers = servers or stack.enter_context(Servers())
+        interrupts = stack.enter_context(Interrupts())
+        for index, spec in enumerate(specs):
+            if interrupts.asked:
+                break
+            run = folder.run(spec.name)
+            outcome = finished_outcome(run, spec)
+            if outcome is not None:
+                listener.skipped(index, len(specs), spec, outcome)
+            else:
+                listener.started(index, len(specs), spec)
+                outcome = _make(spec, run, machine, servers, listener, interrupts)
+                listener.ended(index, len(specs), spec, outcome)
+            outcomes[index] = outcome
+    return tuple(outcomes)
+
+
+def _make(
+    spec: RunSpec,
+    run: RunFolder,
+    machine: MachineFacts,
+    servers: Servers,
+    listener: Listener,
+    interrupts: Interrupts,
+) -> Outcome:
+    if not _is_second_node(spec):
+        clear(run)
+    run.path.mkdir(parents=True, exist_ok=True)
+    spec_path = _node_name(run.spec, spec)
+    write_json(spec_path, spec)
+    write_json(_node_name(run.machine, spec), machine)
+    text = command_text(spec, spec_path.resolve(), machine.isa_cap, user_environment())
+    _node_name(run.command, spec).write_text(text, encoding="utf-8")
+    outcome = run_one(
+        spec,
+        Place(run, spec_path, machine, servers),
+        hear=lambda pulses, seconds: listener.pulses(spec, pulses, seconds),
+        stop=lambda: interrupts.asked,
+    )
+    write_json(outcome_path(run, spec), outcome)
+    return outcome
+
+
+def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
+    """How the run ended when it was made before; None when it is to be made, for the first time or again."""
+    try:
+        outcome = read_json(outcome_path(run, spec), Outcome)
+        made = read_json(_node_name(run.spec, spec), RunSpec)
+    except BadRecord:
+        return None
+    if outcome.kind in _NOT_RESULTS:
+        return None
+    if _work(made) != _work(spec):
+        raise BadRequest(
+            f"{run.path} already holds a different run of the same name",
+            "choose another folder, or remove that one",
+        )
+    return outcome
+
+
+def outcome_path(run: RunFolder, spec: RunSpec) -> Path:
+    """`outcome.json`, or a file of its own for every further node."""
+    return _node_name(run.outcome, spec)
+
+
+def clear(run: RunFolder) -> None:
+    """Makes room for a run: rows that an unfinished one has left are kept aside, where nobody takes them for a run."""
+    if not run.rank_files():
+        for left in (run.outcome, *run.path.glob("rank*.stack.txt")):
+            left.unlink(missing_ok=True)
+        return
+    number = 1
+    while (aside := run.path.with_name(f"{run.path.name}.partial-{number}")).exists():
+        number += 1
+    run.path.rename(aside)
+    left = RunFolder(aside).spec
+    if left.exists():
+        left.rename(left.with_name("spec.partial.json"))
+
+
+@contextmanager
+def disk_trouble_explained(folder: Path) -> Iterator[None]:
+    """Turns what a full or read-only disk does to our own files into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BadRequest(
+                f"the disk that holds {folder} is full",
+                "free some space, then run the same command again: it continues where it stopped",
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+            raise BadRequest(
+                f"cannot write to {error.filename or folder}: {error.strerror}",
+                "choose a folder that you may write to",
+            ) from error
+        raise
+
+
+def _is_second_node(spec: RunSpec) -> bool:
+    return spec.nodes is not None and spec.nodes.node_rank > 0
+
+
+def _node_name(path: Path, spec: RunSpec) -> Path:
+    if spec.nodes is None or spec.nodes.node_rank == 0:
+        return path
+    return path.with_name(f"{path.stem}.node{spec.nodes.node_rank}{path.suffix}")
+
+
+def _work(spec: RunSpec) -> tuple[object, ...]:
+    """What decides the figures of a run; limits and names may differ."""
+    return (
+        spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
+        spec.env, spec.interventions, spec.nodes and spec.nodes.count,
+    )  # fmt: skip

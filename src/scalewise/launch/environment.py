@@ -1,0 +1,70 @@
+"""Which variables the ranks of a run get: those the script sees, as torchrun sets them, and those it does not see."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import scalewise
+from scalewise.records.spec import RunSpec
+
+INJECT = str(Path(scalewise.__file__).resolve().parent / "watch" / "inject")
+SPEC = "SCALEWISE_SPEC"
+OUT = "SCALEWISE_OUT"
+HIDE = "SCALEWISE_HIDE"
+_SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+
+
+def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
+    """The user's variables with those of the run on top, the same under every launcher."""
+    variables = dict(user)
+    if spec.device == "cpu":
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    if spec.mode == "torchrun":
+        if spec.threads_per_rank is not None:
+            variables["OMP_NUM_THREADS"] = str(spec.threads_per_rank)
+        elif spec.ranks > 1:
+            variables.setdefault("OMP_NUM_THREADS", "1")
+    return variables | spec.env
+
+
+def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path, isa_cap: str) -> dict[str, str]:
+    """What only native libraries and child processes may see: the watcher's way in, and guards of the measurement."""
+    guards = {}
+    if spec.nodes is None and "GLOO_SOCKET_IFNAME" not in visible:
+        guards["GLOO_SOCKET_IFNAME"] = "lo"
+    if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
+        guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
+    users_path = visible.get("PYTHONPATH", "")
+    return guards | {
+        SPEC: str(spec_path),
+        OUT: str(out),
+        HIDE: ",".join(guards),
+        "PYTHONPATH": INJECT + (os.pathsep + users_path if users_path else ""),
+    }
+
+
+def torchrun_variables(
+    spec: RunSpec, rank: int, port: int, run_id: str, error_file: Path, user: Mapping[str, str]
+) -> dict[str, str]:
+    """What `torchrun --standalone` adds for a rank on a single node."""
+    size = str(spec.ranks)
+    return {
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "GROUP_RANK": "0",
+        "ROLE_RANK": str(rank),
+        "ROLE_NAME": "default",
+        "LOCAL_WORLD_SIZE": size,
+        "WORLD_SIZE": size,
+        "GROUP_WORLD_SIZE": "1",
+        "ROLE_WORLD_SIZE": size,
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RUN_ID": run_id,
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": user.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+        "TORCHELASTIC_ERROR_FILE": str(error_file),
+    }

@@ -1,0 +1,120 @@
+"""What the logs and stacks of a rank tell about its end."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.launch.verdict import RankView
+from scalewise.records.codec import decode
+from scalewise.records.folder import RunFolder
+from scalewise.records.rows import EndRow, TroubleRow
+
+LAST_LINES = 20
+_TAIL_BYTES = 64 * 1024
+
+SECONDARY = re.compile(
+    r"Connection (reset|closed|refused)|Timed out|timed out waiting|Broken pipe|[Ss]ocket closed"
+    r"|Connection was likely closed|failed to recv, got 0 bytes|communicator was aborted|ncclRemoteError",
+)
+OUT_OF_MEMORY = re.compile(
+    r"can't allocate memory|CUDA out of memory|OutOfMemoryError|^(\[rank\d+\]: ?)?MemoryError|std::bad_alloc"
+    r"|Cannot allocate memory|CUBLAS_STATUS_ALLOC_FAILED",
+    re.MULTILINE,
+)
+PORT_TAKEN = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+DISK_FULL = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded")
+MODULE_MISSING = re.compile(r"No module named '?([\w.]+)'?")
+_EXCEPTION = re.compile(r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)\b.*)")
+_FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
+_THREAD = re.compile(r"^(Current thread|Thread) 0x")
+_WAITING_FILES = ("/torch/distributed/", "/torch/autograd/graph.py", "/torch/futures/", "/torch/cuda/streams.py")
+_OWN_FILES = ("/scalewise/watch/",)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is known about one rank when the run is over."""
+
+    view: RankView
+    stderr: str  # the end of it
+    stack: tuple[str, ...] = ()  # innermost first
+    steps: int = 0
+    finished_rows: bool = False  # the watcher saw the interpreter shut down in order, without an exception
+    trouble: str = ""  # the watcher could not write its records
+
+
+def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidence:
+    """Reads what the rank has left in the run's folder."""
+    ended, steps, trouble = False, view.steps, ""
+    for row in _last_rows(folder.rank(view.rank)):
+        if isinstance(row, EndRow):
+            ended, steps = row.exception is None, max(steps, row.steps)
+        elif DISK_FULL.search(row.error):
+            trouble = row.error
+    return Evidence(view, tail(folder.stderr(view.rank)), stack, steps, ended, trouble)
+
+
+def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:
+    """The rows about the end of a rank; its file may be far too long to be read whole for them."""
+    for line in tail(path).split("\n")[:-1]:
+        try:
+            data = json.loads(line)
+            kind = data.get("kind") if isinstance(data, dict) else None
+            if kind == "end":
+                yield decode(EndRow, data)
+            elif kind == "trouble":
+                yield decode(TroubleRow, data)
+        except (ValueError, RecursionError):
+            continue
+
+
+def tail(path: Path) -> str:
+    """The end of a log; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def last_lines(text: str) -> tuple[str, ...]:
+    """The last lines that say something."""
+    return tuple([line for line in text.splitlines() if line.strip()][-LAST_LINES:])
+
+
+def exception_line(text: str) -> str:
+    """The line that names the exception a traceback ends with; empty when there is none."""
+    for line in reversed(text.splitlines()):
+        found = _EXCEPTION.match(line)
+        if found:
+            return found.group(1).strip()[:300]
+    return ""
+
+
+def blames_another(stderr: str) -> bool:
+    """Whether the rank died because another one had gone: its exception is about the connection, not its own doing."""
+    return bool(SECONDARY.search(exception_line(stderr)))
+
+
+def parse_stack(text: str) -> tuple[str, ...]:
+    """The last dump of the thread that was asked, innermost frame first, without frames of ours."""
+    blocks: list[tuple[bool, list[str]]] = []
+    for line in text.splitlines():
+        if _THREAD.match(line):
+            blocks.append((line.startswith("Current"), []))
+        elif blocks and _FRAME.match(line):
+            blocks[-1][1].append(line.strip())
+    asked = [frames for current, frames in blocks if current] or [frames for _, frames in blocks]
+    if not asked:
+        return ()
+    frames = [line for line in asked[-1] if not any(own in line for own in _OWN_FILES)]
+    return tuple(line for line in frames if not line.startswith('File "<string>"'))
+
+
+def waits_for_others(stack: Sequence[str]) -> bool:
+    """Whether the innermost Python frame is a collective or a backward pass, which end only with the others' help."""
+    return bool(stack) and any(part in stack[0] for part in _WAITING_FILES)

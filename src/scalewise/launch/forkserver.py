@@ -1,0 +1,220 @@
+"""The parent's side of the fork server: starts it, sends orders, hears what became of them."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import scalewise
+from scalewise.errors import BadRequest
+from scalewise.records.codec import encode
+from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder
+
+# The server must find this very copy of scalewise, in whatever interpreter it runs; its own folder is the first entry
+# of the path, which a rank replaces by the folder of its script.
+_SOURCE = str(Path(scalewise.__file__).resolve().parent.parent)
+_BOOT = (
+    "import sys; sys.path[:0 if sys.flags.safe_path else 1] = [sys.argv[1]]; "
+    "from scalewise.watch.server import serve; "
+    "job = serve(int(sys.argv[2]), sys.argv[3] == 'preload'); job and job()"
+)
+_START_SECONDS = 60.0
+_SERVERS_KEPT = 3
+
+# Read once, when the interpreter or a native library is loaded: a rank forked later could not obey them.
+_READ_AT_START = (
+    "PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_",
+    "TORCH", "PYTORCH_", "ATEN_",
+)  # fmt: skip
+
+Event = dict[str, Any]
+
+
+class ServerDied(Exception):
+    """The fork server is gone; carries what it said last."""
+
+
+@dataclass(frozen=True)
+class ServerKey:
+    """What must be equal for two runs to come from one server."""
+
+    python: str
+    cwd: str
+    preload: bool
+    start_variables: tuple[tuple[str, str], ...]
+
+
+def server_key(python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> ServerKey:
+    """The key of the server that can start a process with this environment."""
+    chosen = sorted((name, value) for name, value in environment.items() if name.startswith(_READ_AT_START))
+    return ServerKey(python or sys.executable, cwd, preload, tuple(chosen) if preload else ())
+
+
+class ForkServer:
+    """One fork server process and the connection to it."""
+
+    def __init__(self, key: ServerKey, environment: Mapping[str, str]) -> None:
+        self.key = key
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._received = b""
+        self._connection, other = socket.socketpair()
+        with other:
+            self._process = self._start(other, environment)
+        self.versions: dict[str, str] = {}
+        try:
+            ready = self.wait_for("ready", _START_SECONDS)
+            if "error" in ready:
+                raise _torch_missing(key.python, ready["error"])
+        except BaseException:
+            self.close()
+            raise
+        self.pid: int = ready["pid"]
+        self.versions.update(ready.get("versions", {}))
+
+    def _start(self, other: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        mode = "preload" if self.key.preload else "bare"
+        try:
+            return subprocess.Popen(
+                [self.key.python, "-c", _BOOT, _SOURCE, str(other.fileno()), mode],
+                pass_fds=[other.fileno()],
+                env=dict(environment),
+                cwd=self.key.cwd,
+                start_new_session=True,  # Ctrl-C is for the parent to decide about
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+            )
+        except OSError as error:
+            self._connection.close()
+            raise BadRequest(
+                f"{self.key.python} cannot be started in {self.key.cwd}: {error.strerror}",
+                "check the interpreter and the working folder of the run",
+            ) from error
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server still runs."""
+        return self._process.poll() is None
+
+    def order(self, order: RankOrder | ExecOrder | ProbeOrder) -> None:
+        """Asks for one process; `started` and `ended` events with its label will follow."""
+        verb = {RankOrder: "rank", ExecOrder: "exec", ProbeOrder: "probe"}[type(order)]
+        self._send({"do": verb, **encode(order)})
+
+    def host_store(self) -> int:
+        """Starts the agent that holds the ranks' key-value store and returns its port."""
+        self._send({"do": "store"})
+        port = self.wait_for("store", 20.0)["port"]
+        if port is None:
+            raise ServerDied("the key-value store of the ranks could not be started")
+        return int(port)
+
+    def signal(self, label: str, number: int) -> None:
+        """Sends a signal to the process with that label, if it still runs."""
+        self._send({"do": "signal", "label": label, "signal": int(number)})
+
+    def clean(self) -> list[Event]:
+        """Kills everything the server has started, and everything those have; returns the last events."""
+        self._send({"do": "clean"})
+        events: list[Event] = []
+        self.wait_for("clean", 10.0, others=events)
+        return events
+
+    def events(self, timeout_seconds: float) -> list[Event]:
+        """What has happened; waits up to the timeout for the first event."""
+        readable, _, _ = select.select([self._connection], [], [], max(0.0, timeout_seconds))
+        if not readable:
+            return []
+        try:
+            data = self._connection.recv(1 << 20)
+        except OSError as error:
+            raise ServerDied(str(error)) from error
+        if not data:
+            raise ServerDied(self._last_words())
+        *lines, self._received = (self._received + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def wait_for(self, kind: str, timeout_seconds: float, others: list[Event] | None = None) -> Event:
+        """The next event of that kind; events before it are kept in `others` or dropped."""
+        end = time.monotonic() + timeout_seconds
+        while time.monotonic() < end:
+            for event in self.events(end - time.monotonic()):
+                if event["event"] == kind:
+                    return event
+                if others is not None:
+                    others.append(event)
+        raise ServerDied(f"no answer ({kind}) in {timeout_seconds:.0f} s")
+
+    def close(self) -> None:
+        """Hangs up: the server kills what it has started and leaves."""
+        self._connection.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._said.close()
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            self._connection.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise ServerDied(self._last_words() or str(error)) from error
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "the fork server ended"
+
+
+class Servers:
+    """The fork servers of one campaign: started when first needed, kept while runs can use them."""
+
+    def __init__(self) -> None:
+        self._servers: OrderedDict[ServerKey, ForkServer] = OrderedDict()
+
+    def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> ForkServer:
+        """A live server whose ranks will be like new processes with this environment."""
+        key = server_key(python, cwd, environment, preload)
+        server = self._servers.pop(key, None)
+        if server is not None and not server.alive:
+            server.close()
+            server = None
+        if server is None:
+            server = ForkServer(key, environment)
+        self._servers[key] = server
+        while len(self._servers) > _SERVERS_KEPT:
+            self._servers.popitem(last=False)[1].close()
+        return server
+
+    def close(self) -> None:
+        """Ends every server, and with it all they have started."""
+        while self._servers:
+            self._servers.popitem()[1].close()
+
+    def __enter__(self) -> "Servers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _torch_missing(python: str, error: str) -> BadRequest:
+    return BadRequest(
+        f"torch cannot be imported by {python}: {error}",
+        f"install it there: {python} -m pip install 'torch>=2.11,<2.16'",
+    )
+
+
+def user_environment() -> dict[str, str]:
+    """The user's own environment, without what an outer watched run may have left in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SCALEWISE_")}

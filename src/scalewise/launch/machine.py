@@ -1,0 +1,146 @@
+"""What is here: cores, memory, GPUs, versions, and the instruction set that really works."""
+
+import hashlib
+import os
+import platform
+import signal
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from scalewise.launch import nvml
+from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
+from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.machine import MachineFacts, Probe
+from scalewise.records.orders import ProbeOrder
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+CAPS = ("", "AVX512_CORE_FP16", "AVX512_CORE", "AVX2")  # from the widest
+WORKS = "works"
+RAISES = "raises an error"
+_PROBE_SECONDS = 60.0
+_ISA_FLAGS = (
+    "avx", "avx2", "fma", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
+    "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "bf16", "sve", "i8mm",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What only a process with torch in it can tell; kept in the user's cache because it takes seconds."""
+
+    probes: tuple[Probe, ...]
+    isa_cap: str
+    versions: dict[str, str]
+
+
+def machine_facts(servers: Servers) -> MachineFacts:
+    """Facts of this machine; a fork server is started only when nothing is known about its precisions yet."""
+    cpu = _cpu_info()
+    flags = tuple(flag for flag in _ISA_FLAGS if flag in cpu.get("flags", cpu.get("Features", "")).split())
+    model = cpu.get("model name", platform.processor() or platform.machine())
+    tried = _tried(servers, model, flags)
+    driver = nvml.driver_version()
+    versions = {"python": platform.python_version(), "scalewise": _version("scalewise"), **tried.versions}
+    return MachineFacts(
+        host=platform.node(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpu_model=model,
+        cores=usable_cores(),
+        memory_bytes=_memory_bytes(),
+        governor=_governor(),
+        virtual="hypervisor" in cpu.get("flags", "").split(),
+        isa_advertised=flags,
+        isa_cap=tried.isa_cap,
+        probes=tried.probes,
+        gpus=nvml.facts(),
+        versions=versions | ({"driver": driver} if driver else {}),
+    )
+
+
+def usable_cores() -> tuple[int, ...]:
+    """The cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def probe_precisions(server: ForkServer) -> tuple[tuple[Probe, ...], str]:
+    """Tries every precision under ever narrower caps until none dies; returns all that was tried, and that cap."""
+    probes: list[Probe] = []
+    for cap in CAPS:
+        round_ = [Probe(precision, cap, _probe(server, precision, cap)) for precision in PRECISIONS]
+        probes += round_
+        if all(probe.result in (WORKS, RAISES) for probe in round_):
+            return tuple(probes), cap
+    return tuple(probes), CAPS[-1]
+
+
+def _probe(server: ForkServer, precision: str, cap: str) -> str:
+    server.order(ProbeOrder("probe", precision, cap))
+    code = int(server.wait_for("ended", _PROBE_SECONDS)["code"])
+    if code == 0:
+        return WORKS
+    return signal.Signals(-code).name if code < 0 else RAISES
+
+
+def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
+    key = repr((model, flags, sys.executable, _version("torch"), _version("scalewise")))
+    path = _cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    try:
+        return read_json(path, Tried)
+    except BadRecord:
+        pass
+    server = servers.get("", str(Path.cwd()), user_environment(), preload=True)
+    try:
+        probes, cap = probe_precisions(server)
+    except ServerDied:
+        return Tried((), "", server.versions)
+    tried = Tried(probes, cap, server.versions)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, tried)
+    except OSError:
+        return tried
+    return tried
+
+
+def _cache_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "scalewise"
+
+
+def _cpu_info() -> dict[str, str]:
+    """The first processor's entries in /proc/cpuinfo."""
+    lines = _read("/proc/cpuinfo").partition("\n\n")[0].splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _memory_bytes() -> int:
+    """What this process may use: the machine's memory, or less where its control group has a limit."""
+    total = next(
+        (int(line.split()[1]) * 1024 for line in _read("/proc/meminfo").splitlines() if line.startswith("MemTotal")),
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
+    limits = [_read(f"/sys/fs/cgroup/{name}") for name in ("memory.max", "memory/memory.limit_in_bytes")]
+    return min([total, *(int(text) for text in limits if text.strip().isdigit())])
+
+
+def _governor() -> str | None:
+    return _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

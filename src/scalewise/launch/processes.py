@@ -1,0 +1,44 @@
+"""What the kernel tells about processes that others have started."""
+
+import os
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def process_runs(pid: int) -> bool:
+    """Whether a process with this number is there and not yet a zombie."""
+    fields = _stat_fields(pid)
+    return bool(fields) and fields[0] not in "ZX"
+
+
+def child_processes(pid: int) -> list[int]:
+    """The processes that this one has started and that are still there."""
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, children.read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def process_tree(pid: int) -> list[int]:
+    """The process and all that descend from it."""
+    found = [pid]
+    for each in found:
+        found += child_processes(each)
+    return found
+
+
+def process_seconds(pid: int) -> float:
+    """CPU time of a process and of its children that have ended."""
+    return sum(map(int, _stat_fields(pid)[11:15])) / TICKS_PER_SECOND
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the process's state on; empty when it has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,125 @@
+"""Samples of the machine beside a run: who uses the cores, how hard tasks wait for them, what the GPUs do."""
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from scalewise.launch import nvml
+from scalewise.launch.processes import TICKS_PER_SECOND, process_seconds, process_tree
+from scalewise.records.codec import encode
+from scalewise.records.machine import SampleRow
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Seconds since boot, over the cores this process may use."""
+
+    busy_seconds: float
+    steal_seconds: float
+
+
+class Sampler:
+    """Appends one row per call; whatever it cannot read is left out, and nothing it meets reaches the run."""
+
+    def __init__(self, path: Path, cores: Sequence[int], gpus: bool, start_ns: int) -> None:
+        self._cores = tuple(cores)
+        self._start_ns = start_ns
+        self._gpus = gpus
+        self._file: IO[str] | None = None
+        self._at_ns = time.monotonic_ns()
+        self._cpu = read_cpu_times(self._cores)
+        self._pressure = read_pressure_seconds()
+        self._own = _own_seconds()
+        self._trees: dict[int, float] = {}
+        try:
+            self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+        except OSError:
+            return
+
+    def sample(self, rank_pids: Sequence[int]) -> None:
+        """Takes one sample; a pid of 0 stands for a rank that is not known yet."""
+        try:
+            row = self._row(rank_pids)
+            if self._file is not None:
+                self._file.write(json.dumps({"kind": "sample", **encode(row)}) + "\n")
+                self._file.flush()
+        except (OSError, ValueError):
+            return
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        try:
+            if self._file is not None:
+                self._file.close()
+        except OSError:
+            return
+
+    def _row(self, rank_pids: Sequence[int]) -> SampleRow:
+        now_ns, cpu, own = time.monotonic_ns(), read_cpu_times(self._cores), _own_seconds()
+        pressure = read_pressure_seconds()
+        elapsed = max((now_ns - self._at_ns) * 1e-9, 1e-6)
+        available = elapsed * max(len(self._cores), 1)
+        ranks = tuple(self._cores_in_use(pid, elapsed) for pid in rank_pids)
+        busy = (cpu.busy_seconds - self._cpu.busy_seconds) / available
+        ours = (sum(ranks) * elapsed + own - self._own) / available
+        steal = (cpu.steal_seconds - self._cpu.steal_seconds) / available
+        waited = None if pressure is None or self._pressure is None else (pressure - self._pressure) / elapsed
+        self._at_ns, self._cpu, self._own, self._pressure = now_ns, cpu, own, pressure
+        return SampleRow(
+            at_seconds=(now_ns - self._start_ns) * 1e-9,
+            busy=_share(busy),
+            foreign=_share(busy - ours),
+            steal=_share(steal),
+            pressure=None if waited is None else _share(waited),
+            rank_busy=tuple(round(cores, 4) for cores in ranks),
+            gpus=nvml.samples() if self._gpus else (),
+        )
+
+    def _cores_in_use(self, pid: int, elapsed: float) -> float:
+        if not pid:
+            return 0.0
+        total = sum(process_seconds(each) for each in process_tree(pid))
+        before = self._trees.get(pid)
+        self._trees[pid] = total
+        return 0.0 if before is None else max(0.0, (total - before) / elapsed)
+
+
+def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
+    """Busy and stolen time of those cores from /proc/stat."""
+    wanted = {f"cpu{core}" for core in cores}
+    busy = steal = 0
+    for line in _read("/proc/stat").splitlines():
+        name, *numbers = line.split() or [""]
+        if name in wanted:
+            user, nice, system, _, _, irq, soft_irq, stolen = map(int, numbers[:8])
+            busy += user + nice + system + irq + soft_irq
+            steal += stolen
+    return CpuTimes(busy / TICKS_PER_SECOND, steal / TICKS_PER_SECOND)
+
+
+def read_pressure_seconds() -> float | None:
+    """Time in which some task waited for a core, since boot; None where the kernel does not tell."""
+    for line in _read("/proc/pressure/cpu").splitlines():
+        if line.startswith("some"):
+            return int(line.rpartition("total=")[2]) * 1e-6
+    return None
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def _share(value: float) -> float:
+    return round(min(1.0, max(0.0, value)), 4)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,120 @@
+"""The loop beside a running run: reads signs of life, asks for a verdict, and ends what has to end."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scalewise.launch.evidence import parse_stack
+from scalewise.launch.fleet import Fleet, seconds_since
+from scalewise.launch.sampler import Sampler
+from scalewise.launch.torchrun import first_rank
+from scalewise.launch.verdict import Limits, RankView, Verdict, judge
+from scalewise.records.folder import RunFolder
+from scalewise.records.pulse import Pulse, read_pulses
+from scalewise.records.spec import RunSpec
+
+# News of an exit wakes the loop at once; the rest is looked at so rarely that it does not disturb the ranks.
+_LOOK_SECONDS = 0.25
+_LOOK_SECONDS_AFTER_FAILURE = 0.05
+_TELL_SECONDS = 0.5
+_STACK_SECONDS = 0.5
+
+
+class Supervision:
+    """One run from its start to its end."""
+
+    def __init__(self, spec: RunSpec, folder: RunFolder, fleet: Fleet, start_ns: int) -> None:
+        self.stacks: dict[int, tuple[str, ...]] = {}
+        self.launch_seconds: float | None = None
+        self.last_views: tuple[RankView, ...] = ()
+        self.seconds = 0.0
+        self._folder = folder
+        self._fleet = fleet
+        self._start_ns = start_ns
+        self._limits = Limits(spec.limit_seconds, spec.stall_seconds)
+        self._ranks = range(first_rank(spec), first_rank(spec) + spec.ranks)
+
+    def watch_over(
+        self, sampler: Sampler, hear: Callable[[tuple[Pulse, ...], float], None], stop: Callable[[], bool]
+    ) -> Verdict | None:
+        """Returns when the run is over and every process of it gone; None when the user asked for the end."""
+        told_seconds = 0.0
+        verdict: Verdict | None = None
+        while verdict is None and not stop():
+            failed = any(not end.clean for end in self._fleet.exits.values())
+            look_seconds = _LOOK_SECONDS_AFTER_FAILURE if failed else _LOOK_SECONDS
+            self._fleet.poll(look_seconds)
+            now = seconds_since(self._start_ns)
+            if self.launch_seconds is None and len(self._fleet.pids) == len(self._ranks):
+                self.launch_seconds = now
+            verdict = Verdict("over") if self._fleet.over else judge(self._views(), now, self._limits)
+            if now - told_seconds >= _TELL_SECONDS:
+                told_seconds = now
+                sampler.sample([self._fleet.pids.get(rank, 0) for rank in self._ranks])
+                hear(read_pulses(self._folder.pulses), now)
+        self._end(verdict)
+        return verdict
+
+    def _end(self, verdict: Verdict | None) -> None:
+        if verdict is not None and verdict.kind != "over" and self._needs_stacks(verdict):
+            self._collect_stacks()
+        self.last_views = self._views()
+        self._fleet.end()
+        self.seconds = seconds_since(self._start_ns)
+
+    def _needs_stacks(self, verdict: Verdict) -> bool:
+        """A rank that failed for a reason of its own tells more than the stacks of those that outlived it."""
+        failures = [end for end in self._fleet.exits.values() if not end.clean]
+        return verdict.kind != "failed" or all(end.secondary for end in failures)
+
+    def _collect_stacks(self) -> None:
+        live = [rank for rank in self._ranks if rank not in self._fleet.exits]
+        sizes = {rank: _size(self._folder.stack(rank)) for rank in live}
+        for rank in live:
+            self._fleet.ask_for_stacks(rank)
+        end = time.monotonic() + _STACK_SECONDS
+        while time.monotonic() < end and any(_size(self._folder.stack(rank)) == sizes[rank] for rank in live):
+            time.sleep(0.02)
+        # The dump is written in pieces: the last ones may still be on their way.
+        time.sleep(0.05)
+        for rank in live:
+            self.stacks[rank] = parse_stack(_text_from(self._folder.stack(rank), sizes[rank]))
+
+    def _views(self) -> tuple[RankView, ...]:
+        pulses = read_pulses(self._folder.pulses)
+        return tuple(self._view(rank, pulses[rank] if rank < len(pulses) else None) for rank in self._ranks)
+
+    def _view(self, rank: int, pulse: Pulse | None) -> RankView:
+        end = self._fleet.exits.get(rank)
+        if pulse is None:
+            return RankView(rank, end, pid=self._fleet.pids.get(rank, 0))
+        moved = seconds_since(self._start_ns, pulse.moved_ns) if pulse.moved_ns else None
+        return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid)
+
+
+def memory_kills() -> int:
+    """Processes the kernel has killed for want of memory, here or in this control group, since the system started."""
+    counts = [0]
+    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            lines = Path(path).read_text().splitlines()
+        except OSError:
+            continue
+        counts += [int(line.split()[1]) for line in lines if line.startswith("oom_kill ")]
+    return max(counts)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _text_from(path: Path, offset: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,177 @@
+"""Runs of torchrun itself: its command line, its logs, and what it says about the ranks it has started."""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from scalewise.launch.evidence import exception_line, tail
+from scalewise.launch.fleet import exit_from_status, seconds_since, send_stack_signal
+from scalewise.launch.forkserver import ForkServer
+from scalewise.launch.processes import child_processes, process_runs
+from scalewise.launch.verdict import Exit
+from scalewise.records.folder import RunFolder
+from scalewise.records.orders import ExecOrder
+from scalewise.records.spec import RunSpec
+
+LABEL = "torchrun"
+_FIRST_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
+_SUMMARY = re.compile(r"\(local_rank: (\d+)\)\s*\n\s*exitcode\s*: (-?\d+)")
+_SIGTERM_STATUS = -15
+# A rank that failed is still alive for torchrun until its next look, ten times a second.
+_GONE_SECONDS = 1.0
+
+
+def torchrun_options(spec: RunSpec) -> list[str]:
+    """How the ranks find each other: alone on this machine, or by the address of the first node."""
+    if spec.nodes is None:
+        return ["--standalone", f"--nproc-per-node={spec.ranks}"]
+    return [
+        f"--nnodes={spec.nodes.count}",
+        f"--node-rank={spec.nodes.node_rank}",
+        f"--master-addr={spec.nodes.master_address}",
+        f"--master-port={spec.nodes.master_port}",
+        f"--nproc-per-node={spec.ranks}",
+    ]
+
+
+def first_rank(spec: RunSpec) -> int:
+    """The global number of this node's first rank."""
+    return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
+
+
+def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]) -> ExecOrder:
+    """torchrun with its output in one log and that of its ranks in a folder beside it."""
+    log = str(_log(spec, folder))
+    python = spec.python or sys.executable
+    logs = ["--redirects=3", f"--log-dir={_log_folder(spec, folder)}"]
+    argv = (python, "-m", "torch.distributed.run", *torchrun_options(spec), *logs, spec.script, *spec.args)
+    return ExecOrder(LABEL, argv, spec.cwd, log, log, environment)
+
+
+class TorchrunFleet:
+    """The ranks of one torchrun; known by the processes it has and by its log."""
+
+    def __init__(self, server: ForkServer, order: ExecOrder, spec: RunSpec, folder: RunFolder, start_ns: int) -> None:
+        self.exits: dict[int, Exit] = {}
+        self.pids: dict[int, int] = {}
+        self._server = server
+        self._spec = spec
+        self._folder = folder
+        self._start_ns = start_ns
+        self._gone: dict[int, float] = {}
+        self._status: int | None = None
+        self._pid = 0
+        server.order(order)
+
+    @property
+    def over(self) -> bool:
+        """torchrun has ended."""
+        return self._status is not None
+
+    def poll(self, timeout_seconds: float) -> None:
+        """Looks at torchrun's end, its log, and which of the ranks' processes are still there."""
+        for event in self._server.events(timeout_seconds):
+            if event["label"] == LABEL and event["event"] == "started":
+                self._pid = event["pid"]
+            elif event["label"] == LABEL:
+                self._status = event["code"]
+        if len(self.pids) < self._spec.ranks:
+            self.pids |= _ranks_of(self._pid)
+        self._take_failures()
+        if self._status == 0:
+            self._take_rest(0)
+        elif self._status is not None and not any(not end.clean for end in self.exits.values()):
+            self._take_failures_from_ranks()
+        elif not self.exits or all(end.clean for end in self.exits.values()):
+            self._take_quiet_exits()
+
+    def ask_for_stacks(self, rank: int) -> None:
+        """Only where the watcher has made its file for them: a process without it would die of the signal."""
+        if rank in self.pids and self._folder.stack(rank).exists():
+            send_stack_signal(self.pids[rank])
+
+    def end(self) -> None:
+        """Kills torchrun with its ranks and gives the ranks' logs their names in the run's folder."""
+        self._server.clean()
+        for rank in self._ranks():
+            for name, place in (("stdout.log", self._folder.stdout(rank)), ("stderr.log", self._folder.stderr(rank))):
+                found = self._rank_log(rank, name)
+                if found is not None:
+                    shutil.move(found, place)
+        shutil.rmtree(_log_folder(self._spec, self._folder), ignore_errors=True)
+
+    def last_words(self) -> str:
+        """The end of torchrun's own log."""
+        return tail(_log(self._spec, self._folder))
+
+    def _ranks(self) -> range:
+        first = first_rank(self._spec)
+        return range(first, first + self._spec.ranks)
+
+    def _rank_log(self, rank: int, name: str) -> Path | None:
+        local = rank - first_rank(self._spec)
+        found = sorted(_log_folder(self._spec, self._folder).glob(f"*/attempt_0/{local}/{name}"))
+        return found[-1] if found else None
+
+    def _take_failures(self) -> None:
+        for index, (local_rank, status) in enumerate(read_failures(self.last_words())):
+            rank = first_rank(self._spec) + local_rank
+            ended_by_torchrun = index > 0 and status == _SIGTERM_STATUS
+            if rank not in self.exits and not ended_by_torchrun:
+                self._take(rank, status)
+
+    def _take_quiet_exits(self) -> None:
+        now = seconds_since(self._start_ns)
+        for rank, pid in self.pids.items():
+            if rank in self.exits or process_runs(pid):
+                continue
+            gone = self._gone.setdefault(rank, now)
+            if now - gone > _GONE_SECONDS:
+                self.exits[rank] = Exit(0, None, gone)
+
+    def _take_failures_from_ranks(self) -> None:
+        """torchrun's log names no rank: those whose own last words are a traceback have failed."""
+        for rank in self._ranks():
+            log = self._rank_log(rank, "stderr.log")
+            if rank not in self.exits and log is not None and exception_line(tail(log)):
+                self._take(rank, 1)
+
+    def _take_rest(self, status: int) -> None:
+        for rank in self._ranks():
+            if rank not in self.exits:
+                self._take(rank, status)
+
+    def _take(self, rank: int, status: int) -> None:
+        stderr = self._rank_log(rank, "stderr.log") or Path(os.devnull)
+        self.exits[rank] = exit_from_status(status, seconds_since(self._start_ns), stderr)
+
+
+def _ranks_of(torchrun: int) -> dict[int, int]:
+    """The processes that torchrun has started, by the rank it has given each."""
+    found = {}
+    for pid in child_processes(torchrun):
+        try:
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ranks = [int(item[len(b"RANK=") :]) for item in variables if item.startswith(b"RANK=")]
+        if ranks and b"LOCAL_RANK=" in b"\0".join(variables):
+            found[ranks[0]] = pid
+    return found
+
+
+def read_failures(log: str) -> tuple[tuple[int, int], ...]:
+    """Local ranks and statuses that torchrun's log names as failed, the one it saw first in front."""
+    first = [(int(local), int(status)) for status, local in _FIRST_FAILURE.findall(log)]
+    others = [(int(local), int(status)) for local, status in _SUMMARY.findall(log)]
+    return tuple(dict.fromkeys([*first, *others]))
+
+
+def _log(spec: RunSpec, folder: RunFolder) -> Path:
+    return folder.path / (f"torchrun.node{spec.nodes.node_rank}.log" if spec.nodes else "torchrun.log")
+
+
+def _log_folder(spec: RunSpec, folder: RunFolder) -> Path:
+    return folder.path / (f"torchrun.node{spec.nodes.node_rank}" if spec.nodes else "torchrun")

@@ -1,0 +1,100 @@
+"""Decides from the signs of life and the exits of the ranks whether a run is to go on: values in, verdict out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictKind = Literal["over", "failed", "left_early", "hung", "timed_out"]
+
+# A rank that dies takes the others with it; they are given this long to say so themselves. When all that failed so far
+# was somebody else's fault, the one at fault may still be on its way out.
+GRACE_SECONDS = 1.0
+GRACE_FOR_CULPRIT_SECONDS = 3.0
+WAITING_SECONDS = 2.0
+_SYNCHRONISING = ("backward", "in a collective")
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The end of one rank, as its launcher saw it."""
+
+    code: int | None  # None when a signal ended it
+    signal: str | None
+    at_seconds: float  # since the start of the run
+    secondary: bool = False  # its last words blame another rank: connection closed, timed out
+
+    @property
+    def clean(self) -> bool:
+        """Whether it left of its own will with exit code 0."""
+        return self.code == 0
+
+
+@dataclass(frozen=True)
+class RankView:
+    """One rank at one moment: still there or gone, and when it last moved."""
+
+    rank: int
+    exit: Exit | None = None
+    moved_seconds: float | None = None  # None: no sign of life yet
+    state: str = "starting"
+    steps: int = 0
+    syncs: int = 0
+    pid: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was last seen entering an operation that needs the other ranks."""
+        return self.state in _SYNCHRONISING
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a run may take, and how long it may stand still."""
+
+    limit_seconds: float
+    stall_seconds: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why the run is to be ended now, and which rank is known to be the cause."""
+
+    kind: VerdictKind
+    blamed: int | None = None
+
+
+def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verdict | None:
+    """The verdict on the run; None lets it go on."""
+    live = [view for view in ranks if view.exit is None]
+    if not live:
+        return Verdict("over")
+    failures = [view.exit for view in ranks if view.exit is not None and not view.exit.clean]
+    if failures:
+        return _after_failure(failures, now_seconds)
+    deserter = _deserter(ranks, live, now_seconds)
+    if deserter is not None:
+        return Verdict("left_early", deserter)
+    if now_seconds >= limits.limit_seconds:
+        return Verdict("timed_out")
+    if all(now_seconds - (view.moved_seconds or 0.0) > limits.stall_seconds for view in live):
+        return Verdict("hung")
+    return None
+
+
+def _after_failure(failures: Sequence[Exit], now_seconds: float) -> Verdict | None:
+    first = min(failure.at_seconds for failure in failures)
+    only_secondary = all(failure.secondary for failure in failures)
+    grace = GRACE_FOR_CULPRIT_SECONDS if only_secondary else GRACE_SECONDS
+    return Verdict("failed") if now_seconds - first > grace else None
+
+
+def _deserter(ranks: Sequence[RankView], live: Sequence[RankView], now_seconds: float) -> int | None:
+    """The rank that left in order while another has long been waiting for a synchronisation it never entered."""
+    for gone in ranks:
+        if gone.exit is None or now_seconds - gone.exit.at_seconds < WAITING_SECONDS:
+            continue
+        for view in live:
+            stood_seconds = now_seconds - (view.moved_seconds or 0.0)
+            if view.waits and view.syncs > gone.syncs and stood_seconds > WAITING_SECONDS:
+                return gone.rank
+    return None
