@@ -1,4 +1,4 @@
-"""Signs of life: eight integers per rank in a memory-mapped file, written by the watcher, read by the parent.
+"""Signs of life: four integers per rank in a memory-mapped file, written by the watcher, read by the parent.
 
 Writing one costs tens of nanoseconds and no system call, and it survives the death of the writer.
 """
@@ -9,25 +9,14 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-SLOTS = 8
+from scalewise.records.events import CODE_MASK, STATES, TIME_MASK
+
+SLOTS = 4
 BYTES_PER_RANK = SLOTS * 8
-MOVED_NS, STEPS, MICRO_BATCHES, STATE, SYNCS, PID = range(6)
+STAMP, STEPS, SYNCS, PID = range(SLOTS)
 
 # Asks a rank for its Python stacks: a real-time signal, because scripts use SIGUSR1 for their own checkpoints.
 STACK_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR1
-
-STATES = (
-    "starting",  # no event yet
-    "own code",  # of the script: none of the phases below
-    "forward",
-    "backward",
-    "optimizer",
-    "waiting for data",
-    "in a collective",
-    "evaluating",
-    "ended",
-)
-STARTING, OWN_CODE, FORWARD, BACKWARD, OPTIMIZER, DATA, COLLECTIVE, EVALUATING, ENDED = range(len(STATES))
 
 
 @dataclass(frozen=True)
@@ -36,9 +25,8 @@ class Pulse:
 
     moved_ns: int  # time.monotonic_ns() of the last event; 0: none yet
     steps: int
-    micro_batches: int
-    state: str
-    syncs: int  # synchronising operations entered (collectives, and backward passes that all-reduce)
+    state: str  # starting, forward, backward, optimizer, waiting for data, in a collective, own code, evaluating, ended
+    syncs: int  # synchronising operations entered (collectives, and forward passes whose backward will all-reduce)
     pid: int
 
 
@@ -48,7 +36,7 @@ def create_pulses(path: Path, ranks: int) -> None:
 
 
 def open_pulse(path: Path, rank: int) -> memoryview:
-    """The rank's own eight integers, to be written in place."""
+    """The rank's own integers, to be written in place."""
     with open(path, "r+b") as file:
         whole = mmap.mmap(file.fileno(), 0)
     return memoryview(whole).cast("q")[rank * SLOTS : (rank + 1) * SLOTS]
@@ -66,12 +54,11 @@ def read_pulses(path: Path) -> tuple[Pulse, ...]:
 
 
 def _pulse(slots: memoryview) -> Pulse:
-    state = slots[STATE]
+    stamp = slots[STAMP]
     return Pulse(
-        moved_ns=slots[MOVED_NS],
+        moved_ns=stamp & TIME_MASK,
         steps=slots[STEPS],
-        micro_batches=slots[MICRO_BATCHES],
-        state=STATES[state] if 0 <= state < len(STATES) else "unknown",
+        state=STATES.get(stamp & CODE_MASK, "own code") if stamp else "starting",
         syncs=slots[SYNCS],
         pid=slots[PID],
     )

@@ -1,17 +1,12 @@
-"""The lines of `rank{N}.jsonl`, appended by the watcher inside a rank and read back by the parent.
+"""What a rank's file says, row by row; durations are integer nanoseconds, everything after loading is in seconds.
 
-Durations are integer nanoseconds because the watcher writes them on the script's own time; everything after loading
-is in seconds. The laws that hold in every complete `StepRow`:
+The laws that hold in every complete `StepRow`:
   step = forward + backward + optimizer + data inside the step + rest
   loop iteration = step + between + data outside the step,   data = data inside + data outside
 """
 
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
-
-from scalewise.records.codec import BadRecord, decode
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
@@ -53,7 +48,7 @@ class ModelRow:
 
 @dataclass(frozen=True)
 class StepRow:
-    """One optimizer step of one rank."""
+    """One optimizer step of one rank, put together from the rank's events."""
 
     step: int
     optimizer: int  # which of the script's optimizers ended this step, in order of first use
@@ -122,48 +117,12 @@ class EndRow:
 
 Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow
 
+# Lines that are written as they are; steps are written as events (`records.events`).
 ROW_KINDS: dict[str, type[Any]] = {
     "start": StartRow,
     "model": ModelRow,
-    "step": StepRow,
     "memory": MemoryRow,
     "exposed": ExposedRow,
     "trouble": TroubleRow,
     "end": EndRow,
 }
-
-
-@dataclass(frozen=True)
-class RankRows:
-    """What one rank's file holds, with what could not be read counted."""
-
-    rows: tuple[Row, ...]
-    torn_lines: int  # the last line, cut off by a kill
-    bad_lines: tuple[str, ...]  # any other line that is not a row, with its number and reason
-
-
-def read_rows(path: Path) -> RankRows:
-    """Reads every whole line; a torn last line is counted, a damaged one is reported, neither stops the reading."""
-    try:
-        text = path.read_bytes().decode("utf-8", errors="replace")
-    except OSError as error:
-        raise BadRecord(f"{path}: {error}") from error
-    lines = text.split("\n")
-    torn = 1 if lines.pop() else 0
-    rows: list[Row] = []
-    bad: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(_row(line))
-        except (BadRecord, ValueError, RecursionError) as error:
-            bad.append(f"{path.name}:{number}: {error}")
-    return RankRows(tuple(rows), torn, tuple(bad))
-
-
-def _row(line: str) -> Row:
-    data = json.loads(line)
-    kind = ROW_KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None
-    if kind is None:
-        raise BadRecord(f"not a row: {line[:60]!r}")
-    row: Row = decode(kind, data)
-    return row

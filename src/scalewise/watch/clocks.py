@@ -1,69 +1,54 @@
-"""How a step is timed: by the host alone, by events in the device's own stream, or by waiting for several devices."""
+"""How the steps of a GPU are timed: by events in its own stream, or by waiting for several devices at once."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scalewise.records.pulse import DATA, OWN_CODE
+from scalewise.records import events as ev
+from scalewise.records.draft import BACKWARD, DATA, FORWARD, OPTIMIZER, OWN, PHASES
 from scalewise.records.rows import ClockName
-from scalewise.watch.journal import Journal
-from scalewise.watch.step_line import StepLine
 
 if TYPE_CHECKING:
     import torch
 
-# Rows of this many steps may wait for the device before the oldest is waited for.
+# So many steps may wait for the device before the oldest is waited for.
 MOST_WAITING = 256
+
+_PHASE_AFTER = {
+    ev.FORWARD: FORWARD,
+    ev.BACKWARD: BACKWARD,
+    ev.BACKWARD_END: OWN,
+    ev.GRAD_END: OWN,
+    ev.PAUSE: OWN,
+    ev.OPTIMIZER: OPTIMIZER,
+    ev.OPTIMIZER_END: OWN,
+    ev.DATA: DATA,
+    ev.DATA_END: OWN,
+}
+
+Note = Callable[..., None]
 
 
 class Clock(Protocol):
-    """Told of the boundaries of a step and of its phases; writes the step's line when its duration is known."""
+    """Told of the boundaries of a step, before the host's own stamp is taken."""
 
     name: ClockName
 
-    def begin(self, sampled: bool) -> None:
+    def begin(self, step: int, sampled: bool) -> None:
         """A step opens; a sampled one has its phases resolved."""
 
-    def mark(self, phase: int) -> None:
-        """Another phase begins inside the step (or, before the first, nothing has begun)."""
+    def mark(self, code: int) -> None:
+        """An event of the loop is about to be stamped."""
 
-    def end(self) -> None:
-        """The step ends (again, when a further optimizer follows)."""
-
-    def write(self, line: StepLine, host_ns: int, spent: Sequence[int], journal: Journal) -> None:
-        """Writes the line now or when the device has caught up."""
+    def close(self) -> None:
+        """The last step is over for good: the next one is about to open."""
 
     def drain(self) -> None:
-        """Writes everything that still waits."""
+        """Notes all that is still unresolved."""
 
 
-class HostClock:
-    """CPU training: when the call returns, the work is done."""
-
-    name: ClockName = "host"
-
-    def begin(self, sampled: bool) -> None:
-        """Nothing to do."""
-
-    def mark(self, phase: int) -> None:
-        """Nothing to do."""
-
-    def end(self) -> None:
-        """Nothing to do."""
-
-    def write(self, line: StepLine, host_ns: int, spent: Sequence[int], journal: Journal) -> None:
-        """The host's own durations are the step's."""
-        journal.line(line.text(host_ns, spent, spent[DATA], line.between_ns))
-
-    def drain(self) -> None:
-        """Nothing waits."""
-
-
-HOST_CLOCK = HostClock()
-
-
-class SynchronisedClock(HostClock):
-    """Several devices in one process: no single stream sees the whole step, so every boundary waits for all of them."""
+class SynchronisedClock:
+    """Several devices in one process: no single stream sees the whole step, so every stamp waits for all of them."""
 
     name: ClockName = "synchronised"
 
@@ -73,65 +58,70 @@ class SynchronisedClock(HostClock):
         self._devices = tuple(devices)
         self._synchronize = torch.cuda.synchronize
 
-    def begin(self, sampled: bool) -> None:
+    def begin(self, step: int, sampled: bool) -> None:
+        """Nothing to do: the first stamp waits."""
+
+    def mark(self, code: int) -> None:
         """Waits for all devices."""
         for device in self._devices:
             self._synchronize(device)
 
-    def mark(self, phase: int) -> None:
-        """Waits for all devices."""
-        self.begin(True)
+    def close(self) -> None:
+        """Nothing to do."""
 
-    def end(self) -> None:
-        """Waits for all devices."""
-        self.begin(True)
+    def drain(self) -> None:
+        """Nothing waits."""
 
 
 class EventClock:
     """One GPU: events in its stream time the step on the device itself, without ever making the host wait.
 
     In steady state this is the duration a synchronised host clock would read, less the disturbance: the stream cannot
-    pass the first event before the step's work is queued, nor the second before all of it is done.
+    pass the first event before the step's work is queued, nor the last one before all of it is done.
     """
 
     name: ClockName = "cuda_events"
 
-    def __init__(self) -> None:
+    def __init__(self, note: Note) -> None:
         import torch
 
+        self._note = note
         self._event: Any = torch.cuda.Event
         self._capturing = torch.cuda.is_current_stream_capturing
         self._free: list[Any] = []
-        self._marks: list[tuple[int, Any]] = []
-        self._sampled = False
+        self._current: _DeviceStep | None = None
         self._last_end: Any = None
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_DeviceStep] = deque()
 
-    def begin(self, sampled: bool) -> None:
-        """The first event of the step."""
-        self._sampled = sampled
-        self._marks = [(OWN_CODE, self._record())]
+    def begin(self, step: int, sampled: bool) -> None:
+        """The step's first stamp will record its first event."""
+        self._current = _DeviceStep(step, sampled, self._last_end)
 
-    def mark(self, phase: int) -> None:
-        """An event for each phase, in sampled steps only: each costs the host a microsecond or two."""
-        if self._sampled and self._marks:
-            self._marks.append((phase, self._record()))
+    def mark(self, code: int) -> None:
+        """Events at the ends of a step; at every phase in sampled steps only, for each costs some microseconds."""
+        current = self._current
+        if current is None or code not in _PHASE_AFTER:
+            return
+        if not current.marks or current.sampled or code == ev.OPTIMIZER_END:
+            current.marks.append((_PHASE_AFTER[code], self._record()))
 
-    def end(self) -> None:
-        """The last event of the step."""
-        if self._marks:
-            self._marks.append((OWN_CODE, self._record()))
+    def lend(self, loss: Any) -> None:
+        """A loss on the device, to be fetched when the step is known to be over."""
+        if self._current is not None:
+            self._current.losses.append(loss)
 
-    def write(self, line: StepLine, host_ns: int, spent: Sequence[int], journal: Journal) -> None:
-        """Queues the line behind its last event and writes those whose events have passed."""
-        self._waiting.append(_Waiting(line, self._marks, self._sampled, self._last_end, spent[DATA], journal))
-        self._last_end = self._marks[-1][1]
-        self._marks = []
-        while self._waiting and (len(self._waiting) > MOST_WAITING or self._waiting[0].done()):
+    def close(self) -> None:
+        """Queues the step behind its last event and notes those whose events have passed."""
+        if self._current is not None and len(self._current.marks) > 1:
+            self._waiting.append(self._current)
+            self._last_end = self._current.marks[-1][1]
+        self._current = None
+        while self._waiting and (len(self._waiting) > MOST_WAITING or self._waiting[0].marks[-1][1].query()):
             self._resolve(self._waiting.popleft())
 
     def drain(self) -> None:
-        """Waits for the device and writes the rest."""
+        """Waits for the device and notes the rest."""
+        self.close()
         while self._waiting:
             self._resolve(self._waiting.popleft())
 
@@ -142,52 +132,38 @@ class EventClock:
         event.record()
         return event
 
-    def _resolve(self, waiting: "_Waiting") -> None:
-        waiting.write()
-        if waiting.previous_end is not None:
-            self._free.append(waiting.previous_end)
-        self._free.extend(event for _, event in waiting.marks[:-1])
+    def _resolve(self, step: "_DeviceStep") -> None:
+        self._note(ev.DEVICE, *step.times())
+        if step.previous_end is not None:
+            self._free.append(step.previous_end)
+        self._free.extend(event for _, event in step.marks[:-1])
 
 
-class _Waiting:
+class _DeviceStep:
     """A step whose events may not have passed yet."""
 
-    __slots__ = ("data_inside_ns", "journal", "line", "marks", "previous_end", "sampled")
+    __slots__ = ("losses", "marks", "previous_end", "sampled", "step")
 
-    def __init__(
-        self,
-        line: StepLine,
-        marks: list[tuple[int, Any]],
-        sampled: bool,
-        previous_end: Any,
-        data_inside_ns: int,
-        journal: Journal,
-    ) -> None:
-        self.line = line
-        self.marks = marks
+    def __init__(self, step: int, sampled: bool, previous_end: Any) -> None:
+        self.step = step
         self.sampled = sampled
         self.previous_end = previous_end
-        self.data_inside_ns = data_inside_ns
-        self.journal = journal
+        self.marks: list[tuple[int, Any]] = []
+        self.losses: list[Callable[[], float]] = []
 
-    def done(self) -> bool:
-        return bool(self.marks[-1][1].query())
-
-    def write(self) -> None:
+    def times(self) -> tuple[int, int, int | None, list[int] | None, float | None]:
+        """Step number, duration, time since the previous step, phases where sampled, loss where lent."""
         first, last = self.marks[0][1], self.marks[-1][1]
         last.synchronize()
-        spent = None
+        phases, step_ns = None, _elapsed_ns(first, last)
         if self.sampled:
-            spent = [0] * (DATA + 1)
+            phases = [0] * PHASES
             for (phase, begin), (_, end) in zip(self.marks, self.marks[1:], strict=False):
-                spent[phase] += _elapsed_ns(begin, end)
-        step_ns = sum(spent) if spent is not None else _elapsed_ns(first, last)
-        between_ns = None
-        if self.previous_end is not None:
-            between_ns = max(0, _elapsed_ns(self.previous_end, first) - self.line.data_outside_ns)
-        inside_ns = spent[DATA] if spent is not None else self.data_inside_ns
-        self.line.read_device_losses()
-        self.journal.line(self.line.text(step_ns, spent, inside_ns, between_ns))
+                phases[phase] += _elapsed_ns(begin, end)
+            step_ns = sum(phases)
+        between_ns = None if self.previous_end is None else max(0, _elapsed_ns(self.previous_end, first))
+        loss = sum(fetch() for fetch in self.losses) if self.losses else None
+        return self.step, step_ns, between_ns, phases, loss
 
 
 def _elapsed_ns(begin: Any, end: Any) -> int:

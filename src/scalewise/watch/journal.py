@@ -3,13 +3,14 @@
 import json
 import os
 import time
+from typing import Any
 
 from scalewise.records.codec import encode
 from scalewise.records.folder import RunFolder
 from scalewise.records.rows import ROW_KINDS, TroubleRow
 
-# Rows wait in memory this long at most, counted from the last write to the next row: one system call then serves
-# hundreds of steps of a fast script, and a slow one writes each row at once.
+# Events wait in memory this long at most before the next step writes them: one system call then serves hundreds of
+# steps of a fast script, and a slow one writes each step at once.
 FLUSH_NS = 50_000_000
 MOST_TROUBLES = 20
 
@@ -17,31 +18,26 @@ _KIND_OF = {kind: name for name, kind in ROW_KINDS.items()}
 
 
 class Journal:
-    """Opened by the first row, so that processes that never train leave no file; the first process to train owns it."""
-
-    __slots__ = ("_flushed_ns", "_folder", "_waiting", "broken", "descriptor", "rank", "troubles")
+    """Opened by the first write, so that processes that never train leave no file; who trains first owns it."""
 
     def __init__(self, folder: RunFolder, rank: int) -> None:
-        self._folder = folder
-        self.rank = rank
-        self.descriptor = -1
-        self.broken = False
+        self.events: list[Any] = []  # the same list for good: hooks hold on to its append
         self.troubles = 0
-        self._waiting: list[str] = []
+        self._path = folder.rank(rank)
+        self._descriptor = -1
+        self._broken = False
+        self._lines: list[str] = []
         self._flushed_ns = 0
 
     def row(self, row: object) -> None:
-        """Appends a record."""
+        """Adds a record, behind the events noted before it."""
+        self._gather_events()
         values = encode(row)
-        del values["schema"]  # the reader takes a line without a version as its own
-        kind = _KIND_OF[type(row)]
-        self.line(json.dumps({"kind": kind, **values}, separators=(",", ":")) + "\n")
+        del values["schema"]  # a reader takes a line without a version as its own
+        self._lines.append(json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":")))
 
-    def line(self, line: str) -> None:
-        """Appends a line that is JSON already; writes it, and all that wait, when the last write is a while ago."""
-        if self.broken:
-            return
-        self._waiting.append(line)
+    def flush_if_due(self) -> None:
+        """Writes what waits if the last write is a while ago."""
         now_ns = time.perf_counter_ns()
         if now_ns - self._flushed_ns > FLUSH_NS:
             self._flushed_ns = now_ns
@@ -49,26 +45,35 @@ class Journal:
 
     def flush(self) -> None:
         """Writes what waits. A full or vanished disk ends the journal, never the script."""
-        if self.broken or not self._waiting:
+        self._gather_events()
+        lines, self._lines = self._lines, []
+        if self._broken or not lines:
             return
-        data = "".join(self._waiting).encode()
-        self._waiting.clear()
+        data = ("\n".join(lines) + "\n").encode()
         try:
-            if self.descriptor < 0:
-                path = self._folder.rank(self.rank)
-                self.descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY, 0o644)
+            if self._descriptor < 0:
+                flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY
+                self._descriptor = os.open(self._path, flags, 0o644)
             while data:
-                data = data[os.write(self.descriptor, data) :]
+                data = data[os.write(self._descriptor, data) :]
         except OSError:
-            self.broken = True
+            self._broken = True
 
     def trouble(self, where: str, error: BaseException) -> None:
         """Notes that a hook failed; only the first few, for a hook that fails will fail at every step."""
         self.troubles += 1
         if self.troubles <= MOST_TROUBLES:
             self.row(TroubleRow(where=where, error=f"{type(error).__name__}: {error}"[:500]))
+            self.flush()
 
     def leave(self) -> None:
         """In a forked child: the file belongs to the parent."""
-        self.broken = True
-        self._waiting.clear()
+        self._broken = True
+        self.events.clear()
+        self._lines.clear()
+
+    def _gather_events(self) -> None:
+        if self.events:
+            line = {"kind": "events", "events": self.events}
+            self._lines.append(json.dumps(line, separators=(",", ":")))
+            self.events.clear()

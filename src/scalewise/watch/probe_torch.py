@@ -57,9 +57,9 @@ class TorchProbe:
         """By where the parameters of the first module called live."""
         devices = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
         if len(devices) == 1:
-            self._recorder.clock = EventClock()
+            self._recorder.use_clock(EventClock(self._recorder.note))
         elif devices:
-            self._recorder.clock = SynchronisedClock(sorted(devices, key=str))
+            self._recorder.use_clock(SynchronisedClock(sorted(devices, key=str)))
         kind = type(module).__name__
         if kind == "DataParallel" or any("fsdp" in base.__name__.lower() for base in type(module).__mro__):
             self.wrapper = "FSDP" if kind != "DataParallel" else kind
@@ -111,7 +111,7 @@ class TorchProbe:
             shapes_digest=hashlib.blake2b(shapes.encode(), digest_size=8).hexdigest(),
             optimizers=tuple(type(optimizer).__name__ for optimizer in self._optimizers),
             wrapper=self.wrapper,
-            clock=self._recorder.clock.name,
+            clock=self._recorder.clock.name if self._recorder.clock is not None else "host",
         )
 
     def _memory(self, step: int) -> MemoryRow:

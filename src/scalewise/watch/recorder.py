@@ -1,35 +1,30 @@
-"""Turns events of a training loop into one row per optimizer step; knows nothing of torch, so it can be tested alone.
+"""Notes the events of a training loop; knows nothing of torch, and does as little as it can on the script's time.
 
-Every nanosecond between two events is charged to exactly one phase, so the phases of a step add up to the step. A row
-is written when the next step opens: outside the timed region, and late enough to know whether a second optimizer
-still belongs to the same step.
+A hook's whole duty in the timed region is to append a stamp and at most two values to a list. What the events mean is
+worked out when they are read (`records.steps`); they are written between two steps, many at once.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from scalewise.records.pulse import (
-    BACKWARD,
+from scalewise.records.events import (
     COLLECTIVE,
-    DATA,
+    COLLECTIVE_END,
     ENDED,
-    EVALUATING,
+    EVALUATE,
     FORWARD,
-    MICRO_BATCHES,
-    MOVED_NS,
     OPTIMIZER,
-    OWN_CODE,
-    PID,
-    STATE,
-    STEPS,
-    SYNCS,
+    OPTIMIZER_END,
+    PAUSE,
+    REDUCER,
+    TIME_MASK,
 )
+from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Intervention
-from scalewise.watch.clocks import HOST_CLOCK, Clock
+from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.step_line import StepLine
 
 now_ns = time.perf_counter_ns
 
@@ -51,7 +46,7 @@ class Probe(Protocol):
 
 
 class Recorder:
-    """The state of one rank's training loop. One instance per process; only the script's main thread calls it."""
+    """The eye on one rank's training loop. One instance per process; only the script's main thread calls it."""
 
     def __init__(
         self, journal: Journal, pulse: memoryview, rank: int, interventions: Sequence[Intervention] = ()
@@ -60,136 +55,109 @@ class Recorder:
         self.pulse = pulse
         self.rank = rank
         self.on = True
-        self.clock: Clock = HOST_CLOCK
+        self.value = journal.events.append  # adds a value to the event just stamped
+        self.stamp = _host_stamper(pulse, journal.events.append)
+        self.clock: Clock | None = None  # None: when a call returns, its work is done
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
         self.interventions = tuple(item for item in interventions if item.rank in (None, rank))
-        self.slow_seconds = self._seconds("slow_rank")
-        self.delay_seconds = self._seconds("sleep_before_backward")
+        self._slow_seconds = self._seconds("slow_rank")
+        self._delay_seconds = self._seconds("sleep_before_backward")
         self.applied: dict[str, int] = {}
         self.exception: str | None = None
-        self.origin_ns = 0
-        self.step = 0
-        self.phase = OWN_CODE
-        self.mark_ns = 0
-        self.spent = [0] * (DATA + 1)  # by phase, in this step
-        self.begin_ns = self.end_ns = self.data_begin_ns = self.data_end_ns = self.data_outside_ns = 0
-        self.open = self.pending = self.sampled = False
-        self.optimizer_depth = self.backward_depth = 0
+        self.started = False
+        self.step = -1  # of the step that is open or was the last to be
+        self.open = self.sampled = False
+        self.plain_backward = False  # nothing to do before the backward passes of this step
+        self._stepped = 0  # bit i: optimizer i has ended the last step
+        self._optimizer_depth = 0
+        self.backward_depth = 0
         self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
-        self.loss_seen = False  # the scaler has shown the unscaled loss of the next backward
         self.attention = False  # a hook wants the probe to look before the next step opens
-        self.fresh = True  # the next forward begins a micro-batch
-        self.line = StepLine()
-        self.collectives: dict[str, list[int]] = {}
-        self.collective_ns = 0
 
-    # ---- events of the loop, in the order a plain loop has them
+    # ---- events of the loop; those with nothing to decide are stamped by their hooks alone
 
-    def data_begin(self) -> None:
-        """The script asks its DataLoader for a batch."""
-        if self.open:
-            self._switch(DATA)
-        else:
-            self.data_begin_ns = self.pulse[MOVED_NS] = now_ns()
-            self.pulse[STATE] = DATA
-
-    def data_end(self) -> None:
-        """The batch is there."""
-        if self.open:
-            self._switch(OPTIMIZER if self.optimizer_depth else OWN_CODE)
-        else:
-            self.data_end_ns = now_ns()
-            self.data_outside_ns += self.data_end_ns - self.data_begin_ns
-
-    def forward(self, samples: int | None) -> None:
-        """The outermost module is called in training mode with gradients on."""
-        if not self.open:
-            self._open()
-            if self.slow_seconds:
-                self._sleep("slow_rank", self.slow_seconds)
-        if self.phase != FORWARD:
-            self._switch(FORWARD)
-        if self.fresh:
-            self.fresh = False
-            self.line.add_samples(samples)
+    def open_step(self) -> None:
+        """Between two steps: writes, looks around, and opens the next one."""
+        if not self.started:
+            self._start()
+        if self.clock is not None:
+            self.clock.close()
+        if self.attention and self.probe is not None:
+            self.attention = False
+            self.probe.look(self.step + 1)
+        self.journal.flush_if_due()
+        self.step = step = self.step + 1
+        self.sampled = sampled = step & (step - 1) == 0  # steps 0, 1, 2, 4, 8, ...
+        self.plain_backward = not sampled and not self._delay_seconds
+        self.open = True
+        self._stepped = 0
+        if self.clock is not None:
+            self.clock.begin(step, sampled)
+        if self._slow_seconds:
+            self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
+            self.value(None)
+            self._sleep("slow_rank", self._slow_seconds)
 
     def evaluating(self) -> None:
         """The outermost module is called without gradients or in evaluation mode: a sign of life, not a step."""
-        self.pulse[MOVED_NS] = now_ns()
-        self.pulse[STATE] = EVALUATING
+        self.pulse[STAMP] = now_ns() & TIME_MASK | EVALUATE
 
-    def backward_begin(self) -> None:
-        """Gradients are about to be computed."""
+    def prepare_backward(self) -> None:
+        """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
         if not self.open:
-            # No module was called: the step began when its data arrived, or when the previous one ended.
-            self._open(began_ns=max(self.data_end_ns, self.end_ns))
-        if self.delay_seconds:
-            self._sleep("sleep_before_backward", self.delay_seconds)
+            self.open_step()
+        if self._delay_seconds:
+            self._sleep("sleep_before_backward", self._delay_seconds)
         if self.sampled and self.probe is not None:
             self.probe.at_backward()
-        self._switch(BACKWARD)
-
-    def backward_end(self, counts: bool = True) -> None:
-        """Gradients are there; a pass that only helps another one (a gradient penalty) is no micro-batch."""
-        self._switch(OPTIMIZER if self.optimizer_depth else OWN_CODE)
-        if counts:
-            self.line.micro_batches += 1
-            self.pulse[MICRO_BATCHES] += 1
-            self.fresh = True
 
     def optimizer_begin(self, optimizer: int) -> None:
         """An optimizer (or the scaler around it) begins its step; closures run forward and backward inside it."""
-        self.optimizer_depth += 1
-        if self.optimizer_depth > 1:
-            return
-        if not self.open:
-            if self.pending and optimizer not in self.line.optimizers:
-                self._reopen()
-            else:
-                self._open()
-        self._switch(OPTIMIZER)
+        self._optimizer_depth += 1
+        if self._optimizer_depth == 1:
+            if not self.open:
+                # A different optimizer than those of the last step works on the same gradients: no new step.
+                if not self._stepped or self._stepped >> optimizer & 1:
+                    self.open_step()
+                self.open = True
+            self.stamp(OPTIMIZER)
+            self.value(optimizer)
 
     def optimizer_end(self, optimizer: int) -> None:
         """The parameters are updated: the step ends here, unless another optimizer still follows."""
-        self.optimizer_depth -= 1
-        if self.optimizer_depth:
+        self._optimizer_depth -= 1
+        if self._optimizer_depth:
             return
-        self.clock.end()
-        ended_ns = now_ns()
-        self.spent[self.phase] += ended_ns - self.mark_ns
-        self.phase = OWN_CODE
-        self.end_ns = ended_ns
-        self.open, self.pending, self.fresh = False, True, True
-        self.line.ended_by(optimizer, self.collectives, self.collective_ns)
-        self.collectives, self.collective_ns = {}, 0
-        self.pulse[MOVED_NS], self.pulse[STATE], self.pulse[STEPS] = ended_ns, OWN_CODE, self.step + 1
+        self.stamp(OPTIMIZER_END)
+        self.open = False
+        self._stepped |= 1 << optimizer
+        self.pulse[STEPS] = self.step + 1
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
 
-    def collective_begin(self) -> int:
-        """A collective that the script or a wrapper calls through torch.distributed; gives the time to hand back."""
-        self.pulse[STATE] = COLLECTIVE
-        self.pulse[SYNCS] += 1
-        self.pulse[MOVED_NS] = began_ns = now_ns()
-        return began_ns
+    def collective_begin(self) -> None:
+        """A collective that the script or a wrapper calls through torch.distributed."""
+        self.sync_expected()
+        self.stamp(COLLECTIVE)
 
-    def collective_end(self, kind: str, size_bytes: int, began_ns: int) -> None:
+    def collective_end(self, kind: str, size_bytes: int) -> None:
         """The call has returned, which for an asynchronous one does not mean that it is done."""
-        self.pulse[MOVED_NS] = ended_ns = now_ns()
-        self.pulse[STATE] = self.phase
-        self.collective_ns += ended_ns - began_ns
-        self.add_collectives(kind, 1, size_bytes)
+        self.stamp(COLLECTIVE_END)
+        self.value(kind)
+        self.value(size_bytes)
 
     def sync_expected(self) -> None:
-        """The next backward pass will wait for the other ranks."""
+        """This rank is about to wait for the others, now or in its next backward pass."""
         self.pulse[SYNCS] += 1
 
-    def add_collectives(self, kind: str, count: int, size_bytes: int) -> None:
-        """Counts collectives that were not seen as calls, too: those of DDP's reducer."""
-        total = self.collectives.setdefault(kind, [0, 0])
-        total[0] += count
-        total[1] += size_bytes
+    def reduces(self, kind: str, count: int, size_bytes: int) -> None:
+        """Collectives that are not seen as calls: those of DDP's reducer."""
+        self.note(REDUCER, kind, count, size_bytes)
+
+    def note(self, code: int, *values: Any) -> None:
+        """An event without a duration, which is no sign of what the rank is doing."""
+        self.journal.events += (now_ns() & TIME_MASK | code, *values)
 
     # ---- the life of the recorder
 
@@ -208,78 +176,59 @@ class Recorder:
         self.exception = description
 
     def finish(self) -> None:
-        """At interpreter exit: writes what is still open to writing."""
-        if not self.on or not self.origin_ns:
+        """At interpreter exit: writes what is still to be written."""
+        if not self.on or not self.started:
             return
         self.on = False
         try:
-            if self.pending:
-                self._write()
-            self.clock.drain()
+            if self.clock is not None:
+                self.clock.drain()
             if self.probe is not None:
-                self.probe.at_end(self.step)
+                self.probe.at_end(self.step + 1)
         except Exception as error:
             self.journal.trouble("finishing", error)
-        self.journal.row(EndRow(self.step, self.exception, self.applied))
+        self.journal.row(EndRow(self.step + 1, self.exception, self.applied))
         self.journal.flush()
-        self.pulse[MOVED_NS], self.pulse[STATE] = now_ns(), ENDED
+        self.pulse[STAMP] = now_ns() & TIME_MASK | ENDED
 
     def leave(self) -> None:
         """In a forked child (a DataLoader worker): nothing here is its business."""
         self.on = False
         self.journal.leave()
 
-    def _open(self, began_ns: int = 0) -> None:
-        if not self.origin_ns:
-            self._start()
-        if self.pending:
-            self._write()
-        self.spent = [0] * (DATA + 1)
-        self.sampled = self.step & (self.step - 1) == 0  # steps 0, 1, 2, 4, 8, ...
-        self.open = True
-        self.clock.begin(self.sampled)
-        self.begin_ns = began_ns or now_ns()
-        between_ns = self.begin_ns - self.end_ns - self.data_outside_ns if self.end_ns else None
-        self.line.open(self.step, self.begin_ns - self.origin_ns, self.data_outside_ns, between_ns)
-        self.data_outside_ns = 0
-        self.mark_ns = self.begin_ns
+    def use_clock(self, clock: Clock) -> None:
+        """From now on every stamp tells the device's clock first."""
+        self.clock = clock
+        host_stamp = _host_stamper(self.pulse, self.value)
 
-    def _reopen(self) -> None:
-        """A further optimizer steps on the same gradients: what came since its predecessor belongs to the step."""
-        self.open, self.pending = True, False
-        self.spent[DATA] += self.data_outside_ns
-        self.mark_ns = self.end_ns + self.data_outside_ns
-        self.data_outside_ns = 0
+        def stamp(code: int) -> None:
+            clock.mark(code)
+            host_stamp(code)
 
-    def _switch(self, phase: int) -> None:
-        self.clock.mark(phase)
-        moment_ns = now_ns()
-        self.spent[self.phase] += moment_ns - self.mark_ns
-        self.mark_ns = moment_ns
-        self.phase = phase
-        self.pulse[MOVED_NS] = moment_ns
-        self.pulse[STATE] = phase
-
-    def _write(self) -> None:
-        self.pending = False
-        self.step += 1
-        self.clock.write(self.line, self.end_ns - self.begin_ns, self.spent, self.journal)
-        self.line = StepLine(self.line)
-        if self.attention and self.probe is not None:
-            self.attention = False
-            self.probe.look(self.step)
+        self.stamp = stamp
 
     def _start(self) -> None:
-        self.origin_ns = now_ns()
+        self.started = True
         if self.describe is not None:
             row = self.describe()
             self.pulse[PID] = row.pid
             self.journal.row(row)
 
     def _sleep(self, kind: str, seconds: float) -> None:
-        self._switch(OWN_CODE)
+        self.stamp(PAUSE)
         time.sleep(seconds)
         self.intervene(kind)
 
     def _seconds(self, kind: str) -> float:
         return sum(item.seconds for item in self.interventions if item.kind == kind)
+
+
+def _host_stamper(pulse: memoryview, append: Callable[[Any], None]) -> Callable[[int], None]:
+    """A function, not a method: with everything it needs in reach, it costs half as much, four times a step."""
+    clock, time_mask = now_ns, TIME_MASK
+
+    def stamp(code: int) -> None:
+        pulse[0] = moment = clock() & time_mask | code
+        append(moment)
+
+    return stamp

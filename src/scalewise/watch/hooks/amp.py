@@ -7,7 +7,8 @@ import torch
 from torch.amp.autocast_mode import autocast
 from torch.amp.grad_scaler import GradScaler
 
-from scalewise.watch.hooks.backward import note_loss
+from scalewise.records.events import AUTOCAST, LOSS, SCALER
+from scalewise.watch.hooks.backward import loss_of
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -28,7 +29,7 @@ def _wrap_autocast(recorder: Recorder) -> None:
     def enter(self: autocast) -> Any:
         result = original(self)
         if recorder.on and self._enabled and torch.is_grad_enabled():
-            recorder.line.autocast = _NAMES.get(self.fast_dtype, str(self.fast_dtype))
+            recorder.note(AUTOCAST, _NAMES.get(self.fast_dtype, str(self.fast_dtype)))
         return result
 
     autocast.__enter__ = enter  # type: ignore[method-assign]
@@ -41,9 +42,7 @@ def _wrap_scale(recorder: Recorder) -> None:
     def scale(self: GradScaler, outputs: Any) -> Any:
         if recorder.on and self._enabled:
             try:
-                recorder.loss_seen = False
-                note_loss(recorder, outputs)
-                recorder.loss_seen = True
+                recorder.note(LOSS, loss_of(recorder, outputs))
             except Exception as error:
                 recorder.broke("scale", error)
         return original(self, outputs)
@@ -67,8 +66,8 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
             return original(self, optimizer, *args, **kwargs)
         finally:
             try:
-                recorder.line.skipped = recorder.optimizer_steps == ran_before
-                _note_scale(recorder, self)
+                skipped = recorder.optimizer_steps == ran_before
+                recorder.note(SCALER, skipped, _scale_of(self, always=skipped or recorder.sampled))
                 recorder.optimizer_end(probe.index_of(optimizer))
             except Exception as error:
                 recorder.broke("scaler", error)
@@ -76,8 +75,9 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
     GradScaler.step = step  # type: ignore[method-assign]
 
 
-def _note_scale(recorder: Recorder, scaler: GradScaler) -> None:
+def _scale_of(scaler: GradScaler, always: bool) -> float | None:
     """On a GPU the scale is read at sampled and skipped steps only, for reading it makes the host wait."""
     scale = scaler._scale if scaler._enabled else None
-    if scale is not None and (scale.device.type == "cpu" or recorder.sampled or recorder.line.skipped):
-        recorder.line.scale = float(scale.item())
+    if scale is None or (scale.is_cuda and not always):
+        return None
+    return float(scale.item())

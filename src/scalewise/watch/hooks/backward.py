@@ -6,10 +6,15 @@ from typing import Any
 
 import torch
 
+from scalewise.records.events import BACKWARD, BACKWARD_END, GRAD_END
+from scalewise.watch.clocks import EventClock
 from scalewise.watch.recorder import Recorder
 
 # Reading a loss from a GPU costs the host some 15 us even beside the stream, so only every so many steps' are read.
 DEVICE_LOSS_EVERY = 8
+
+
+_Tensor = torch.Tensor
 
 
 def install(recorder: Recorder) -> None:
@@ -26,9 +31,11 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
             return original(tensors, *args, **kwargs)
         recorder.backward_depth = 1
         try:
-            if reads_loss:
-                note_loss(recorder, tensors)
-            recorder.backward_begin()
+            if not (recorder.open and recorder.plain_backward):
+                recorder.prepare_backward()
+            loss = loss_of(recorder, tensors) if reads_loss else None
+            recorder.stamp(BACKWARD)
+            recorder.value(loss)
         except Exception as error:
             recorder.broke("backward", error)
         try:
@@ -37,26 +44,30 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
             recorder.backward_depth = 0
             try:
                 # autograd.grad that keeps a graph feeds a later backward (a gradient penalty): not a pass of its own.
-                recorder.backward_end(counts=reads_loss or not kwargs.get("create_graph", False))
+                counts = reads_loss or not kwargs.get("create_graph", False)
+                recorder.stamp(BACKWARD_END if counts else GRAD_END)
             except Exception as error:
                 recorder.broke("backward", error)
 
     return watched
 
 
-def note_loss(recorder: Recorder, tensors: Any) -> None:
-    """Adds the loss of this pass to the step, unless the scaler has shown us the unscaled one already."""
-    line = recorder.line
-    if recorder.loss_seen:
-        recorder.loss_seen = False
-        return
-    loss = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
-    if type(loss) is not torch.Tensor or loss.numel() != 1:
-        return
-    if loss.device.type == "cpu":
-        line.add_loss(loss.item())
-    elif loss.device.type == "cuda" and recorder.step % DEVICE_LOSS_EVERY == 0:
-        line.device_losses += (functools.partial(_fetch, loss.detach()),)
+def loss_of(recorder: Recorder, tensors: Any) -> float | None:
+    """The loss where it can be read without waiting: on the CPU; on a GPU it is lent to the clock now and then."""
+    loss = tensors if type(tensors) is _Tensor else _only(tensors)
+    if loss is None or loss.numel() != 1:
+        return None
+    if recorder.clock is None and not loss.is_cuda:
+        return loss.item()
+    clock = recorder.clock
+    if isinstance(clock, EventClock) and recorder.step % DEVICE_LOSS_EVERY == 0:
+        clock.lend(functools.partial(_fetch, loss.detach()))
+    return None
+
+
+def _only(tensors: Any) -> torch.Tensor | None:
+    first = next(iter(tensors), None) if isinstance(tensors, (tuple, list)) else tensors
+    return first if type(first) is torch.Tensor else None
 
 
 def _fetch(loss: torch.Tensor) -> float:

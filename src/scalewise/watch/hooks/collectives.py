@@ -83,12 +83,12 @@ def _watched(
             recorder.intervene("remove_communication")
             return _DoneWork() if kwargs.get("async_op") or args[3:4] == (True,) else None
         depth.inside = True
-        began_ns = recorder.collective_begin()
+        recorder.collective_begin()
         try:
             return original(*args, **kwargs)
         finally:
             depth.inside = False
-            recorder.collective_end(name, size_bytes, began_ns)
+            recorder.collective_end(name, size_bytes)
 
     return watched
 

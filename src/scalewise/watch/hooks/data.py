@@ -5,6 +5,7 @@ from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from scalewise.records.events import DATA, DATA_END
 from scalewise.watch.recorder import Recorder
 
 
@@ -17,14 +18,14 @@ def install(recorder: Recorder) -> None:
         if not recorder.on:
             return original(self)
         try:
-            recorder.data_begin()
+            recorder.stamp(DATA)
         except Exception as error:
             recorder.broke("data", error)
         try:
             return original(self)
         finally:
             try:
-                recorder.data_end()
+                recorder.stamp(DATA_END)
             except Exception as error:
                 recorder.broke("data", error)
 

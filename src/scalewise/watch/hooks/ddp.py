@@ -75,7 +75,7 @@ def _wrap_forward(
                     recorder.sync_expected()
                     reducer.passes += 1
                     if not removes:
-                        recorder.add_collectives("all_reduce", reducer.buckets, reducer.bucket_bytes)
+                        recorder.reduces("all_reduce", reducer.buckets, reducer.bucket_bytes)
                     if reducer.wants_reading():
                         probe.read_later(reducer)
             except Exception as error:
@@ -97,7 +97,7 @@ def _wrap_buffers(recorder: Recorder) -> None:
             buffers = list(self.module.buffers())
             if buffers:
                 size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in buffers)
-                recorder.add_collectives("broadcast", 1, size_bytes)
+                recorder.reduces("broadcast", 1, size_bytes)
         return original(self)
 
     DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]

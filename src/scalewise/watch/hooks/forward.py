@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scalewise.records.events import FORWARD
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -26,9 +27,16 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         try:
             try:
                 if grad_enabled() and self.training:
-                    if not recorder.origin_ns:
-                        probe.choose_clock(self)
-                    recorder.forward(rows_of(args, kwargs))
+                    if not recorder.open:
+                        if not recorder.started:
+                            probe.choose_clock(self)
+                        recorder.open_step()
+                    try:
+                        rows = args[0].size(0)
+                    except (IndexError, AttributeError, TypeError):
+                        rows = rows_of(args, kwargs)
+                    recorder.stamp(FORWARD)
+                    recorder.value(rows)
                 else:
                     recorder.evaluating()
             except Exception as error:
@@ -42,9 +50,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
 def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     """The first dimension of the first tensor among the arguments, which is the batch by custom."""
-    tensor = args[0] if args else None
-    if not isinstance(tensor, torch.Tensor):
-        tensor = first_tensor((*args, *kwargs.values()), depth=4)
+    tensor = first_tensor((args, kwargs), depth=5)
     if tensor is None or tensor.dim() == 0:
         return None
     return int(tensor.size(0))

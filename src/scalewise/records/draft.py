@@ -1,0 +1,100 @@
+"""A step being put together from events, until it is a row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalewise.records.rows import StepRow
+
+OWN, FORWARD, BACKWARD, OPTIMIZER, DATA = range(5)
+PHASES = 5
+
+
+class StepDraft:
+    """A step being put together."""
+
+    def __init__(self) -> None:
+        self.spent = [0] * PHASES
+        self.data_outside_ns = 0
+        self.between_ns: int | None = None
+        self.optimizers: tuple[int, ...] = ()
+        self.micro_batches = 0
+        self.fresh = True  # the next forward begins a micro-batch
+        self.samples: int | None = None
+        self.loss: float | None = None
+        self.shown_losses: list[float | None] = []
+        self.autocast: str | None = None
+        self.scale: float | None = None
+        self.skipped = False
+        self.collectives: dict[str, tuple[int, int]] = {}
+        self.collective_ns = 0
+        self._next: StepDraft | None = None
+
+    def next(self) -> "StepDraft":
+        """The step after this one; the scale is known until it is read anew."""
+        if self._next is None:
+            self._next = StepDraft()
+            self._next.scale = self.scale
+        return self._next
+
+    def absorb_next(self) -> None:
+        """What was taken for the next step's was this one's."""
+        if self._next is not None:
+            for kind, (count, size_bytes) in self._next.collectives.items():
+                self.add_collective(kind, count, size_bytes, 0)
+            self.collective_ns += self._next.collective_ns
+            self._next = None
+
+    def add_samples(self, rows: int | None) -> None:
+        """One micro-batch's rows."""
+        if rows is not None:
+            self.samples = rows if self.samples is None else self.samples + rows
+
+    def add_loss(self, loss: float | None) -> None:
+        """What one backward pass was called on, or what the scaler was shown in its place."""
+        if self.shown_losses:
+            loss = self.shown_losses.pop(0)
+        if loss is not None:
+            self.loss = loss if self.loss is None else self.loss + loss
+
+    def add_collective(self, kind: str, count: int, size_bytes: int, blocked_ns: int) -> None:
+        """One call, or all that a reducer issues in a pass."""
+        had = self.collectives.get(kind, (0, 0))
+        self.collectives[kind] = (had[0] + count, had[1] + size_bytes)
+        self.collective_ns += blocked_ns
+
+    def row(self, step: int, at_ns: int, host_ns: int, device: Sequence[Any] | None) -> StepRow:
+        """The finished row; a device's own times stand in for the host's, which only saw the work being queued."""
+        step_ns, between_ns, spent = host_ns, self.between_ns, self.spent
+        phases: tuple[int | None, ...] = (spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER], spent[OWN])
+        inside_ns = spent[DATA]
+        if device is not None:
+            step_ns, since_ns, resolved, loss = device
+            between_ns = None if since_ns is None else max(0, since_ns - self.data_outside_ns)
+            phases = (None,) * 4
+            if resolved is not None:
+                inside_ns = resolved[DATA]
+                phases = (resolved[FORWARD], resolved[BACKWARD], resolved[OPTIMIZER], resolved[OWN])
+            self.loss = loss if loss is not None else self.loss
+        finite = self.loss is None or abs(self.loss) < float("inf")  # not true of NaN either
+        return StepRow(
+            step=step,
+            optimizer=self.optimizers[-1] if self.optimizers else 0,
+            at_ns=at_ns,
+            step_ns=step_ns,
+            data_ns=self.data_outside_ns + inside_ns,
+            data_inside_ns=inside_ns,
+            forward_ns=phases[0],
+            backward_ns=phases[1],
+            optimizer_ns=phases[2],
+            rest_ns=phases[3],
+            between_ns=between_ns,
+            micro_batches=self.micro_batches,
+            samples=self.samples,
+            loss=self.loss if finite else None,
+            non_finite=not finite,
+            autocast=self.autocast,
+            scale=self.scale,
+            skipped=self.skipped,
+            collectives=self.collectives,
+            collective_ns=self.collective_ns,
+        )

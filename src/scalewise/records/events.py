@@ -1,0 +1,62 @@
+"""What the watcher notes while a script trains: a flat list of numbers, cheap enough to write on the script's time.
+
+Each event is one *stamp*, the nanoseconds of a monotonic clock with the event's code in the lowest bits (so time has a
+grain of 32 ns), followed by as many values as `VALUES` says. The list is written as `{"kind": "events", ...}` lines;
+`records.steps` turns it into one row per optimizer step when it is read.
+"""
+
+CODE_BITS = 5
+CODE_MASK = (1 << CODE_BITS) - 1
+TIME_MASK = ~CODE_MASK
+
+FORWARD = 0  # outermost module called in training mode; rows of its input, or null
+BACKWARD = 1  # loss it is called on, or null
+BACKWARD_END = 2
+OPTIMIZER = 3  # index of the optimizer, in order of first use
+OPTIMIZER_END = 4
+DATA = 5  # DataLoader.__next__
+DATA_END = 6
+COLLECTIVE = 7  # through torch.distributed
+COLLECTIVE_END = 8  # kind, bytes
+REDUCER = 9  # collectives that DDP's reducer will issue from C++ in this pass: kind, count, bytes
+SCALER = 10  # GradScaler.step is over: whether it skipped, scale before the update or null
+AUTOCAST = 11  # dtype
+LOSS = 12  # unscaled loss that GradScaler.scale was shown, or null; stands for the one of the next backward
+DEVICE = 13  # a step's times by the device's own clock: step number, step ns, ns since the last, phases, loss
+GRAD_END = 14  # end of an autograd.grad that only feeds a later backward: no micro-batch of its own
+EVALUATE = 15  # outermost module called without gradients or in evaluation mode: a sign of life only
+PAUSE = 16  # an intervention sleeps: the script's own time in the step
+ENDED = 17
+
+_NUMBER = (int, float, type(None))
+_COUNT = (int, type(None))
+
+# The values that follow a stamp, each with the types it may have.
+VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
+    FORWARD: (_COUNT,),
+    BACKWARD: (_NUMBER,),
+    OPTIMIZER: ((int,),),
+    COLLECTIVE_END: ((str,), (int,)),
+    REDUCER: ((str,), (int,), (int,)),
+    SCALER: ((bool,), _NUMBER),
+    AUTOCAST: ((str,),),
+    LOSS: (_NUMBER,),
+    DEVICE: ((int,), (int,), _COUNT, (list, type(None)), _NUMBER),
+}
+
+# What a rank whose last event this was is doing.
+STATES = {
+    FORWARD: "forward",
+    BACKWARD: "backward",
+    BACKWARD_END: "own code",
+    OPTIMIZER: "optimizer",
+    OPTIMIZER_END: "own code",
+    DATA: "waiting for data",
+    DATA_END: "own code",
+    COLLECTIVE: "in a collective",
+    COLLECTIVE_END: "own code",
+    GRAD_END: "own code",
+    EVALUATE: "evaluating",
+    PAUSE: "own code",
+    ENDED: "ended",
+}

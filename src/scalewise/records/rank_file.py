@@ -1,0 +1,52 @@
+"""Reads `rank{N}.jsonl`: whole lines are rows or events, a torn last line is counted, a damaged one is reported."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalewise.records.codec import BadRecord, decode
+from scalewise.records.rows import ROW_KINDS, Row
+from scalewise.records.steps import StepMachine
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """What one rank's file holds, with what could not be read counted."""
+
+    rows: tuple[Row, ...]  # the lines that are rows, in order, then the steps
+    torn_lines: int  # the last line, cut off by a kill
+    bad_lines: tuple[str, ...]  # any other line that cannot be read, with its number and reason
+
+
+def read_rows(path: Path) -> RankRows:
+    """Reads all that can be read; neither a torn nor a damaged line stops the reading."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise BadRecord(f"{path}: {error}") from error
+    lines = text.split("\n")
+    torn = 1 if lines.pop() else 0
+    rows: list[Row] = []
+    bad: list[str] = []
+    machine = StepMachine()
+    for number, line in enumerate(lines, start=1):
+        try:
+            _read_line(line, rows, machine)
+        except (ValueError, TypeError, RecursionError) as error:
+            machine.gap()
+            bad.append(f"{path.name}:{number}: {error}")
+    return RankRows((*rows, *machine.steps()), torn, tuple(bad))
+
+
+def _read_line(line: str, rows: list[Row], machine: StepMachine) -> None:
+    data: Any = json.loads(line)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind == "events":
+        if not isinstance(data.get("events"), list):
+            raise BadRecord("a line of events without events")
+        machine.feed(data["events"])
+    elif kind in ROW_KINDS:
+        rows.append(decode(ROW_KINDS[kind], data))
+    else:
+        raise BadRecord(f"not a row: {line[:60]!r}")

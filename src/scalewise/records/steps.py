@@ -1,0 +1,226 @@
+"""Turns the events of one rank into one row per optimizer step.
+
+Every nanosecond between two events is charged to exactly one phase, so the phases of a step add up to the step. A step
+opens with the first forward after the previous one (or, where no module is called, when its data arrived) and ends
+with its optimizer; a second, different optimizer that follows without a forward between still belongs to it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from scalewise.records import events as ev
+from scalewise.records.draft import BACKWARD, DATA, FORWARD, OPTIMIZER, OWN, PHASES, StepDraft
+from scalewise.records.rows import StepRow
+
+
+class EventError(ValueError):
+    """A list of numbers that is not a list of events."""
+
+
+def split_events(numbers: Sequence[Any]) -> Iterator[tuple[int, int, Sequence[Any]]]:
+    """Each event as code, time and values."""
+    position, length = 0, len(numbers)
+    while position < length:
+        stamp = numbers[position]
+        if not isinstance(stamp, int) or stamp < 0:
+            raise EventError(f"expected a stamp, found {str(stamp)[:40]!r}")
+        code = stamp & ev.CODE_MASK
+        types = ev.VALUES.get(code, ())
+        values = numbers[position + 1 : position + 1 + len(types)]
+        if len(values) < len(types) or not all(map(isinstance, values, types)):
+            raise EventError(f"event {code} has the values {str(values)[:60]}")
+        yield code, stamp & ev.TIME_MASK, values
+        position += 1 + len(types)
+
+
+class StepMachine:
+    """Fed with a rank's events in order, gives its steps; a step is given when the next one opens, or at the end."""
+
+    def __init__(self) -> None:
+        self._given: list[tuple[StepDraft, int, int]] = []
+        self._device: dict[int, Sequence[Any]] = {}
+        self._origin_ns = -1
+        self._phase = OWN
+        self._mark_ns = self._begin_ns = self._end_ns = self._data_ns = self._data_end_ns = 0
+        self._data_outside_ns = 0
+        self._open = self._pending = False
+        self._collective_began_ns = 0
+        self._optimizer_depth = 0
+        self._draft = StepDraft()
+        self._handlers: dict[int, Callable[[int, Sequence[Any]], None]] = {
+            ev.FORWARD: self._forward,
+            ev.BACKWARD: self._backward,
+            ev.BACKWARD_END: self._backward_end,
+            ev.GRAD_END: self._resume,
+            ev.PAUSE: self._pause,
+            ev.OPTIMIZER: self._optimizer,
+            ev.OPTIMIZER_END: self._optimizer_end,
+            ev.DATA: self._data,
+            ev.DATA_END: self._data_done,
+            ev.COLLECTIVE: self._collective,
+            ev.COLLECTIVE_END: self._collective_end,
+            ev.REDUCER: self._reducer,
+            ev.SCALER: self._scaler,
+            ev.AUTOCAST: self._autocast,
+            ev.LOSS: self._loss,
+            ev.DEVICE: self._device_times,
+        }
+
+    def feed(self, numbers: Sequence[Any]) -> None:
+        """Takes one line's events; raises `EventError` on a list that cannot be read."""
+        for code, time_ns, values in split_events(numbers):
+            if self._origin_ns < 0:
+                self._origin_ns = time_ns
+            handler = self._handlers.get(code)
+            if handler is not None:
+                handler(time_ns, values)
+
+    def gap(self) -> None:
+        """A line is missing: what was open cannot be trusted."""
+        self._open = self._pending = False
+        self._draft = StepDraft()
+        self._end_ns = self._optimizer_depth = self._data_outside_ns = 0
+
+    def steps(self) -> tuple[StepRow, ...]:
+        """All whole steps so far, with the device's own times where it gave them."""
+        if self._pending:
+            self._give()
+        return tuple(
+            draft.row(step, begin_ns - self._origin_ns, end_ns - begin_ns, self._device.get(step))
+            for step, (draft, begin_ns, end_ns) in enumerate(self._given)
+        )
+
+    # ---- one handler per event
+
+    def _forward(self, time_ns: int, values: Sequence[Any]) -> None:
+        if not self._open:
+            self._open_step(time_ns)
+        if self._phase != FORWARD:
+            self._switch(FORWARD, time_ns)
+        if self._draft.fresh:
+            self._draft.fresh = False
+            self._draft.add_samples(values[0])
+
+    def _backward(self, time_ns: int, values: Sequence[Any]) -> None:
+        if not self._open:
+            self._open_step(max(self._data_end_ns, self._end_ns) or time_ns)
+        self._switch(BACKWARD, time_ns)
+        self._draft.add_loss(values[0])
+
+    def _backward_end(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._resume(time_ns, values)
+        self._draft.micro_batches += 1
+        self._draft.fresh = True
+
+    def _resume(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._switch(OPTIMIZER if self._optimizer_depth else OWN, time_ns)
+
+    def _pause(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._switch(OWN, time_ns)
+
+    def _optimizer(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._optimizer_depth += 1
+        if self._optimizer_depth > 1:
+            return
+        if not self._open:
+            if self._pending and values[0] not in self._draft.optimizers:
+                self._reopen()
+            else:
+                self._open_step(time_ns)
+        self._draft.optimizers += (values[0],)
+        self._switch(OPTIMIZER, time_ns)
+
+    def _optimizer_end(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._optimizer_depth = max(0, self._optimizer_depth - 1)
+        if self._optimizer_depth or not self._open:
+            return
+        self._switch(OWN, time_ns)
+        self._end_ns = time_ns
+        self._open, self._pending, self._draft.fresh = False, True, True
+
+    def _data(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._data_ns = time_ns
+        if self._open:
+            self._switch(DATA, time_ns)
+
+    def _data_done(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._data_end_ns = time_ns
+        if self._open:
+            self._resume(time_ns, values)
+        elif self._data_ns:
+            self._data_outside_ns += time_ns - self._data_ns
+
+    def _collective(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._collective_began_ns = time_ns
+
+    def _collective_end(self, time_ns: int, values: Sequence[Any]) -> None:
+        kind, size_bytes = values
+        self._target().add_collective(str(kind), 1, size_bytes, time_ns - self._collective_began_ns)
+
+    def _reducer(self, time_ns: int, values: Sequence[Any]) -> None:
+        kind, count, size_bytes = values
+        self._target().add_collective(str(kind), count, size_bytes, 0)
+
+    def _scaler(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._draft.skipped, scale = bool(values[0]), values[1]
+        self._draft.scale = scale if scale is not None else self._draft.scale
+
+    def _autocast(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._target().autocast = str(values[0])
+
+    def _loss(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._target().shown_losses.append(values[0])
+
+    def _device_times(self, time_ns: int, values: Sequence[Any]) -> None:
+        step, *times = values
+        resolved = times[2]
+        if resolved is not None and (len(resolved) != PHASES or not all(isinstance(ns, int) for ns in resolved)):
+            raise EventError(f"a device resolved {str(resolved)[:60]} instead of {PHASES} phases")
+        self._device[step] = times
+
+    # ---- the life of a step
+
+    def _target(self) -> StepDraft:
+        """What comes after a step has ended belongs to the next one, which is drafted before it opens."""
+        if self._pending:
+            return self._draft.next()
+        return self._draft
+
+    def _open_step(self, time_ns: int) -> None:
+        if self._pending:
+            self._give()
+        self._open = True
+        self._begin_ns = self._mark_ns = time_ns
+        self._phase = OWN
+        self._draft.spent = [0] * PHASES
+        self._draft.data_outside_ns = self._data_outside_ns
+        between_ns = time_ns - self._end_ns - self._data_outside_ns
+        self._draft.between_ns = max(0, between_ns) if self._end_ns else None
+        self._data_outside_ns = 0
+
+    def _reopen(self) -> None:
+        """A further optimizer steps on the same gradients: what came since its predecessor belongs to the step."""
+        self._open, self._pending = True, False
+        self._draft.spent[DATA] += self._data_outside_ns
+        self._mark_ns = self._end_ns + self._data_outside_ns
+        self._data_outside_ns = 0
+        self._draft.absorb_next()
+
+    def _switch(self, phase: int, time_ns: int) -> None:
+        if self._open:
+            self._draft.spent[self._phase] += time_ns - self._mark_ns
+            self._mark_ns = time_ns
+            self._phase = phase
+
+    def _give(self) -> None:
+        self._pending = False
+        self._given.append((self._draft, self._begin_ns, self._end_ns))
+        self._draft = self._draft.next()
+
+
+def steps_of(lists: Iterable[Sequence[Any]]) -> tuple[StepRow, ...]:
+    """The steps in a rank's lists of events."""
+    machine = StepMachine()
+    for numbers in lists:
+        machine.feed(numbers)
+    return machine.steps()
