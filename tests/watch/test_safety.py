@@ -1,0 +1,118 @@
+"""A watcher that breaks is a caveat, never a failure: the script prints and returns what it would have alone."""
+
+import pytest
+
+from scalewise.records.rows import EndRow, StepRow, TroubleRow
+
+BROKEN_METHOD = """
+from scalewise.watch import recorder
+
+def broken(self, *args, **kwargs):
+    raise ZeroDivisionError("a fault of the watcher")
+
+recorder.Recorder.{method} = broken
+"""
+NO_HOOKS = """
+import sys
+sys.modules["scalewise.watch.hooks"] = None  # any error while torch is being hooked
+"""
+# The write that exceeds a limit on the size of files fails as it does on a full disk.
+FULL_DISK = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+"""
+NO_SPEC = "import os; os.unlink(request['spec'])"
+DAMAGED_SPEC = "Path(request['spec']).write_text('{\"schema\": 1, \"name\": 5}')"
+NO_FOLDER = "request['out'] += '/gone'"
+FOLDER_IS_A_FILE = "request['out'] += '/spec.json'"
+NO_PULSES = "(Path(request['out']) / 'pulse.bin').unlink()"
+SHORT_PULSES = "(Path(request['out']) / 'pulse.bin').write_bytes(b'1234')"
+ROWS_OF_ANOTHER = "(Path(request['out']) / 'rank0.jsonl').write_text('another process was here\\n')"
+
+
+@pytest.fixture(scope="module")
+def alone(runner):
+    """What the plain script prints when nobody watches."""
+    return runner.raw("plain.py")
+
+
+def _assert_unchanged(ran, alone) -> None:
+    assert (ran.codes, ran.stdout, ran.stderr) == (alone.codes, alone.stdout, alone.stderr)
+
+
+def _of(ran, kind):
+    return [row for row in ran.rows().rows if isinstance(row, kind)]
+
+
+@pytest.mark.parametrize("method", ["forward", "backward_begin", "backward_end", "optimizer_begin", "optimizer_end"])
+def test_a_hook_that_raises_is_noted_and_the_script_goes_on(runner, alone, method) -> None:
+    ran = runner.watched("plain.py", sabotage=BROKEN_METHOD.format(method=method))
+
+    _assert_unchanged(ran, alone)
+    assert any("a fault of the watcher" in row.error for row in _of(ran, TroubleRow))
+
+
+def test_a_hook_that_raises_under_ddp_keeps_no_rank_waiting(runner) -> None:
+    raw = runner.raw("ddp.py", ranks=2)
+    ran = runner.watched("ddp.py", ranks=2, sabotage=BROKEN_METHOD.format(method="reduces"))
+
+    _assert_unchanged(ran, raw)
+    assert _of(ran, TroubleRow)
+
+
+def test_a_watcher_that_cannot_hook_torch_says_so_in_its_file(runner, alone) -> None:
+    ran = runner.watched("plain.py", sabotage=NO_HOOKS)
+
+    _assert_unchanged(ran, alone)
+    assert _of(ran, TroubleRow) and not _of(ran, StepRow)
+
+
+@pytest.mark.parametrize("sabotage", [NO_SPEC, DAMAGED_SPEC], ids=["missing", "damaged"])
+def test_a_spec_that_cannot_be_read_costs_the_records_not_the_script(runner, alone, sabotage) -> None:
+    ran = runner.watched("plain.py", sabotage=sabotage)
+
+    _assert_unchanged(ran, alone)
+    assert any("spec.json" in row.error for row in _of(ran, TroubleRow))
+
+
+@pytest.mark.parametrize("sabotage", [NO_FOLDER, FOLDER_IS_A_FILE], ids=["missing", "a file"])
+def test_a_folder_that_cannot_be_written_costs_the_records_not_the_script(runner, alone, sabotage) -> None:
+    ran = runner.watched("plain.py", sabotage=sabotage)
+
+    _assert_unchanged(ran, alone)
+
+
+def test_a_disk_that_fills_up_ends_the_records_not_the_script(runner, alone) -> None:
+    ran = runner.watched("plain.py", sabotage=FULL_DISK)
+
+    _assert_unchanged(ran, alone)
+    assert ran.out.rank(0).stat().st_size <= 900
+    assert not _of(ran, EndRow)
+
+
+@pytest.mark.parametrize("sabotage", [NO_PULSES, SHORT_PULSES], ids=["missing", "too short"])
+def test_signs_of_life_that_cannot_be_written_cost_nothing_else(runner, alone, sabotage) -> None:
+    ran = runner.watched("plain.py", sabotage=sabotage)
+
+    _assert_unchanged(ran, alone)
+    assert len(_of(ran, StepRow)) == 8
+
+
+def test_rows_that_are_there_already_are_never_written_over(runner, alone) -> None:
+    ran = runner.watched("plain.py", sabotage=ROWS_OF_ANOTHER)
+
+    _assert_unchanged(ran, alone)
+    assert ran.out.rank(0).read_text() == "another process was here\n"
+
+
+def test_rows_written_before_a_kill_are_kept(runner) -> None:
+    ran = runner.watched("killed.py")
+
+    assert ran.codes == (-9,)
+    read = ran.rows()
+    steps = [row.step for row in read.rows if isinstance(row, StepRow)]
+    printed = ran.stdout[0].count("step ")
+    assert not read.bad_lines and not _of(ran, EndRow)
+    # The steps of the last instants were not acknowledged yet; with 3 ms and more to a step they are few.
+    assert steps == list(range(len(steps)))
+    assert printed // 2 < len(steps) <= printed
