@@ -1,11 +1,14 @@
 """Synthetic machines, specs and runs: what the rooms after measuring are tested on, without any process."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from scalewise.records import events as ev
+from scalewise.records.codec import encode
 from scalewise.records.machine import GpuFacts, MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome, OutcomeKind
 from scalewise.records.rows import EndRow, ModelRow, StartRow, StepRow
@@ -152,3 +155,20 @@ def noisy(
 def quiet_sample(**changes: Any) -> SampleRow:
     """A sample of a machine that does nothing else."""
     return replace(SampleRow(0.5, 0.5, 0.01, 0.0, 0.02, (0.9, 0.9)), **changes)
+
+
+def rank_lines(steps: int = 40, rank: int = 0, *, end: bool = True) -> bytes:
+    """A rank's file as the watcher writes it: a start row, events of steps of 5 ms, an end row."""
+    lines: list[dict[str, Any]] = [{"kind": "start", **encode(make_start(rank, 1, 5.0))}]
+    for first in range(0, steps, 8):
+        numbers: list[Any] = []
+        for step in range(first, min(first + 8, steps)):
+            begin = (step + 1) * 6_000_000
+            events = [(ev.FORWARD, 0, [32]), (ev.BACKWARD, 2, [0.5]), (ev.BACKWARD_END, 4, [])]
+            events += [(ev.OPTIMIZER, 4, [0]), (ev.OPTIMIZER_END, 5, [])]
+            for code, millisecond, values in events:
+                numbers += [(begin + millisecond * 1_000_000) & ev.TIME_MASK | code, *values]
+        lines.append({"kind": "events", "events": numbers})
+    if end:
+        lines.append({"kind": "end", **encode(EndRow(steps, None, {}))})
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()

@@ -19,6 +19,9 @@ from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 Kind = TypeVar("Kind")
 
+A_MILLION = 10**6  # more ranks are damage
+A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arithmetic that follows
+
 
 def load(path: Path) -> LoadedSuite:
     """The runs under this folder: a suite's folder, or one run's own."""
@@ -80,6 +83,8 @@ def _run(folder: RunFolder) -> tuple[Run | None, str]:
         spec = read_json(folder.spec, RunSpec)
     except BadRecord as problem:
         return None, str(problem)
+    if not 1 <= spec.ranks <= spec.world_size < A_MILLION:
+        return None, f"{folder.spec}: {spec.ranks} ranks, {spec.world_size} in all, cannot be"
     notes: list[str] = []
     outcome = _optional(folder.outcome, Outcome, notes)
     machine = _optional(folder.machine, MachineFacts, notes)
@@ -123,9 +128,6 @@ def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
         torn_lines=read.torn_lines,
         bad_lines=(*read.bad_lines, *bad),
     )
-
-
-A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arithmetic that follows
 
 
 def _possible(row: StepRow) -> bool:
