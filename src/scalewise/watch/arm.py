@@ -51,7 +51,7 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
         pulse = open_pulse(folder.pulses, rank)
         if len(pulse) == SLOTS:
             return pulse
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):  # the last: a size that is no multiple of an integer's
         pass
     return memoryview(bytearray(SLOTS * 8)).cast("q")
 
@@ -62,7 +62,14 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
 
         seat.set_threads(spec)
         hooks.install(recorder, local_rank)
-        atexit.register(recorder.finish)
+        atexit.register(_finish, recorder)
         os.register_at_fork(after_in_child=recorder.leave)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
+
+
+def _finish(recorder: Recorder) -> None:
+    try:
+        recorder.finish()
+    except Exception as error:
+        recorder.journal.trouble("finishing", error)

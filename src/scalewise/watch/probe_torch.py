@@ -139,7 +139,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
     return StartRow(
         rank=recorder.rank,
         local_rank=local_rank,
-        world_size=int(os.environ.get("WORLD_SIZE", "1")),
+        world_size=_world_size(),
         pid=os.getpid(),
         host=socket.gethostname(),
         python=platform.python_version(),
@@ -152,6 +152,14 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
         libraries=_loaded_libraries(),
         isa=f"{torch.backends.cpu.get_cpu_capability()}",
     )
+
+
+def _world_size() -> int:
+    """As the process group has it, else as torchrun gave it."""
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size()
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:

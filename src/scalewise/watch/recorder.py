@@ -53,20 +53,19 @@ class Recorder:
     ) -> None:
         self.journal = journal
         self.pulse = pulse
-        self.rank = rank
         self.on = True
         self.value = journal.events.append  # adds a value to the event just stamped
         self.stamp = _host_stamper(pulse, journal.events.append)
         self.clock: Clock | None = None  # None: when a call returns, its work is done
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
-        self.interventions = tuple(item for item in interventions if item.rank in (None, rank))
-        self._slow_seconds = self._seconds("slow_rank")
-        self._delay_seconds = self._seconds("sleep_before_backward")
+        self._all_interventions = tuple(interventions)
+        self.take_rank(rank)
         self.applied: dict[str, int] = {}
         self.exception: str | None = None
         self.started = False
         self.step = -1  # of the step that is open or was the last to be
+        self._ended_steps = 0
         self.open = self.sampled = False
         self.plain_backward = False  # nothing to do before the backward passes of this step
         self._stepped = 0  # bit i: optimizer i has ended the last step
@@ -74,6 +73,13 @@ class Recorder:
         self.backward_depth = 0
         self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
         self.attention = False  # a hook wants the probe to look before the next step opens
+
+    def take_rank(self, rank: int) -> None:
+        """Becomes this rank, which decides the file and the interventions; before the first row is written."""
+        self.rank = self.journal.rank = rank
+        self.interventions = tuple(item for item in self._all_interventions if item.rank in (None, rank))
+        self._slow_seconds = self._seconds("slow_rank")
+        self._delay_seconds = self._seconds("sleep_before_backward")
 
     # ---- events of the loop; those with nothing to decide are stamped by their hooks alone
 
@@ -132,7 +138,7 @@ class Recorder:
         self.stamp(OPTIMIZER_END)
         self.open = False
         self._stepped |= 1 << optimizer
-        self.pulse[STEPS] = self.step + 1
+        self.pulse[STEPS] = self._ended_steps = self.step + 1
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
 
@@ -184,10 +190,10 @@ class Recorder:
             if self.clock is not None:
                 self.clock.drain()
             if self.probe is not None:
-                self.probe.at_end(self.step + 1)
+                self.probe.at_end(self._ended_steps)
         except Exception as error:
             self.journal.trouble("finishing", error)
-        self.journal.row(EndRow(self.step + 1, self.exception, self.applied))
+        self.journal.row(EndRow(self._ended_steps, self.exception, self.applied))
         self.journal.flush()
         self.pulse[STAMP] = now_ns() & TIME_MASK | ENDED
 

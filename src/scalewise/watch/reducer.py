@@ -22,6 +22,7 @@ class Reducer:
     def __init__(self, ddp: Any) -> None:
         self._ddp = weakref.ref(ddp)
         self.passes = 0
+        self.communicates = True  # by itself, from C++
         self.buckets, self.bucket_bytes = 0, 0
         on_cuda = any(parameter.is_cuda for parameter in ddp.module.parameters())
         self._stride = CUDA_STRIDE if on_cuda else HOST_STRIDE

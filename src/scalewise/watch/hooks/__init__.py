@@ -6,7 +6,7 @@ No hook issues a collective, uses a random number or waits for a device inside t
 
 import torch
 
-from scalewise.watch.hooks import amp, backward, collectives, compiler, data, ddp, forward, optimizer
+from scalewise.watch.hooks import amp, backward, compiler, data, forward, optimizer
 from scalewise.watch.probe_torch import TorchProbe, describe_rank
 from scalewise.watch.recorder import Recorder
 
@@ -22,6 +22,9 @@ def install(recorder: Recorder, local_rank: int) -> None:
     amp.install(recorder, probe)
     data.install(recorder)
     if torch.distributed.is_available():
+        from scalewise.watch.hooks import collectives, ddp, group  # absent from builds without distributed
+
+        group.install(recorder)
         collectives.install(recorder)
         ddp.install(recorder, probe)
     compiler.install()

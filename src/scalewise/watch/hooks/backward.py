@@ -27,7 +27,7 @@ def install(recorder: Recorder) -> None:
 def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool) -> Callable[..., Any]:
     @functools.wraps(original)
     def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if recorder.backward_depth or not recorder.on:
+        if recorder.backward_depth or not recorder.on or (not reads_loss and _tracing() is not None):
             return original(tensors, *args, **kwargs)
         recorder.backward_depth = 1
         try:
@@ -50,6 +50,11 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
                 recorder.broke("backward", error)
 
     return watched
+
+
+def _tracing() -> Any:
+    """What torch.compile is tracing now, if anything: it calls autograd.grad to draw a graph, not to train."""
+    return torch._guards.TracingContext.try_get()
 
 
 def loss_of(recorder: Recorder, tensors: Any) -> float | None:

@@ -11,30 +11,28 @@ import torch.distributed as dist
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.recorder import Recorder
 
-COLLECTIVES = (
-    "all_reduce",
-    "all_reduce_coalesced",
-    "broadcast",
-    "reduce",
-    "all_gather",
-    "all_gather_into_tensor",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "all_to_all",
-    "all_to_all_single",
-    "gather",
-    "scatter",
-    "barrier",
-    "send",
-    "recv",
-    "isend",
-    "irecv",
-    "batch_isend_irecv",
-    "all_gather_object",
-    "broadcast_object_list",
-    "gather_object",
-    "scatter_object_list",
-)
+# The functions of torch.distributed, by the kind they are counted as. Names differ between versions of torch.
+KINDS = {
+    "all_reduce": ("all_reduce", "all_reduce_coalesced"),
+    "broadcast": ("broadcast", "broadcast_object_list"),
+    "reduce": ("reduce",),
+    "all_gather": (
+        "all_gather",
+        "all_gather_into_tensor",
+        "all_gather_single",
+        "all_gather_coalesced",
+        "all_gather_object",
+    ),
+    "reduce_scatter": ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
+    "all_to_all": ("all_to_all", "all_to_all_single"),
+    "gather": ("gather", "gather_object"),
+    "scatter": ("scatter", "scatter_object_list"),
+    "barrier": ("barrier", "monitored_barrier"),
+    "send": ("send", "isend", "send_object_list"),
+    "recv": ("recv", "irecv", "recv_object_list"),
+    "batch_isend_irecv": ("batch_isend_irecv",),
+}
+KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 # Below this an all-reduce carries a decision or a statistic, not gradients: removing it could change the script's path.
 SMALLEST_REMOVED_BYTES = 1024
 
@@ -44,11 +42,11 @@ def install(recorder: Recorder) -> None:
     removes = any(item.kind == "remove_communication" for item in recorder.interventions)
     depth = _Depth()
     replaced: dict[Any, Any] = {}
-    for name in COLLECTIVES:
+    for name, kind in KIND_OF.items():
         original = getattr(dist, name, None)
         if original is not None:
             removed = removes and name == "all_reduce"
-            replaced[original] = _watched(recorder, name, original, depth, removed)
+            replaced[original] = _watched(recorder, kind, original, depth, removed)
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             _replace(vars(module), replaced)
@@ -64,14 +62,14 @@ class _Depth:
 
 
 def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
-    for name in COLLECTIVES:
+    for name in KIND_OF:
         new = replaced.get(namespace.get(name))
         if new is not None:
             namespace[name] = new
 
 
 def _watched(
-    recorder: Recorder, name: str, original: Callable[..., Any], depth: _Depth, removed: bool
+    recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth, removed: bool
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -88,7 +86,7 @@ def _watched(
             return original(*args, **kwargs)
         finally:
             depth.inside = False
-            recorder.collective_end(name, size_bytes)
+            recorder.collective_end(kind, size_bytes)
 
     return watched
 

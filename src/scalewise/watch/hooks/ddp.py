@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 import torch
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.probe_torch import TorchProbe
@@ -21,7 +22,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     reducers: weakref.WeakKeyDictionary[Any, Reducer] = weakref.WeakKeyDictionary()
     removes = any(item.kind == "remove_communication" for item in recorder.interventions)
     _wrap_init(recorder, probe, reducers, removes)
-    _wrap_forward(recorder, probe, reducers, removes)
+    _wrap_forward(recorder, probe, reducers)
     _wrap_buffers(recorder)
 
 
@@ -39,7 +40,8 @@ def _wrap_init(
                 reducers[self] = Reducer(self)
                 probe.wrapper = type(self).__name__
                 if removes:
-                    register(self, None, functools.partial(_without_communication, recorder))
+                    register(self, None, _without_communication(recorder))
+                    reducers[self].communicates = False
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
 
@@ -48,22 +50,27 @@ def _wrap_init(
         if removes:
             return  # there is no communication left for the script's own hook to shape
         register(self, state, hook)
+        if self in reducers:
+            reducers[self].communicates = False  # the hook does, through torch.distributed, where each call is seen
 
     DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
     DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]
 
 
-def _without_communication(recorder: Recorder, state: object, bucket: Any) -> Any:
-    """A communication hook that does everything but communicate: the average is taken over this rank alone."""
-    recorder.intervene("remove_communication")
-    future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-    future.set_result(bucket.buffer().div_(torch.distributed.get_world_size()))
-    return future
+def _without_communication(recorder: Recorder) -> Any:
+    """A communication hook that does everything but communicate; torch reads its annotations."""
+
+    def hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        recorder.intervene("remove_communication")
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        # Dividing is part of the reducer's work that must stay; what is missing is the other ranks' share of the sum.
+        future.set_result(bucket.buffer().div_(torch.distributed.get_world_size()))
+        return future
+
+    return hook
 
 
-def _wrap_forward(
-    recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]", removes: bool
-) -> None:
+def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
     original: Any = DistributedDataParallel.forward
 
     @functools.wraps(original)
@@ -74,7 +81,7 @@ def _wrap_forward(
                 if reducer is not None:
                     recorder.sync_expected()
                     reducer.passes += 1
-                    if not removes:
+                    if reducer.communicates:
                         recorder.reduces("all_reduce", reducer.buckets, reducer.bucket_bytes)
                     if reducer.wants_reading():
                         probe.read_later(reducer)
