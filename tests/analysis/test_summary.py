@@ -88,6 +88,21 @@ def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen()
     assert rows["remove communication, 2 ranks"].communication == ()
 
 
+def test_communication_that_could_not_be_removed_has_no_price():
+    removed = make_run([0.01] * 40, ranks=2, interventions=parse_intervention("remove_communication"), name="removed")
+    never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in removed.ranks)
+    rows = rows_of(make_run([0.01] * 40, ranks=2), replace(removed, ranks=never))
+    assert rows["2 ranks"].communication == ()
+
+
+def test_arms_come_in_the_order_of_their_first_repeat():
+    runs = [
+        make_run([0.01] * 40, repeat=repeat, axes={"sync": sync}, at=at, name=f"{sync}{repeat}")
+        for sync, repeat, at in (("every", 0, 11.0), ("every", 1, 12.0), ("last", 0, 10.0), ("last", 1, 13.0))
+    ]
+    assert list(rows_of(*runs)) == ["sync last, 1 rank", "sync every, 1 rank"]
+
+
 def test_memory_is_the_most_over_ranks_and_time():
     run = make_run([0.01] * 40, ranks=2)
     ranks = tuple(

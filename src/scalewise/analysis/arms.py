@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
@@ -52,12 +53,12 @@ class ArmRuns:
 
     def side(self) -> Side:
         """What a ratio needs of it."""
-        starts = [[rank.start for rank in one.run.ranks if rank.start] for one in self.measured]
-        known = all(starts)
+        starts = [one.run.started_unix_seconds for one in self.measured]
+        known = [start for start in starts if start is not None]
         return Side(
             medians=tuple(one.median for one in self.measured),
             repeats=tuple(one.run.spec.repeat for one in self.measured),
-            started=tuple(rows[0].started_unix_seconds for rows in starts) if known else (),
+            started=tuple(known) if len(known) == len(starts) else (),
             folder=str(self.runs[0].folder.parent),
             run_cv=self.run_cv,
         )
@@ -74,9 +75,14 @@ def arm_of(runs: Sequence[Run]) -> ArmRuns:
 
 
 def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
-    """Runs grouped into arms, ordered by axes, intervention and ranks as they first appear."""
+    """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it."""
+
+    def place(run: Run) -> tuple[int, float, str]:
+        started = run.started_unix_seconds
+        return run.spec.repeat, inf if started is None else started, run.spec.name
+
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.spec.repeat, run.spec.world_size)):
+    for run in sorted(runs, key=place):
         groups.setdefault(arm_key(run.spec), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
 

@@ -172,7 +172,7 @@ def watcher_incomplete(arm: ArmRuns) -> Caveat | None:
 
 def _gaps(one: Measured) -> list[str]:
     run, spec = one.run, one.run.spec
-    gaps = list(run.notes)
+    gaps = [*_not_applied(one), *run.notes]
     if len(run.ranks) < spec.ranks:
         gaps.append(f"{spec.ranks - len(run.ranks)} of {spec.ranks} ranks left no records in {spec.name}")
     counts = {len(rank.steps) for rank in run.ranks}
@@ -186,20 +186,16 @@ def _gaps(one: Measured) -> list[str]:
             gaps.append(f"rank {rank.rank}: {lines} line{'s' if lines > 1 else ''} torn or damaged")
         if rank.end is None and run.outcome and run.outcome.kind == "finished":
             gaps.append(f"rank {rank.rank}: no end row, later rows may be missing")
-    return gaps + _not_applied(one)
+    return gaps
 
 
 def _not_applied(one: Measured) -> list[str]:
     spec = one.run.spec
-    applied: dict[str, int] = {}
-    for rank in one.run.ranks:
-        for kind, count in rank.end.interventions_applied.items() if rank.end else ():
-            applied[kind] = applied.get(kind, 0) + count
     return [
         f"{intervention.label()} was applied 0 times in {spec.name}"
         for intervention in spec.interventions
         # One rank has nothing to communicate with.
-        if not applied.get(intervention.kind)
+        if not one.run.applied(intervention.kind)
         and not (intervention.kind == "remove_communication" and spec.world_size == 1)
     ]
 

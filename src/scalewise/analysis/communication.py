@@ -36,6 +36,11 @@ def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[Ru
     return (*inside, Communication(BY_REMOVAL, middle, middle - reach, middle + reach))
 
 
+def _removed(arm: ArmRuns) -> bool:
+    """Whether the arm was measured and its communication really was taken away in every run."""
+    return bool(arm.measured) and all(one.run.applied("remove_communication") for one in arm.measured)
+
+
 def _without_communication(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
     """The measured sibling that differs only in having its communication removed."""
     own = arm.spec
@@ -47,6 +52,6 @@ def _without_communication(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | N
         same = spec.axes == own.axes and spec.world_size == own.world_size and spec.device == own.device
         rest = {one for one in spec.interventions if one.kind != "remove_communication"}
         taken = len(rest) < len(spec.interventions)
-        if same and taken and rest == set(own.interventions) and other.measured:
+        if same and taken and rest == set(own.interventions) and _removed(other):
             return other
     return None

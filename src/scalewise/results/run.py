@@ -6,7 +6,7 @@ from pathlib import Path
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import InterventionKind, RunSpec
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,15 @@ class Run:
     def measured(self) -> bool:
         """Whether its rows may be used as a measurement."""
         return self.outcome is not None and self.outcome.measured and any(rank.steps for rank in self.ranks)
+
+    @property
+    def started_unix_seconds(self) -> float | None:
+        """When its first rank started; None where no rank says so."""
+        return min((rank.start.started_unix_seconds for rank in self.ranks if rank.start), default=None)
+
+    def applied(self, kind: InterventionKind) -> int:
+        """How often the intervention took effect, over all ranks."""
+        return sum(rank.end.interventions_applied.get(kind, 0) for rank in self.ranks if rank.end)
 
 
 @dataclass(frozen=True)
