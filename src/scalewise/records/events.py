@@ -27,6 +27,7 @@ GRAD_END = 14  # end of an autograd.grad that only feeds a later backward: no mi
 EVALUATE = 15  # outermost module called without gradients or in evaluation mode: a sign of life only
 PAUSE = 16  # an intervention sleeps: the script's own time in the step
 ENDED = 17
+COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
 
 _NUMBER = (int, float, type(None))
 _COUNT = (int, type(None))

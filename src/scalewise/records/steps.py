@@ -42,7 +42,7 @@ class StepMachine:
         self._origin_ns = -1
         self._phase = OWN
         self._mark_ns = self._begin_ns = self._end_ns = self._data_ns = self._data_end_ns = 0
-        self._data_outside_ns = 0
+        self._data_outside_ns = self._compiled_ns = 0
         self._open = self._pending = False
         self._collective_began_ns = 0
         self._optimizer_depth = 0
@@ -64,6 +64,7 @@ class StepMachine:
             ev.AUTOCAST: self._autocast,
             ev.LOSS: self._loss,
             ev.DEVICE: self._device_times,
+            ev.COMPILED: self._compiled,
         }
 
     def feed(self, numbers: Sequence[Any]) -> None:
@@ -103,7 +104,7 @@ class StepMachine:
 
     def _backward(self, time_ns: int, values: Sequence[Any]) -> None:
         if not self._open:
-            self._open_step(max(self._data_end_ns, self._end_ns) or time_ns)
+            self._open_unseen(time_ns)
         self._switch(BACKWARD, time_ns)
         self._draft.add_loss(values[0])
 
@@ -178,6 +179,9 @@ class StepMachine:
             raise EventError(f"a device resolved {str(resolved)[:60]} instead of {PHASES} phases")
         self._device[step] = times
 
+    def _compiled(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._compiled_ns = time_ns
+
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
@@ -197,6 +201,15 @@ class StepMachine:
         between_ns = time_ns - self._end_ns - self._data_outside_ns
         self._draft.between_ns = max(0, between_ns) if self._end_ns else None
         self._data_outside_ns = 0
+
+    def _open_unseen(self, time_ns: int) -> None:
+        """No module call was seen: a compiled function held it, or else nothing is known but when the data came."""
+        began_ns = max(self._data_end_ns, self._end_ns)
+        if self._compiled_ns > began_ns:
+            self._open_step(self._compiled_ns)
+            self._phase = FORWARD
+        else:
+            self._open_step(began_ns or time_ns)
 
     def _reopen(self) -> None:
         """A further optimizer steps on the same gradients: what came since its predecessor belongs to the step."""

@@ -72,6 +72,7 @@ class Recorder:
         self._optimizer_depth = 0
         self.backward_depth = 0
         self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
+        self.compiled_entry = False  # a compiled function has been entered since the last step
         self.attention = False  # a hook wants the probe to look before the next step opens
 
     def take_rank(self, rank: int) -> None:
@@ -136,7 +137,7 @@ class Recorder:
         if self._optimizer_depth:
             return
         self.stamp(OPTIMIZER_END)
-        self.open = False
+        self.open = self.compiled_entry = False
         self._stepped |= 1 << optimizer
         self.pulse[STEPS] = self._ended_steps = self.step + 1
         if self.sampled and self.probe is not None:

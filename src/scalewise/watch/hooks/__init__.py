@@ -27,4 +27,4 @@ def install(recorder: Recorder, local_rank: int) -> None:
         group.install(recorder)
         collectives.install(recorder)
         ddp.install(recorder, probe)
-    compiler.install()
+    compiler.install(recorder)

@@ -5,12 +5,22 @@ from typing import Any
 
 from torch import nn
 
+from scalewise.records.events import COMPILED
 from scalewise.watch.imports import after_import
+from scalewise.watch.recorder import Recorder
 
 
-def install() -> None:
+def install(recorder: Recorder) -> None:
     """Acts when dynamo is imported, which the first optimizer does, or at once where it already is."""
-    after_import("torch._dynamo", _teach_dynamo)
+
+    def act() -> None:
+        try:
+            _teach_dynamo()
+            _see_compiled_calls(recorder)
+        except Exception as error:
+            recorder.broke("torch.compile", error)
+
+    after_import("torch._dynamo", act)
 
 
 def _teach_dynamo() -> None:
@@ -23,3 +33,17 @@ def _teach_dynamo() -> None:
         module: Any = sys.modules.get(name)
         if hasattr(module, "unpatched_nn_module_call"):
             module.unpatched_nn_module_call = nn.Module.__call__
+
+
+def _see_compiled_calls(recorder: Recorder) -> None:
+    """A function compiled whole hides the module calls in it; dynamo's switch, thrown at each entry, does not."""
+    frames: Any = sys.modules["torch._dynamo.eval_frame"]
+    original = frames.set_eval_frame
+
+    def set_eval_frame(callback: Any) -> Any:
+        if callback is None and recorder.on and not recorder.open and not recorder.compiled_entry:
+            recorder.compiled_entry = True
+            recorder.note(COMPILED)
+        return original(callback)
+
+    frames.set_eval_frame = set_eval_frame
