@@ -1,8 +1,9 @@
 """Medians with 95 % intervals that hold for steps that resemble their neighbours and for processes that differ.
 
 Within one run: order statistics around the median, widened by the autocorrelation of the series of signs (above or
-below the median), which is what governs a median's error. No distribution is assumed. In simulation it covered
-93-97 % at 30 to 1000 steps with AR(1) 0.5, where a moving-block bootstrap covered 77-92 % and took 100 x longer.
+below the median), which is what governs a median's error. No distribution is assumed. In simulation with AR(1) 0.5 it
+covered the true median in 92 % at 30 steps, 94 % at 60 and 95 % from 100 to 1000; a moving-block bootstrap (blocks of
+2 n^(1/3)) in 77 % at 30, 87 % at 100 and 92 % at 300. With AR(1) 0.8 and 30 steps it falls to 84 %.
 
 Over repeated runs: a t-interval on the logarithms of the runs' medians. Below five runs the spread between runs cannot
 be told from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
