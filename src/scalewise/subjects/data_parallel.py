@@ -34,9 +34,7 @@ def arguments() -> argparse.Namespace:
             parser.error(f"--{name} must be at least 1, not {value}")
     gpus = max(1, torch.cuda.device_count())
     if args.batch % gpus:
-        parser.error(
-            f"--batch {args.batch} cannot be shared evenly by {gpus} GPUs; take a multiple of {gpus}"
-        )
+        parser.error(f"--batch {args.batch} cannot be shared evenly by {gpus} GPUs; take a multiple of {gpus}")
     return args
 
 

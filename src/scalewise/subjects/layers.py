@@ -34,9 +34,7 @@ def arguments() -> argparse.Namespace:
             parser.error(f"--{name} must be at least 1, not {value}")
     devices = max(1, torch.cuda.device_count())
     if args.depth < devices:
-        parser.error(
-            f"--depth {args.depth} leaves {devices - args.depth} of {devices} devices without a layer"
-        )
+        parser.error(f"--depth {args.depth} leaves {devices - args.depth} of {devices} devices without a layer")
     return args
 
 

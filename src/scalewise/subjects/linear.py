@@ -37,20 +37,12 @@ def arguments() -> argparse.Namespace:
     parser = Parser(description="Trains a stack of Linear+ReLU layers on random data.")
     parser.add_argument("--dim", type=int, default=1024, help="width of every layer")
     parser.add_argument("--depth", type=int, default=2, help="number of layers")
-    parser.add_argument(
-        "--batch", type=int, default=64, help="global batch: over all ranks and micro-batches"
-    )
+    parser.add_argument("--batch", type=int, default=64, help="global batch: over all ranks and micro-batches")
     parser.add_argument("--steps", type=int, default=40, help="optimizer steps")
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches per optimizer step")
-    parser.add_argument(
-        "--sync", choices=["last", "every"], default="last", help="all-reduce which micro-batches"
-    )
-    parser.add_argument(
-        "--amp", choices=["none", "bfloat16", "float16"], default="none", help="autocast dtype"
-    )
-    parser.add_argument(
-        "--scaler", choices=["auto", "on", "off"], default="auto", help="auto: for float16 only"
-    )
+    parser.add_argument("--sync", choices=["last", "every"], default="last", help="all-reduce which micro-batches")
+    parser.add_argument("--amp", choices=["none", "bfloat16", "float16"], default="none", help="autocast dtype")
+    parser.add_argument("--scaler", choices=["auto", "on", "off"], default="auto", help="auto: for float16 only")
     parser.add_argument("--data", choices=["synthetic", "loader"], default="synthetic")
     parser.add_argument("--workers", type=int, default=0, help="processes of the loader")
     args = parser.parse_args()
@@ -80,9 +72,7 @@ def batches(args: argparse.Namespace, device: torch.device) -> Iterator[tuple[Te
     dataset = TensorDataset(*torch.randn(2, args.batch * STEPS_PER_EPOCH, args.dim))
     sampler: DistributedSampler[tuple[Tensor, ...]] = DistributedSampler(dataset, RANKS, RANK)
     persistent = args.workers > 0
-    loader = DataLoader(
-        dataset, micro, sampler=sampler, num_workers=args.workers, persistent_workers=persistent
-    )
+    loader = DataLoader(dataset, micro, sampler=sampler, num_workers=args.workers, persistent_workers=persistent)
     for epoch in itertools.count():
         sampler.set_epoch(epoch)
         for x, y in loader:
