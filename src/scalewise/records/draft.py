@@ -44,10 +44,9 @@ class StepDraft:
             self.collective_ns += self._next.collective_ns
             self._next = None
 
-    def add_samples(self, rows: int | None) -> None:
+    def add_samples(self, rows: int) -> None:
         """One micro-batch's rows."""
-        if rows is not None:
-            self.samples = rows if self.samples is None else self.samples + rows
+        self.samples = rows if self.samples is None else self.samples + rows
 
     def add_loss(self, loss: float | None) -> None:
         """What one backward pass was called on, or what the scaler was shown in its place."""

@@ -98,7 +98,7 @@ class StepMachine:
             self._open_step(time_ns)
         if self._phase != FORWARD:
             self._switch(FORWARD, time_ns)
-        if self._draft.fresh:
+        if self._draft.fresh and values[0] is not None:
             self._draft.fresh = False
             self._draft.add_samples(values[0])
 

@@ -1,0 +1,69 @@
+"""From a suite to a folder of finished runs: look at the machine, plan, launch, and keep what was asked beside it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalewise.cli.request import requested_nodes
+from scalewise.console.output import Output
+from scalewise.console.progress import Progress
+from scalewise.errors import BadRequest
+from scalewise.launch.campaign import disk_trouble_explained, run_campaign
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.expand import Plan, Refusal, expand, folder_name
+from scalewise.plan.experiment import Suite
+from scalewise.records.codec import write_json
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.outcome import Outcome
+
+
+def measure(suite: Suite, output: Output, options: Mapping[str, Any]) -> tuple[SuiteFolder, bool]:
+    """Makes every run that is not made yet; also tells whether all of them were made."""
+    nodes = requested_nodes(options)
+    output.say("looking at the machine")
+    with Servers() as servers:
+        facts = machine_facts(servers)
+        plan = expand(suite, facts, Path.cwd(), nodes=nodes)
+        _narrate_refusals(output, plan.refusals)
+        if not plan.runs:
+            raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
+        folder = _folder(suite, plan, facts, options["out"], options["again"])
+        output.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
+        with Progress(output) as progress:
+            outcomes = run_campaign(plan.runs, folder, facts, progress, servers)
+    return folder, _all_made(output, outcomes)
+
+
+def _folder(suite: Suite, plan: Plan, facts: MachineFacts, out: Path, again: bool) -> SuiteFolder:
+    """The same request finds its folder again and continues there; `again` takes the next free number."""
+    name = folder_name(suite, plan, facts)
+    path = out / name
+    number = 2
+    while again and path.exists():
+        path = out / f"{name}-{number}"
+        number += 1
+    folder = SuiteFolder(path)
+    with disk_trouble_explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not folder.suite.exists():
+            folder.suite.write_text(suite.source, encoding="utf-8")
+            write_json(folder.machine, facts)
+    return folder
+
+
+def _narrate_refusals(output: Output, refusals: Sequence[Refusal]) -> None:
+    for one in refusals:
+        output.say(f"not run: {one.experiment}, {one.what}: {one.reason}; {one.remedy}", style="yellow")
+
+
+def _remedies(refusals: Sequence[Refusal]) -> str:
+    return "; ".join(dict.fromkeys(f"{one.reason}: {one.remedy}" for one in refusals)) + "."
+
+
+def _all_made(output: Output, outcomes: Sequence[Outcome | None]) -> bool:
+    unmade = sum(outcome is None or outcome.kind == "interrupted" for outcome in outcomes)
+    if unmade:
+        output.say(f"interrupted: {unmade} of {len(outcomes)} runs are still to be made; the same command continues")
+    return not unmade

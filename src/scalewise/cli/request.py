@@ -1,0 +1,81 @@
+"""What a person asked `scalewise run` for, as a suite: a script of their own, or a suite by name or file."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalewise.errors import BadRequest
+from scalewise.plan.experiment import Suite, changed
+from scalewise.records.spec import Nodes
+
+
+def requested_suite(what: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
+    """A `.py` file is a script; anything else must be a suite."""
+    if Path(what).suffix == ".py" or (Path(what).is_file() and Path(what).suffix != ".toml"):
+        return _script(Path(what), args, options)
+    return _suite(what, args, options)
+
+
+def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
+    """Several hosts, or None for this one alone."""
+    count, node_rank, master = options["nodes"], options["node_rank"], options["master"]
+    if count == 1 and not node_rank and not master:
+        return None
+    address, _, port = master.rpartition(":")
+    if not address or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise BadRequest(f"--master {master!r} is not HOST:PORT.", "Give the same address on every host, as host 0's.")
+    if count < 1 or not 0 <= node_rank < count:
+        raise BadRequest(f"There is no host {node_rank} among {count}.", "--node-rank counts from 0 to --nodes less 1.")
+    if options["launcher"] != "torchrun":
+        raise BadRequest("Several hosts need torchrun.", "Add: --launcher torchrun.")
+    return Nodes(count, node_rank, address, int(port))
+
+
+def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
+    from scalewise.plan.adhoc import script_suite
+    from scalewise.plan.words import parse_intervention, parse_ranks
+
+    given = {
+        "ranks": parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
+        "repeat": options["repeat"],
+        "device": options["device"],
+        "launcher": options["launcher"],
+        "mode": "python" if options["plain"] else None,
+        "interventions": ((), *(parse_intervention(text) for text in options["change"])) if options["change"] else None,
+        "limit_seconds": _seconds("--limit", options["limit"]),
+        "stall_seconds": _seconds("--stall", options["stall"]),
+    }
+    return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
+
+
+def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
+    from scalewise.plan.find import find_suite
+
+    path = find_suite(name)
+    for option in ("plain", "change", "limit", "stall"):
+        if options[option]:
+            raise BadRequest(f"--{option} is for a script; {name} is a suite.", f"Say it in the suite's file: {path}.")
+    if args:
+        raise BadRequest(f"{args[0]!r} is an argument for a script; {name} is a suite.", f"Put it into {path}.")
+    from scalewise.plan.suite import load_suite
+    from scalewise.plan.words import parse_ranks
+
+    return changed(
+        load_suite(path),
+        ranks=parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
+        repeat=_at_least_one(options["repeat"]),
+        device=options["device"],
+        launcher=options["launcher"],
+    )
+
+
+def _at_least_one(repeat: int | None) -> int | None:
+    if repeat is not None and repeat < 1:
+        raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
+    return repeat
+
+
+def _seconds(option: str, seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise BadRequest(f"{option} {seconds:g} is not a time.", "Give a number of seconds above 0.")
+    return seconds

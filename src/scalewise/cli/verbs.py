@@ -1,0 +1,162 @@
+"""The verbs in workflow order, each a short pipeline of values; rooms are imported only when a verb needs them."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scalewise import __version__
+from scalewise.errors import BadRequest
+
+if TYPE_CHECKING:
+    from scalewise.console.output import Output
+
+DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
+_quiet = click.option("--quiet", "-q", is_flag=True, help="No narration, only results and errors.")
+
+
+class _InWorkflowOrder(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InWorkflowOrder,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 1 bad request; 2 a run failed; 3 finished, but not to be trusted (see the caveats).",
+)
+@click.version_option(__version__, prog_name="scalewise")
+def verbs() -> None:
+    """Tells how a PyTorch training script uses parallel hardware, without editing it."""
+
+
+@verbs.command()
+@_as_json
+@_quiet
+def machine(as_json: bool, quiet: bool) -> int:
+    """What is here: cores, GPUs, versions, and the precisions that really work."""
+    from scalewise.console.machine_view import show_machine
+    from scalewise.console.output import Output
+    from scalewise.launch.forkserver import Servers
+    from scalewise.launch.machine import machine_facts
+    from scalewise.records.codec import encode
+
+    output = Output(quiet)
+    with Servers() as servers:
+        facts = machine_facts(servers)
+    if as_json:
+        output.json(encode(facts))
+    else:
+        show_machine(output, facts)
+    return DONE
+
+
+@verbs.command(context_settings={"ignore_unknown_options": False})
+@click.argument("what", metavar="SCRIPT.py|SUITE")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--ranks", default=None, help="World sizes of a script, such as 1,2,4.  [default: 1]")
+@click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
+@click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
+              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0.")  # fmt: skip
+@click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
+@click.option("--limit", type=float, default=None, metavar="SECONDS", help="End a run that takes longer.")
+@click.option("--stall", type=float, default=None, metavar="SECONDS", help="End a run that stands still so long.")
+@click.option("--nodes", type=int, default=1, help="Hosts, for the torchrun launcher; --ranks counts those of each.")
+@click.option("--node-rank", type=int, default=0, help="Number of this host.")
+@click.option("--master", default="", metavar="HOST:PORT", help="Where host 0 listens.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
+@_as_json
+@_quiet
+def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """Run a suite, or a script of your own: scalewise run train.py --ranks 1,2 -- --batch 64
+
+    The same command continues where it was interrupted.
+    """
+    from scalewise.cli.measure import measure
+    from scalewise.cli.request import requested_suite
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    folder, complete = measure(requested_suite(what, args, options), output, options)
+    code = _show(output, folder.path, as_json)
+    output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
+    return code if complete else FAILED
+
+
+@verbs.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@_as_json
+@_quiet
+def show(folder: Path, as_json: bool, quiet: bool) -> int:
+    """Tables of a suite's folder, or of one run in it."""
+    from scalewise.console.output import Output
+
+    return _show(Output(quiet), folder, as_json)
+
+
+@verbs.command()
+@click.argument("a", metavar="A", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.option("--allow", multiple=True, help="A difference in the work that is meant, such as precision.")
+@_as_json
+@_quiet
+def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool) -> int:
+    """Is B faster than A, by how much, or can it not be told?"""
+    from scalewise.analysis.compare import compare_suites
+    from scalewise.analysis.summary import to_json
+    from scalewise.console.compare_view import show_comparisons
+    from scalewise.console.output import Output
+    from scalewise.results.load import load
+
+    output = Output(quiet)
+    comparisons = compare_suites(load(a), load(b), allow)
+    if as_json:
+        output.json(to_json(comparisons))
+    else:
+        show_comparisons(output, comparisons)
+    return BAD_REQUEST if all(one.answer == "refused" for one in comparisons) else DONE
+
+
+def _show(output: "Output", folder: Path, as_json: bool) -> int:
+    from scalewise.analysis.summary import summarise, to_json
+    from scalewise.results.load import load
+
+    analysis = summarise(load(folder))
+    if as_json:
+        output.json(to_json(analysis))
+    else:
+        from scalewise.console.analysis_view import show_analysis
+
+        show_analysis(output, analysis)
+    if analysis.failed:
+        return FAILED
+    return DOUBTFUL if analysis.doubtful else DONE
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Runs a verb and exits with its code; whatever a user can cause ends in a sentence, not in a traceback."""
+    try:
+        code = verbs.main(args, standalone_mode=False)
+    except BadRequest as error:
+        from scalewise.console.output import Output
+
+        Output().refuse(error)
+        code = BAD_REQUEST
+    except click.ClickException as error:
+        error.show()
+        code = BAD_REQUEST
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("interrupted; the same command continues\n")
+        code = FAILED
+    except BrokenPipeError:
+        # The reader of stdout has gone (`| head`): nothing is left to say to it, at exit neither.
+        sys.stdout = None
+        code = DONE
+    sys.exit(code)

@@ -1,0 +1,198 @@
+"""Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
+
+import textwrap
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from scalewise.analysis.caveats import Caveat
+from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.series import PHASES
+from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.console.output import Output
+from scalewise.plan.words import value_text
+from scalewise.units import bytes_text, percent_text, seconds_text
+
+NONE = "-"
+MOST_COLUMNS = 80
+
+
+def show_analysis(output: Output, analysis: Analysis) -> None:
+    """The whole suite."""
+    if analysis.title:
+        output.data.print(Text(analysis.title, style="bold"))
+    for note in analysis.notes:
+        _paragraph(output, f"not read: {note}")
+    for experiment in analysis.experiments:
+        _show_experiment(output, experiment)
+
+
+def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
+    output.data.print()
+    head = f"{experiment.name}: {experiment.title}" if experiment.title else experiment.name
+    output.data.print(Text(head, style="bold"))
+    if experiment.question:
+        _paragraph(output, experiment.question)
+    output.data.print(_steps_table(experiment))
+    output.data.print(_phases_table(experiment))
+    for line in _footnotes(experiment):
+        _paragraph(output, line)
+    show_caveats(output, experiment.caveats)
+
+
+def _steps_table(experiment: ExperimentAnalysis) -> Table:
+    """What a step takes and how it scales."""
+    scales = any(row.scaling.base for row in experiment.rows)
+    table = _table()
+    _arm_columns(table, experiment)
+    for head in ("step", "95 % interval", "samples/s", *(("speedup", "effic.", "serial") if scales else ())):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in experiment.rows:
+        cells = [_seconds(row.step_seconds), _interval(row.step_seconds), _rate(row.samples_per_second)]
+        table.add_row(*_arm_cells(row, experiment), *cells, *(_scaling_cells(row) if scales else ()))
+    return table
+
+
+def _phases_table(experiment: ExperimentAnalysis) -> Table:
+    """Where the time of a step goes, and how much it varies."""
+    table = _table()
+    _arm_columns(table, experiment)
+    communicates = any(row.communication for row in experiment.rows)
+    for head in ("data", "forw.", "backw.", "optim.", "rest", *(("comm.",) if communicates else ()), "vary", "skew"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in experiment.rows:
+        cells = [_short(row.phase_seconds.get(phase)) for phase in PHASES]
+        if communicates:
+            cells.append(_short(_communication(row)))
+        cells.append(NONE if row.variation is None else percent_text(row.variation))
+        cells.append(_short(row.skew_seconds) if row.ranks > 1 else NONE)
+        table.add_row(*_arm_cells(row, experiment), *cells)
+    return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+
+
+def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
+    for axis in experiment.axes:
+        table.add_column(axis, no_wrap=True)
+    if _intervenes(experiment):
+        table.add_column("changed", max_width=16)
+    table.add_column("ranks", justify="right", no_wrap=True)
+
+
+def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
+    cells = [Text(value_text(row.axes[axis]) if axis in row.axes else NONE) for axis in experiment.axes]
+    if _intervenes(experiment):
+        cells.append(Text(NONE if row.intervention == "none" else row.intervention.replace("_", " ")))
+    mark = {"measured": "", "oversubscribed": "*", "failed": "!", "unfinished": "?"}[row.mark]
+    return [*cells, Text(f"{row.ranks}{mark}")]
+
+
+def _intervenes(experiment: ExperimentAnalysis) -> bool:
+    return any(row.intervention != "none" for row in experiment.rows)
+
+
+def _scaling_cells(row: ArmRow) -> list[str]:
+    scaling = row.scaling
+    if scaling.speedup is not None and scaling.speedup.method == "base":
+        return ["base", NONE, NONE]
+    speedup = NONE if scaling.speedup is None else f"{scaling.speedup.value:.2f} {_reach(scaling.speedup)}"
+    efficiency = NONE if scaling.efficiency is None else f"{scaling.efficiency.value * 100:.0f} %"
+    serial = NONE if scaling.serial_fraction is None else f"{scaling.serial_fraction.value:.2f}"
+    return [speedup, efficiency, serial]
+
+
+def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
+    rows = experiment.rows
+    notes = [f"! {row.label}: {row.reason}" for row in rows if row.mark == "failed"]
+    if any(row.mark == "oversubscribed" for row in rows):
+        notes.append("* oversubscribed: more ranks than shares of cores; not scaling.")
+    if any(row.mark == "unfinished" for row in rows):
+        notes.append("? not finished; run the same command again to continue.")
+    dropped = [row.warmup_steps for row in rows if row.warmup_steps is not None]
+    if dropped:
+        notes.append(
+            f"Medians over {_range([row.step_seconds.steps for row in rows if row.step_seconds])} steps of "
+            f"{_range([row.runs for row in rows if row.runs])} runs, after {_range(dropped)} warm-up steps each."
+        )
+    bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
+    if bases:
+        notes.append(f"Speedup is against: {'; '.join(bases)}. serial: Karp-Flatt serial fraction.")
+    notes += [f"No speedup for {one.arm}: {one.reason}." for one in experiment.refusals if "oversub" not in one.reason]
+    return [*notes, *_communication_notes(rows), *_memory_notes(rows)]
+
+
+def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:
+    methods = dict.fromkeys(_preferred(row) for row in rows if row.communication)
+    return [f"comm.: {method}." for method in methods if method]
+
+
+def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
+    device = [row.memory.cuda_peak_allocated_bytes for row in rows if row.memory.cuda_peak_allocated_bytes]
+    if device:
+        return [f"Peak GPU memory of a rank: {_byte_range(device)} allocated."]
+    host = [row.memory.peak_rss_bytes for row in rows if row.memory.peak_rss_bytes]
+    return [f"Peak memory of a rank's process: {_byte_range(host)}."] if host else []
+
+
+def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
+    """Each with its evidence and what to do."""
+    for caveat in caveats:
+        sign = "DOUBT" if caveat.severity == "doubt" else "note"
+        _paragraph(output, f"{sign}  {caveat.name}: {caveat.evidence}. {caveat.remedy[:1].upper()}{caveat.remedy[1:]}.")
+
+
+def _paragraph(output: Output, text: str) -> None:
+    width = min(output.data.width, MOST_COLUMNS)
+    output.data.print(Text(textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False)), soft_wrap=True)
+
+
+def _preferred(row: ArmRow) -> str:
+    """Removal is the whole price; what is seen from inside is a lower bound."""
+    methods = [one.method for one in row.communication]
+    return BY_REMOVAL if BY_REMOVAL in methods else (methods[0] if methods else "")
+
+
+def _communication(row: ArmRow) -> float | None:
+    chosen = _preferred(row)
+    return next((one.seconds for one in row.communication if one.method == chosen), None)
+
+
+def _seconds(estimate: Estimate | None) -> str:
+    return NONE if estimate is None else seconds_text(estimate.value)
+
+
+def _interval(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return NONE
+    high = seconds_text(estimate.high)
+    unit = high.rsplit(" ", 1)[1]
+    low = estimate.low / {"s": 1.0, "ms": 1e-3, "us": 1e-6}[unit]
+    return f"{low:.3g} - {high}"
+
+
+def _reach(estimate: Estimate) -> str:
+    return f"±{(estimate.high - estimate.low) / 2:.2f}"
+
+
+def _rate(estimate: Estimate | None) -> str:
+    return NONE if estimate is None else f"{estimate.value:,.0f}"
+
+
+def _short(seconds: float | None) -> str:
+    return NONE if seconds is None else seconds_text(seconds)
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _byte_range(sizes: Sequence[int]) -> str:
+    low, high = bytes_text(min(sizes)), bytes_text(max(sizes))
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,23 @@
+"""Shows whether B is faster than A."""
+
+from collections.abc import Sequence
+
+from scalewise.analysis.compare import Comparison
+from scalewise.console.analysis_view import show_caveats
+from scalewise.console.output import Output
+from scalewise.units import seconds_text
+
+
+def show_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
+    """One paragraph each: the two medians, the verdict, and what qualifies it."""
+    for one in comparisons:
+        for name, step in ((one.a, one.a_step_seconds), (one.b, one.b_step_seconds)):
+            if step is not None:
+                interval = f"{seconds_text(step.low)} to {seconds_text(step.high)}"
+                output.data.print(f"{name}: {seconds_text(step.value)} a step ({interval})")
+        output.data.print(one.sentence)
+        for note in (one.method, *one.notes):
+            if note:
+                output.data.print(f"  {note}")
+        show_caveats(output, one.caveats)
+        output.data.print()

@@ -1,0 +1,97 @@
+"""Live progress of a campaign: which run, how far each rank is and what it is doing, twice a second."""
+
+import time
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from scalewise.console.output import Output
+from scalewise.records.outcome import Outcome
+from scalewise.records.pulse import Pulse
+from scalewise.records.spec import RunSpec
+
+MOST_RANKS_SHOWN = 8
+
+
+class Progress:
+    """Listens to the campaign. On a terminal one block is redrawn; elsewhere each run is one line when it ends."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._began = time.monotonic()
+        self._made = 0
+        self._index, self._total = 0, 0
+        self._live: Live | None = None
+        if output.narration.is_terminal and not output.quiet:
+            self._live = Live(console=output.narration, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> "Progress":
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def started(self, index: int, total: int, spec: RunSpec) -> None:
+        """A run begins."""
+        self._index, self._total = index, total
+        self.pulses(spec, (), 0.0)
+
+    def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
+        """Signs of life of its ranks."""
+        if self._live is not None:
+            head = Text.assemble(
+                f"run {self._index + 1} of {self._total}  ", (spec.name, "bold"), f"  {seconds:.0f} s{self._left()}"
+            )
+            self._live.update(Group(head, *self._rank_lines(pulses)), refresh=True)
+
+    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It has ended, however."""
+        self._made += 1
+        if outcome.measured:
+            steps = f"{outcome.wall_seconds:.1f} s"
+            self._output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.kind.replace('_', ' ')}, {steps}")
+            return
+        self._output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.sentence}", style="red")
+        for line in failure_lines(outcome):
+            self._output.say(f"    {line}")
+
+    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It had been made before."""
+        self._output.say(f"[{index + 1}/{total}] {spec.name}: made before ({outcome.kind.replace('_', ' ')})")
+
+    def _left(self) -> str:
+        """A rough forecast, once a run has been made to go by."""
+        if not self._made:
+            return ""
+        left = (time.monotonic() - self._began) / self._made * (self._total - self._index)
+        return f"  about {left / 60:.0f} min left" if left >= 90 else f"  about {left:.0f} s left"
+
+    def _rank_lines(self, pulses: tuple[Pulse, ...]) -> list[Text]:
+        lines = [
+            Text(f"  rank {rank}  step {pulse.steps}  {pulse.state}")
+            for rank, pulse in enumerate(pulses[:MOST_RANKS_SHOWN])
+        ]
+        if len(pulses) > MOST_RANKS_SHOWN:
+            lines.append(Text(f"  and {len(pulses) - MOST_RANKS_SHOWN} ranks more"))
+        return lines
+
+
+def failure_lines(outcome: Outcome) -> list[str]:
+    """What a person needs of a failed run: the last words of the rank to blame, where ranks stood, what to do."""
+    lines: list[str] = []
+    blamed = next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
+    if blamed is not None:
+        lines += [f"rank {blamed.rank} | {line}" for line in blamed.last_lines[-8:]]
+    for end in outcome.ranks:
+        if end.stack:
+            lines.append(f"rank {end.rank} stood in ({end.doing}):")
+            lines += [f"  {frame}" for frame in end.stack[:4]]
+    if outcome.hint:
+        lines.append(outcome.hint)
+    if outcome.logs:
+        lines.append("logs: " + ", ".join(outcome.logs))
+    return lines
