@@ -11,8 +11,8 @@ from scalewise.errors import did_you_mean
 from scalewise.launch import environment
 from scalewise.launch.conclude import Ending, conclude
 from scalewise.launch.evidence import MODULE_MISSING, PORT_TAKEN, gather, last_lines
-from scalewise.launch.fleet import DirectFleet, Fleet
-from scalewise.launch.forkserver import ServerDied, Servers, user_environment
+from scalewise.launch.fleet import DirectFleet, Fleet, seconds_since
+from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.supervise import Supervision, memory_kills
 from scalewise.launch.torchrun import TorchrunFleet, first_rank, torchrun_order
@@ -42,24 +42,27 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
     if refusal is not None:
         return refusal
     _prepare_pulses(spec, place.folder)
-    kills_before, start_ns = memory_kills(), time.monotonic_ns()
-    sampler = Sampler(_samples_path(spec, place.folder), place.machine.cores, spec.device == "cuda", start_ns)
+    kills_before, asked_ns = memory_kills(), time.monotonic_ns()
     try:
-        fleet = _start(spec, place, start_ns)
+        visible = environment.visible(spec, user_environment())
+        server = place.servers.get(spec.python, spec.cwd, visible, preload=spec.launcher == "fork")
+        # The time a server takes to start is nobody's standstill: the run's own clock starts here.
+        start_ns = time.monotonic_ns()
+        fleet = _start(spec, place, server, visible, start_ns)
         supervision = Supervision(spec, place.folder, fleet, start_ns)
-        verdict = supervision.watch_over(sampler, hear, stop)
+        with Sampler(
+            _samples_path(spec, place.folder), place.machine.cores, spec.device == "cuda", start_ns
+        ) as sampler:
+            verdict = supervision.watch_over(sampler, hear, stop)
     except ServerDied as death:
-        wall = (time.monotonic_ns() - start_ns) * 1e-9
+        wall = seconds_since(asked_ns)
         return not_started(f"the fork server ended: {death}", "run the same command again", wall)
-    finally:
-        sampler.close()
-    wall_seconds = supervision.seconds
     if isinstance(fleet, TorchrunFleet) and not fleet.pids and not fleet.exits and verdict is not None:
-        return _torchrun_failed(fleet, wall_seconds)
+        return _torchrun_failed(fleet, seconds_since(asked_ns))
     ending = Ending(
         verdict=verdict,
-        launch_seconds=supervision.launch_seconds or wall_seconds,
-        wall_seconds=wall_seconds,
+        launch_seconds=(start_ns - asked_ns) * 1e-9 + (supervision.launch_seconds or supervision.seconds),
+        wall_seconds=seconds_since(asked_ns),
         stall_seconds=spec.stall_seconds,
         limit_seconds=spec.limit_seconds,
         memory_kills=memory_kills() - kills_before,
@@ -95,13 +98,9 @@ def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
         create_pulses(folder.pulses, spec.world_size)
 
 
-def _start(spec: RunSpec, place: Place, start_ns: int) -> Fleet:
-    user = user_environment()
-    visible = environment.visible(spec, user)
+def _start(spec: RunSpec, place: Place, server: ForkServer, visible: dict[str, str], start_ns: int) -> Fleet:
     out = place.folder.path.resolve()
     hidden = environment.hidden(spec, visible, place.spec_path.resolve(), out, place.machine.isa_cap)
-    preload = spec.launcher == "fork"
-    server = place.servers.get(spec.python, spec.cwd, visible, preload)
     if spec.launcher == "torchrun" and spec.mode == "torchrun":
         order = torchrun_order(spec, RunFolder(out), visible | hidden)
         return TorchrunFleet(server, order, spec, place.folder, start_ns)
@@ -132,7 +131,7 @@ def _rank_order(spec: RunSpec, rank: int, place: Place, visible: dict[str, str],
         hidden=hidden,
         spec=str(place.spec_path.resolve()),
         out=str(folder.path),
-        unbuffered=spec.mode == "torchrun",
+        unbuffered=spec.mode == "torchrun" or bool(visible.get("PYTHONUNBUFFERED")),
     )
 
 

@@ -50,8 +50,10 @@ class Sampler:
         except (OSError, ValueError):
             return
 
-    def close(self) -> None:
-        """Lets go of the file."""
+    def __enter__(self) -> "Sampler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
         try:
             if self._file is not None:
                 self._file.close()

@@ -48,6 +48,6 @@ def strip_trace(trace: TracebackType | None) -> TracebackType | None:
         if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
             kept.append(trace)
         trace = trace.tb_next
-    for outer, inner in zip(kept, [*kept[1:], None], strict=True):
+    for outer, inner in zip(kept, [*kept[1:], None], strict=False):
         outer.tb_next = inner
     return kept[0] if kept else None

@@ -1,15 +1,22 @@
-"""Lets a rank leave its process groups without the deadlock that torch's gloo groups are prone to.
+"""How a forked rank ends: without the deadlock that torch's gloo groups are prone to, and without needless work.
 
 The thread of a gloo group drops the last all-reduce of a backward pass, and with it a Python object, for which it must
 hold the GIL (torch 2.13). A script that ends right after its last step destroys the group while holding the GIL and
 waits for that thread for ever; or the interpreter shuts down first and the thread aborts the process. Preloaded
 modules make the first more likely: imported lazily, some would have kept the group alive. So groups are kept until
 the interpreter ends, and the thread gets its turn before.
+
+What the server has preloaded is the same in every rank, and taking it apart takes longer than a short run. The script,
+its own modules and its exit handlers come to their end as ever; preloaded modules and the static objects of their
+libraries are left to the kernel.
 """
 
 import atexit
+import ctypes
 import functools
+import sys
 import time
+from types import ModuleType
 from typing import Any
 
 _DRAIN_SECONDS = 0.01
@@ -46,3 +53,26 @@ def _groups() -> list[Any]:
 
     world = getattr(dist.distributed_c10d, "_world", None)
     return list(getattr(world, "pg_map", ()))
+
+
+def spare_modules_at_exit() -> dict[str, ModuleType]:
+    """Call it before any import that may register an exit handler, then fill the table it returns."""
+    spared: dict[str, ModuleType] = {}
+    atexit.register(_spare, spared)
+    return spared
+
+
+def _spare(spared: dict[str, ModuleType]) -> None:
+    for name, module in spared.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(spared))
+
+
+def spare_libraries_at_exit() -> None:
+    """Ends the process after Python's own shutdown, with what C code has printed, before the libraries' destructors."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit") and hasattr(libc, "__cxa_atexit"):
+        # The last registered is called first: a flush of every stream, then _exit with the status given to exit.
+        libc.on_exit(libc._exit, None)
+        getattr(libc, "__cxa_atexit")(libc.fflush, None, None)

@@ -76,7 +76,8 @@ def _exit_code_of(script: str, namespace: dict[str, Any]) -> int:
     except SystemExit:
         raise
     except BaseException as error:
-        sys.excepthook(type(error), error, _without_own_frames(error.__traceback__))
+        error.__traceback__ = _without_own_frames(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
 

@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from scalewise.records.codec import decode
 from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder
+from scalewise.watch import farewell
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -57,6 +59,7 @@ Job = Callable[[], None]
 def serve(descriptor: int, preload: bool) -> Job | None:
     """Obeys until the parent goes away; a job comes back only in a child, None only in the server."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    farewell.spare_libraries_at_exit()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     connection = socket.socket(fileno=descriptor)
     ready: dict[str, Any] = {"event": "ready", "pid": os.getpid()}
@@ -68,6 +71,7 @@ def serve(descriptor: int, preload: bool) -> Job | None:
 
 
 def _import_all() -> dict[str, Any]:
+    spared, before = farewell.spare_modules_at_exit(), set(sys.modules)
     try:
         importlib.import_module(PRELOAD[0])
     except Exception as error:
@@ -77,6 +81,7 @@ def _import_all() -> dict[str, Any]:
             importlib.import_module(name)
         except Exception:
             continue
+    spared.update((name, module) for name, module in sys.modules.items() if name not in before)
     gc.collect()
     gc.freeze()
     return {"versions": _versions()}

@@ -1,0 +1,3 @@
+"""Does no training at all."""
+
+print("hello")
