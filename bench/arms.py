@@ -1,6 +1,7 @@
 """One training step run in four ways: raw, watched by scalewise, under torch.profiler, and through accelerate."""
 
 import ctypes
+import importlib.util
 import os
 import tempfile
 import time
@@ -21,10 +22,8 @@ from scalewise.records.pulse import create_pulses
 from scalewise.records.spec import RunSpec
 from scalewise.watch.arm import arm_rank
 
-try:
-    import accelerate
-except ImportError:  # a GPU machine may not have it
-    accelerate = None
+# A GPU machine may not have it.
+accelerate: Any = importlib.import_module("accelerate") if importlib.util.find_spec("accelerate") else None
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler announces every start otherwise
 

@@ -1,0 +1,123 @@
+"""How often a comparison is right: A/A pairs that must not be called different, and a 2 % slowdown that must be found.
+
+All runs are real, watched and made in turns: A, its twin A', and B, whose step is 2 % longer by a busy wait. A
+comparison takes the same few repeats of two arms. There are far fewer runs than comparisons, so these share runs and
+are not independent: each draws its repeats at random and, for A/A, also which of the twins stands on which side, repeat
+by repeat. The *fresh* lines use every run once: independent, but few.
+"""
+
+import os
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from bench.arms import Step, block_of_steps
+from bench.forked import Worker
+from bench.ratios import share_interval
+from bench.runs import made, run_spec
+from scalewise.analysis.compare import Comparison, compare
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import RunSpec
+from scalewise.results.load import load
+from scalewise.results.run import Run
+
+SCRIPT = Path(__file__).with_name("slower.py")
+STEP_SECONDS, SLOWDOWN = 5e-3, 0.02
+STEPS, COMPARISONS, REPEATS = 120, 200, 5
+DIMS = (512, 640, 768, 896, 1024, 1152, 1280)
+ARMS = ("a", "twin", "b")
+
+Trio = dict[str, Run]
+
+
+def run(quick: bool, cuda: bool) -> dict[str, object]:
+    """Prints the shares and gives them back."""
+    rounds = 10 if quick else 40
+    with Servers() as servers, tempfile.TemporaryDirectory(prefix="scalewise-bench-") as folder:
+        machine = machine_facts(servers)
+        dim, seconds = _width()
+        specs = _specs(rounds, dim, seconds, machine)
+        made(specs, Path(folder), machine, servers)
+        runs = {run.spec.name: run for run in load(Path(folder)).runs}
+    trios = [{arm: runs[f"{arm}-{number}"] for arm in ARMS} for number in range(rounds)]
+    drawn = random.Random(0)
+    same = [_compared(trios, drawn, "a", "twin", swap=True) for _ in range(COMPARISONS)]
+    slower = [_compared(trios, drawn, "a", "b", swap=False) for _ in range(COMPARISONS)]
+    fresh_same, fresh_slower = (_fresh(trios, other) for other in ("twin", "b"))
+    print(f"\nAgreement: {3 * rounds} real runs of {STEPS} steps, dim {dim}, about {seconds * 1e3:.1f} ms a step,")
+    print(f"{REPEATS} repeats of each side to a comparison; drawn comparisons share runs, fresh ones do not")
+    return {
+        "dim": dim,
+        "step_seconds": seconds,
+        "A/A drawn": _line("A/A called different, drawn", same, ("faster", "slower"), "at most 5 %"),
+        "A/A fresh": _line("A/A called different, fresh", fresh_same, ("faster", "slower"), "at most 5 %"),
+        "2 % drawn": _line("2 % slowdown found, drawn", slower, ("slower",), "at least 95 %, if quiet"),
+        "2 % fresh": _line("2 % slowdown found, fresh", fresh_slower, ("slower",), "at least 95 %, if quiet"),
+    }
+
+
+def _width() -> tuple[int, float]:
+    """The width whose step on one core comes nearest to the wanted length, and that length."""
+    tried = []
+    for dim in DIMS:
+        step = Step(dim=dim, depth=2, batch=32, steps=10, device="cpu", core=max(os.sched_getaffinity(0)))
+        with Worker(partial(block_of_steps, step, "raw")) as worker:
+            seconds = median(worker.work()[1] for _ in range(9))
+        tried.append((abs(seconds - STEP_SECONDS), dim, seconds))
+    return min(tried)[1:]
+
+
+def _specs(rounds: int, dim: int, seconds: float, machine: MachineFacts) -> list[RunSpec]:
+    """Three runs to a round, in an order that rotates."""
+    specs = []
+    for number in range(rounds):
+        for arm in ARMS[number % 3 :] + ARMS[: number % 3]:
+            wait = SLOWDOWN * seconds if arm == "b" else 0.0
+            args = ("--dim", str(dim), "--steps", str(STEPS), "--wait-seconds", f"{wait:.7f}")
+            specs.append(run_spec(SCRIPT, args, f"{arm}-{number}", machine, repeat=number, axes={"arm": arm}))
+    return specs
+
+
+def _compared(trios: Sequence[Trio], drawn: random.Random, one: str, other: str, swap: bool) -> Comparison:
+    sides: tuple[list[Run], list[Run]] = ([], [])
+    for trio in drawn.sample(trios, REPEATS):
+        left, right = (other, one) if swap and drawn.random() < 0.5 else (one, other)
+        sides[0].append(trio[left])
+        sides[1].append(trio[right])
+    return _compare(*sides)
+
+
+def _fresh(trios: Sequence[Trio], other: str) -> list[Comparison]:
+    groups = [trios[start : start + REPEATS] for start in range(0, len(trios) - REPEATS + 1, REPEATS)]
+    return [_compare([trio["a"] for trio in group], [trio[other] for trio in group]) for group in groups]
+
+
+def _compare(a: list[Run], b: list[Run]) -> Comparison:
+    """The twin is the same script with the same arguments; only the label of its arm differs, and is taken off."""
+    one, other = ([replace(run, spec=replace(run.spec, axes={})) for run in side] for side in (a, b))
+    return compare(one, other)
+
+
+def _line(title: str, found: Sequence[Comparison], answers: tuple[str, ...], goal: str) -> dict[str, object]:
+    hits = sum(one.answer in answers for one in found)
+    refused = sum(one.answer == "refused" for one in found)
+    low, high = share_interval(hits, len(found))
+    changes = [one.change.value for one in found if one.change is not None]
+    floors = [one.smallest_visible for one in found if one.smallest_visible is not None]
+    change, floor = (median(values) if values else float("nan") for values in (changes, floors))
+    share = f"{hits / len(found) * 100:5.1f} % [{low * 100:.1f}, {high * 100:.1f}]"
+    print(f"{title:<30}{hits:>4} of {len(found):<4}= {share:<22} goal {goal}")
+    print(f"{'':<30}median change {change * 100:+.2f} %, smallest visible {floor * 100:.2f} %, {refused} refused")
+    return {
+        "hits": hits,
+        "comparisons": len(found),
+        "refused": refused,
+        "median_change": change,
+        "smallest_visible": floor,
+    }
