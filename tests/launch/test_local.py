@@ -7,6 +7,9 @@ import psutil
 import pytest
 from launch_runner import SCRIPTS, Launch
 
+from scalewise.launch import nvml
+from scalewise.records.spec import Nodes
+
 
 def test_a_correct_script_finishes_and_leaves_its_records(launch: Launch) -> None:
     run = launch("train_ddp.py", "4", shares=((0,), (0,)))
@@ -22,6 +25,13 @@ def test_a_plain_python_script_gets_one_process_and_no_torchrun_variables(launch
     run = launch("train_plain.py", "--flag", "a b", mode="python", ranks=1)
     assert run.outcome.kind == "finished"
     assert run.stdout() == "plain ['--flag', 'a b'] False\n"
+
+
+@pytest.mark.skipif(not nvml.facts(), reason="needs a GPU")
+def test_a_rank_forked_from_the_server_can_use_its_gpu(launch: Launch) -> None:
+    for _ in range(2):
+        run = launch("train_cuda.py", ranks=1, device="cuda")
+        assert (run.outcome.kind, run.stdout()) == ("finished", "trained on cuda:0\n"), run.stderr()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +119,6 @@ def test_a_missing_working_folder_is_named(launch: Launch) -> None:
 
 
 def test_several_nodes_are_refused_by_the_fork_launcher(launch: Launch) -> None:
-    from scalewise.records.spec import Nodes
-
     assert "torchrun" in launch("train_ddp.py", nodes=Nodes(2, 0, "127.0.0.1", 29500)).outcome.hint
 
 

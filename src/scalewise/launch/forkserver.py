@@ -95,6 +95,7 @@ class ForkServer:
             )
         except OSError as error:
             self._connection.close()
+            self._said.close()
             raise BadRequest(
                 f"{self.key.python} cannot be started in {self.key.cwd}: {error.strerror}",
                 "check the interpreter and the working folder of the run",

@@ -92,11 +92,11 @@ def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
         return read_json(path, Tried)
     except BadRecord:
         pass
-    server = servers.get("", str(Path.cwd()), user_environment(), preload=True)
     try:
+        server = servers.get("", str(Path.cwd()), user_environment(), preload=True)
         probes, cap = probe_precisions(server)
     except ServerDied:
-        return Tried((), "", server.versions)
+        return Tried((), "", {"torch": _version("torch")})
     tried = Tried(probes, cap, server.versions)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

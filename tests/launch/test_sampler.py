@@ -1,0 +1,65 @@
+"""Samples of the machine beside a run: true where they can be, absent where they cannot, and never in the way."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+from scalewise.launch.processes import process_runs, process_seconds, process_tree
+from scalewise.launch.sampler import Sampler, read_cpu_times, read_pressure_seconds
+from scalewise.records.codec import decode
+from scalewise.records.machine import SampleRow
+
+CORES = tuple(sorted(os.sched_getaffinity(0)))
+
+
+def burn(seconds: float) -> None:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_a_rank_that_works_is_seen_as_busy_and_not_as_foreign(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    with Sampler(path, CORES, False, time.monotonic_ns()) as sampler:
+        sampler.sample([os.getpid(), 0])
+        burn(0.3)
+        sampler.sample([os.getpid(), 0])
+    first, second = (decode(SampleRow, json.loads(line)) for line in path.read_text().splitlines())
+    assert first.rank_busy == (0.0, 0.0)
+    assert second.rank_busy[0] > 0.1 and second.rank_busy[1] == 0.0
+    assert second.busy > 0.0 and second.at_seconds > first.at_seconds
+
+
+def test_a_file_that_cannot_be_written_does_not_reach_the_run(tmp_path: Path) -> None:
+    for path in (tmp_path / "no" / "folder", Path("/dev/full")):
+        with Sampler(path, CORES, False, time.monotonic_ns()) as sampler:
+            sampler.sample([os.getpid()])
+
+
+def test_processes_that_have_gone_count_nothing() -> None:
+    nobody = 2**22 + 1
+    assert not process_runs(nobody)
+    assert process_seconds(nobody) == 0
+    assert process_tree(nobody) == [nobody]
+
+
+def test_a_zombie_does_not_run() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    deadline = time.monotonic() + 5
+    while process_runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not process_runs(pid)
+    assert pid in process_tree(os.getpid())
+    os.waitpid(pid, 0)
+
+
+def test_times_only_grow() -> None:
+    before, pressure = read_cpu_times(CORES), read_pressure_seconds()
+    burn(0.05)
+    after = read_cpu_times(CORES)
+    assert after.busy_seconds >= before.busy_seconds and after.steal_seconds >= before.steal_seconds
+    assert pressure is None or (read_pressure_seconds() or 0.0) >= pressure
+    assert read_cpu_times(()).busy_seconds == 0
