@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.units import bytes_text, percent_text, seconds_text
+from scalewise.units import bytes_text, seconds_text, three_digits
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_bytes_are_written_in_binary_units(count, text):
     assert bytes_text(count) == text
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.5, "50.0 %"), (0.0312, "3.12 %"), (1.5, "150 %")])
-def test_shares_are_written_as_percent(share, text):
-    assert percent_text(share) == text
+@pytest.mark.parametrize(("value", "text"), [(0.031, "0.03"), (5.031, "5.03"), (31.24, "31.2"), (312.4, "312")])
+def test_bare_numbers_are_written_with_three_digits(value, text):
+    assert three_digits(value) == text
 
 
 SCALES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

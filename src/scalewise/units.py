@@ -8,7 +8,7 @@ def seconds_text(seconds: float) -> str:
     magnitude = abs(seconds)
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
         if magnitude >= scale * 0.9995 or unit == "us":
-            return f"{_three_digits(seconds / scale)} {unit}"
+            return f"{three_digits(seconds / scale)} {unit}"
     raise AssertionError("unreachable: the last unit takes everything")
 
 
@@ -17,17 +17,13 @@ def bytes_text(count: float) -> str:
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{_three_digits(value)} {unit}"
+            return f"{count:.0f} B" if unit == "B" else f"{three_digits(value)} {unit}"
         value /= 1024
-    return f"{_three_digits(value)} TiB"
+    return f"{three_digits(value)} TiB"
 
 
-def percent_text(share: float) -> str:
-    """A share of one as a percentage with a sensible number of digits."""
-    return f"{_three_digits(share * 100)} %"
-
-
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
+    """A number as short as it can be told: 0.03, 5.03, 31.2, 312."""
     magnitude = abs(value)
     if magnitude >= 99.95:
         return f"{value:.0f}"

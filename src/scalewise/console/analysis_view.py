@@ -1,7 +1,9 @@
 """Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
 
+import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich import box
 from rich.table import Table
@@ -14,10 +16,11 @@ from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output
 from scalewise.plan.words import value_text
-from scalewise.units import bytes_text, percent_text, seconds_text
+from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
 MOST_COLUMNS = 80
+_SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank")
 
 
 def show_analysis(output: Output, analysis: Analysis) -> None:
@@ -37,10 +40,11 @@ def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
     if experiment.question:
         _paragraph(output, experiment.question)
     output.data.print(_steps_table(experiment))
+    output.data.print()
     output.data.print(_phases_table(experiment))
     for line in _footnotes(experiment):
         _paragraph(output, line)
-    show_caveats(output, experiment.caveats)
+    show_caveats(output, _grouped(experiment.rows))
 
 
 def _steps_table(experiment: ExperimentAnalysis) -> Table:
@@ -57,19 +61,21 @@ def _steps_table(experiment: ExperimentAnalysis) -> Table:
 
 
 def _phases_table(experiment: ExperimentAnalysis) -> Table:
-    """Where the time of a step goes, and how much it varies."""
+    """Where the time of a step goes, and how much it varies; one unit for the whole table."""
+    longest = max((row.step_seconds.value for row in experiment.rows if row.step_seconds), default=0.0)
+    unit, scale = ("ms", 1e3) if longest >= 1e-3 else ("us", 1e6)
     table = _table()
     _arm_columns(table, experiment)
     communicates = any(row.communication for row in experiment.rows)
-    for head in ("data", "forw.", "backw.", "optim.", "rest", *(("comm.",) if communicates else ()), "vary", "skew"):
+    phases = (f"{unit}: data", "forw.", "backw.", "optim.", "rest")
+    for head in (*phases, *(("comm.",) if communicates else ()), "skew", "vary"):
         table.add_column(head, justify="right", no_wrap=True)
     for row in experiment.rows:
-        cells = [_short(row.phase_seconds.get(phase)) for phase in PHASES]
-        if communicates:
-            cells.append(_short(_communication(row)))
-        cells.append(NONE if row.variation is None else percent_text(row.variation))
-        cells.append(_short(row.skew_seconds) if row.ranks > 1 else NONE)
-        table.add_row(*_arm_cells(row, experiment), *cells)
+        times = [row.phase_seconds.get(phase) for phase in PHASES]
+        times += [_communication(row)] if communicates else []
+        times += [row.skew_seconds if row.ranks > 1 else None]
+        vary = NONE if row.variation is None else f"{row.variation * 100:.0f} %"
+        table.add_row(*_arm_cells(row, experiment), *(_scaled(time, scale) for time in times), vary)
     return table
 
 
@@ -81,14 +87,14 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
     for axis in experiment.axes:
         table.add_column(axis, no_wrap=True)
     if _intervenes(experiment):
-        table.add_column("changed", max_width=16)
+        table.add_column("changed", no_wrap=True)
     table.add_column("ranks", justify="right", no_wrap=True)
 
 
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(value_text(row.axes[axis]) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
-        cells.append(Text(NONE if row.intervention == "none" else row.intervention.replace("_", " ")))
+        cells.append(Text(_SHORT_NAMES.sub(_short_name, row.intervention) if row.intervention != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
@@ -129,7 +135,7 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
 
 def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:
     methods = dict.fromkeys(_preferred(row) for row in rows if row.communication)
-    return [f"comm.: {method}." for method in methods if method]
+    return [f"comm.: communication not hidden; {method}." for method in methods if method]
 
 
 def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
@@ -138,6 +144,18 @@ def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
         return [f"Peak GPU memory of a rank: {_byte_range(device)} allocated."]
     host = [row.memory.peak_rss_bytes for row in rows if row.memory.peak_rss_bytes]
     return [f"Peak memory of a rank's process: {_byte_range(host)}."] if host else []
+
+
+def _grouped(rows: Sequence[ArmRow]) -> list[Caveat]:
+    """The same doubt about several arms is said once, with the evidence of the first."""
+    groups: dict[str, list[Caveat]] = {}
+    for row in rows:
+        for caveat in row.caveats:
+            groups.setdefault(caveat.name, []).append(caveat)
+    return [
+        replace(group[0], name=f"{name} ({len(group)} arms)" if len(group) > 1 else name)
+        for name, group in groups.items()
+    ]
 
 
 def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
@@ -184,8 +202,14 @@ def _rate(estimate: Estimate | None) -> str:
     return NONE if estimate is None else f"{estimate.value:,.0f}"
 
 
-def _short(seconds: float | None) -> str:
-    return NONE if seconds is None else seconds_text(seconds)
+def _scaled(seconds: float | None, scale: float) -> str:
+    if seconds is None:
+        return NONE
+    return three_digits(seconds * scale) if seconds else "0"
+
+
+def _short_name(match: re.Match[str]) -> str:
+    return {"remove_communication": "no comm.", "sleep_before_backward": "delay", "slow_rank": "slow"}[match[0]]
 
 
 def _range(numbers: Sequence[int]) -> str:

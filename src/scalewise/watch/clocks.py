@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalewise.records import events as ev
@@ -11,6 +12,8 @@ from scalewise.records.rows import ClockName
 if TYPE_CHECKING:
     import torch
 
+# Events of so many steps are looked at together, which is cheaper than after each step.
+RESOLVE_EVERY = 16
 # So many steps may wait for the device before the oldest is waited for.
 MOST_WAITING = 256
 
@@ -21,7 +24,6 @@ _PHASE_AFTER = {
     ev.GRAD_END: OWN,
     ev.PAUSE: OWN,
     ev.OPTIMIZER: OPTIMIZER,
-    ev.OPTIMIZER_END: OWN,
     ev.DATA: DATA,
     ev.DATA_END: OWN,
 }
@@ -30,15 +32,19 @@ Note = Callable[..., None]
 
 
 class Clock(Protocol):
-    """Told of the boundaries of a step, before the host's own stamp is taken."""
+    """Told of the ends of every step, and of what lies between in sampled ones, before the host takes its stamp."""
 
     name: ClockName
+    marks_all: bool  # whether `mark` wants the events of every step
 
     def begin(self, step: int, sampled: bool) -> None:
-        """A step opens; a sampled one has its phases resolved."""
+        """A step opens."""
 
     def mark(self, code: int) -> None:
-        """An event of the loop is about to be stamped."""
+        """An event inside the step is about to be stamped."""
+
+    def end(self) -> None:
+        """The step ends (again, when a further optimizer follows)."""
 
     def close(self) -> None:
         """The last step is over for good: the next one is about to open."""
@@ -51,6 +57,7 @@ class SynchronisedClock:
     """Several devices in one process: no single stream sees the whole step, so every stamp waits for all of them."""
 
     name: ClockName = "synchronised"
+    marks_all = True
 
     def __init__(self, devices: Sequence["torch.device"]) -> None:
         import torch
@@ -59,9 +66,14 @@ class SynchronisedClock:
         self._synchronize = torch.cuda.synchronize
 
     def begin(self, step: int, sampled: bool) -> None:
-        """Nothing to do: the first stamp waits."""
+        """Waits for all devices."""
+        self.end()
 
     def mark(self, code: int) -> None:
+        """Waits for all devices."""
+        self.end()
+
+    def end(self) -> None:
         """Waits for all devices."""
         for device in self._devices:
             self._synchronize(device)
@@ -81,12 +93,13 @@ class EventClock:
     """
 
     name: ClockName = "cuda_events"
+    marks_all = False
 
     def __init__(self, note: Note) -> None:
         import torch
 
         self._note = note
-        self._event: Any = torch.cuda.Event
+        self._new_event: Any = torch.cuda.Event
         self._capturing = torch.cuda.is_current_stream_capturing
         self._free: list[Any] = []
         self._current: _DeviceStep | None = None
@@ -94,30 +107,39 @@ class EventClock:
         self._waiting: deque[_DeviceStep] = deque()
 
     def begin(self, step: int, sampled: bool) -> None:
-        """The step's first stamp will record its first event."""
-        self._current = _DeviceStep(step, sampled, self._last_end)
+        """The first event of the step."""
+        self._current = None
+        if self._capturing():
+            raise RuntimeError("a CUDA graph is being captured: its steps are replayed out of the watcher's sight")
+        self._current = _DeviceStep(step, sampled, self._last_end, self._record())
 
     def mark(self, code: int) -> None:
-        """Events at the ends of a step; at every phase in sampled steps only, for each costs some microseconds."""
-        current = self._current
-        if current is None or code not in _PHASE_AFTER:
-            return
-        if not current.marks or current.sampled or code == ev.OPTIMIZER_END:
-            current.marks.append((_PHASE_AFTER[code], self._record()))
+        """An event for each phase, in sampled steps only: each costs the host some microseconds."""
+        if self._current is not None and code in _PHASE_AFTER:
+            self._current.marks.append((_PHASE_AFTER[code], self._record()))
 
-    def lend(self, loss: Any) -> None:
+    def end(self) -> None:
+        """The last event of the step."""
+        current = self._current
+        if current is not None:
+            if current.last is not None:
+                current.marks.append((OWN, current.last))
+            current.last = self._record()
+
+    def lend(self, loss: Callable[[], float]) -> None:
         """A loss on the device, to be fetched when the step is known to be over."""
         if self._current is not None:
             self._current.losses.append(loss)
 
     def close(self) -> None:
-        """Queues the step behind its last event and notes those whose events have passed."""
-        if self._current is not None and len(self._current.marks) > 1:
-            self._waiting.append(self._current)
-            self._last_end = self._current.marks[-1][1]
+        """Queues the step behind its last event; now and then notes those whose events have passed, many at once."""
+        current = self._current
         self._current = None
-        while self._waiting and (len(self._waiting) > MOST_WAITING or self._waiting[0].marks[-1][1].query()):
-            self._resolve(self._waiting.popleft())
+        if current is not None and current.last is not None:
+            self._waiting.append(current)
+            self._last_end = current.last
+            if current.step % RESOLVE_EVERY == 0 or current.sampled:
+                self._resolve_passed()
 
     def drain(self) -> None:
         """Waits for the device and notes the rest."""
@@ -125,45 +147,57 @@ class EventClock:
         while self._waiting:
             self._resolve(self._waiting.popleft())
 
+    def _resolve_passed(self) -> None:
+        while self._waiting and (len(self._waiting) > MOST_WAITING or self._waiting[0].passed()):
+            self._resolve(self._waiting.popleft())
+
     def _record(self) -> Any:
-        if self._capturing():
-            raise RuntimeError("a CUDA graph is being captured: its steps are replayed out of the watcher's sight")
-        event = self._free.pop() if self._free else self._event(enable_timing=True)
+        event = self._free.pop() if self._free else self._new_event(enable_timing=True)
         event.record()
         return event
 
     def _resolve(self, step: "_DeviceStep") -> None:
         self._note(ev.DEVICE, *step.times())
+        self._free += [step.first, *(event for _, event in step.marks)]
         if step.previous_end is not None:
             self._free.append(step.previous_end)
-        self._free.extend(event for _, event in step.marks[:-1])
 
 
 class _DeviceStep:
     """A step whose events may not have passed yet."""
 
-    __slots__ = ("losses", "marks", "previous_end", "sampled", "step")
+    __slots__ = ("first", "last", "losses", "marks", "previous_end", "sampled", "step")
 
-    def __init__(self, step: int, sampled: bool, previous_end: Any) -> None:
+    def __init__(self, step: int, sampled: bool, previous_end: Any, first: Any) -> None:
         self.step = step
         self.sampled = sampled
         self.previous_end = previous_end
+        self.first = first
+        self.last: Any = None
         self.marks: list[tuple[int, Any]] = []
         self.losses: list[Callable[[], float]] = []
 
+    def passed(self) -> bool:
+        """Whether the device has done all of it."""
+        return bool(self.last.query())
+
     def times(self) -> tuple[int, int, int | None, list[int] | None, float | None]:
         """Step number, duration, time since the previous step, phases where sampled, loss where lent."""
-        first, last = self.marks[0][1], self.marks[-1][1]
-        last.synchronize()
-        phases, step_ns = None, _elapsed_ns(first, last)
+        self.last.synchronize()
+        phases, step_ns = None, _elapsed_ns(self.first, self.last)
         if self.sampled:
-            phases = [0] * PHASES
-            for (phase, begin), (_, end) in zip(self.marks, self.marks[1:], strict=False):
-                phases[phase] += _elapsed_ns(begin, end)
+            phases = self._phases()
             step_ns = sum(phases)
-        between_ns = None if self.previous_end is None else max(0, _elapsed_ns(self.previous_end, first))
+        between_ns = None if self.previous_end is None else max(0, _elapsed_ns(self.previous_end, self.first))
         loss = sum(fetch() for fetch in self.losses) if self.losses else None
         return self.step, step_ns, between_ns, phases, loss
+
+    def _phases(self) -> list[int]:
+        phases = [0] * PHASES
+        marks = [(OWN, self.first), *self.marks, (OWN, self.last)]
+        for (phase, begin), (_, end) in pairwise(marks):
+            phases[phase] += _elapsed_ns(begin, end)
+        return phases
 
 
 def _elapsed_ns(begin: Any, end: Any) -> int:

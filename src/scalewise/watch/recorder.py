@@ -55,7 +55,7 @@ class Recorder:
         self.pulse = pulse
         self.on = True
         self.value = journal.events.append  # adds a value to the event just stamped
-        self.stamp = _host_stamper(pulse, journal.events.append)
+        self.stamp = self._host_stamp = self._device_stamp = _host_stamper(pulse, journal.events.append)
         self.clock: Clock | None = None  # None: when a call returns, its work is done
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
@@ -68,6 +68,7 @@ class Recorder:
         self._ended_steps = 0
         self.open = self.sampled = False
         self.plain_backward = False  # nothing to do before the backward passes of this step
+        self.loss_shown = False  # the scaler was shown the loss of the next backward pass, unscaled
         self._stepped = 0  # bit i: optimizer i has ended the last step
         self._optimizer_depth = 0
         self.backward_depth = 0
@@ -100,6 +101,7 @@ class Recorder:
         self.open = True
         self._stepped = 0
         if self.clock is not None:
+            self.stamp = self._device_stamp if sampled or self.clock.marks_all else self._host_stamp
             self.clock.begin(step, sampled)
         if self._slow_seconds:
             self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
@@ -136,7 +138,9 @@ class Recorder:
         self._optimizer_depth -= 1
         if self._optimizer_depth:
             return
-        self.stamp(OPTIMIZER_END)
+        if self.clock is not None:
+            self.clock.end()
+        self._host_stamp(OPTIMIZER_END)
         self.open = self.compiled_entry = False
         self._stepped |= 1 << optimizer
         self.pulse[STEPS] = self._ended_steps = self.step + 1
@@ -204,15 +208,15 @@ class Recorder:
         self.journal.leave()
 
     def use_clock(self, clock: Clock) -> None:
-        """From now on every stamp tells the device's clock first."""
+        """From now on the device's clock is told of every step, before each stamp."""
         self.clock = clock
-        host_stamp = _host_stamper(self.pulse, self.value)
+        self._host_stamp = self.stamp
 
         def stamp(code: int) -> None:
             clock.mark(code)
-            host_stamp(code)
+            self._host_stamp(code)
 
-        self.stamp = stamp
+        self._device_stamp = stamp
 
     def _start(self) -> None:
         self.started = True

@@ -43,6 +43,7 @@ def _wrap_scale(recorder: Recorder) -> None:
         if recorder.on and self._enabled:
             try:
                 recorder.note(LOSS, loss_of(recorder, outputs))
+                recorder.loss_shown = True
             except Exception as error:
                 recorder.broke("scale", error)
         return original(self, outputs)

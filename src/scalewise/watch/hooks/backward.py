@@ -33,7 +33,8 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
         try:
             if not (recorder.open and recorder.plain_backward):
                 recorder.prepare_backward()
-            loss = loss_of(recorder, tensors) if reads_loss else None
+            loss = loss_of(recorder, tensors) if reads_loss and not recorder.loss_shown else None
+            recorder.loss_shown = False
             recorder.stamp(BACKWARD)
             recorder.value(loss)
         except Exception as error:
@@ -59,14 +60,15 @@ def _tracing() -> Any:
 
 def loss_of(recorder: Recorder, tensors: Any) -> float | None:
     """The loss where it can be read without waiting: on the CPU; on a GPU it is lent to the clock now and then."""
+    if recorder.clock is not None and recorder.step % DEVICE_LOSS_EVERY:
+        return None
     loss = tensors if type(tensors) is _Tensor else _only(tensors)
     if loss is None or loss.numel() != 1:
         return None
-    if recorder.clock is None and not loss.is_cuda:
+    if not loss.is_cuda:
         return loss.item()
-    clock = recorder.clock
-    if isinstance(clock, EventClock) and recorder.step % DEVICE_LOSS_EVERY == 0:
-        clock.lend(functools.partial(_fetch, loss.detach()))
+    if isinstance(recorder.clock, EventClock):
+        recorder.clock.lend(functools.partial(_fetch, loss.detach()))
     return None
 
 
