@@ -63,7 +63,7 @@ def take_place(request, rank):
     if request["spec"] is not None:
         from scalewise.watch.arm import arm_rank
 
-        exec(request["sabotage"])
+        exec(request["sabotage"], {"request": request, "Path": Path})
         arm_rank(Path(request["spec"]), Path(request["out"]))
 
 

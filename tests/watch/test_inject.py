@@ -83,14 +83,24 @@ def test_a_watched_script_sees_the_environment_that_torchrun_gives_it_and_nothin
         assert watched.replace(str(cwd), "CWD") == alone.replace(str(tmp_path / "raw"), "CWD")
 
 
+def _spawn(cwd: Path, added: dict[str, str] | None = None):
+    """Once more after gloo's own abort at the exit of a child, which raw processes suffer too."""
+    for _ in range(3):
+        ran = _start([str(SCRIPTS / "spawn.py"), str(free_port())], cwd, added)
+        if ABORT_AT_EXIT not in ran.stderr:
+            break
+        for path in Path((added or {}).get("SCALEWISE_OUT", cwd)).glob("rank*.jsonl"):
+            path.unlink()
+    return ran
+
+
 def test_processes_that_a_script_spawns_are_ranks_of_their_own(tmp_path) -> None:
     cwd, out = _folders(tmp_path, "spawn.py", ranks=0)
-    command = [str(SCRIPTS / "spawn.py")]
 
-    raw = _start([*command, str(free_port())], cwd)
-    ran = _start([*command, str(free_port())], cwd, _variables(out.path))
+    raw, ran = _spawn(cwd), _spawn(cwd, _variables(out.path))
 
-    assert (ran.returncode, ran.stdout, ran.stderr) == (raw.returncode, raw.stdout, raw.stderr) == (0, raw.stdout, "")
+    assert (raw.returncode, ran.returncode) == (0, 0), (raw.stderr, ran.stderr)
+    assert (ran.stdout, ran.stderr) == (raw.stdout, raw.stderr)
     ranks = dict(out.rank_files())
     assert sorted(ranks) == [0, 1]
     for path in ranks.values():

@@ -21,6 +21,22 @@ METHODS = sorted(
     for name, value in vars(Recorder).items()
     if callable(value) and not name.startswith("__") and name not in ("broke", "failed")
 )
+# The functions that note events are made anew for every recorder.
+BROKEN_STAMP = """
+from scalewise.watch import recorder
+whole = recorder.Recorder.__init__
+
+def broken(*args, **kwargs):
+    raise ZeroDivisionError("a fault of the watcher")
+
+def __init__(self, *args, **kwargs):
+    whole(self, *args, **kwargs)
+    for name in vars(self):
+        if "stamp" in name:
+            setattr(self, name, broken)
+
+recorder.Recorder.__init__ = __init__
+"""
 NO_HOOKS = """
 import sys
 sys.modules["scalewise.watch.hooks"] = None  # any error while torch is being hooked
@@ -61,6 +77,15 @@ def test_whatever_part_of_the_watcher_raises_the_script_goes_on(runner, alone, m
     was_called = (ran.out.path / "broke.txt").exists()
     if was_called and method not in ("finish", "leave"):
         assert any("a fault of the watcher" in row.error for row in _of(ran, TroubleRow))
+
+
+@pytest.mark.parametrize("script", ["amp_float16_scaler.py", "loader.py", "compiled.py"])
+def test_other_parts_of_torch_are_guarded_as_well(runner, script) -> None:
+    args = {"loader.py": ("0",), "compiled.py": ("eager",)}.get(script, ())
+    raw = runner.raw(script, *args)
+
+    for sabotage in (BROKEN_METHOD.format(method="note"), BROKEN_STAMP):
+        _assert_unchanged(runner.watched(script, *args, sabotage=sabotage), raw)
 
 
 def test_a_hook_that_raises_on_every_rank_keeps_no_rank_waiting(runner) -> None:
