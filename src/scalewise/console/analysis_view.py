@@ -14,7 +14,7 @@ from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
-from scalewise.console.output import Output
+from scalewise.console.output import Output, printable
 from scalewise.plan.words import value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
@@ -26,7 +26,7 @@ _SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank"
 def show_analysis(output: Output, analysis: Analysis) -> None:
     """The whole suite."""
     if analysis.title:
-        output.data.print(Text(analysis.title, style="bold"))
+        output.show(analysis.title, style="bold")
     for note in analysis.notes:
         _paragraph(output, f"not read: {note}")
     for experiment in analysis.experiments:
@@ -36,7 +36,7 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
 def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
     output.data.print()
     head = f"{experiment.name}: {experiment.title}" if experiment.title else experiment.name
-    output.data.print(Text(head, style="bold"))
+    output.show(head, style="bold")
     if experiment.question:
         _paragraph(output, experiment.question)
     output.data.print(_steps_table(experiment))
@@ -52,10 +52,10 @@ def _steps_table(experiment: ExperimentAnalysis) -> Table:
     scales = any(row.scaling.base for row in experiment.rows)
     table = _table()
     _arm_columns(table, experiment)
-    for head in ("step", "95 % interval", "samples/s", *(("speedup", "effic.", "serial") if scales else ())):
+    for head in ("step", "95 % ±", "samples/s", *(("speedup", "effic.", "serial") if scales else ())):
         table.add_column(head, justify="right", no_wrap=True)
     for row in experiment.rows:
-        cells = [_seconds(row.step_seconds), _interval(row.step_seconds), _rate(row.samples_per_second)]
+        cells = [_seconds(row.step_seconds), _half_width(row.step_seconds), _rate(row.samples_per_second)]
         table.add_row(*_arm_cells(row, experiment), *cells, *(_scaling_cells(row) if scales else ()))
     return table
 
@@ -92,7 +92,7 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
 
 
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
-    cells = [Text(value_text(row.axes[axis]) if axis in row.axes else NONE) for axis in experiment.axes]
+    cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
         cells.append(Text(_SHORT_NAMES.sub(_short_name, row.intervention) if row.intervention != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "failed": "!", "unfinished": "?"}[row.mark]
@@ -167,7 +167,7 @@ def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
 
 def _paragraph(output: Output, text: str) -> None:
     width = min(output.data.width, MOST_COLUMNS)
-    output.data.print(Text(textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False)), soft_wrap=True)
+    output.show(textwrap.fill(printable(text), width, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def _preferred(row: ArmRow) -> str:
@@ -185,13 +185,8 @@ def _seconds(estimate: Estimate | None) -> str:
     return NONE if estimate is None else seconds_text(estimate.value)
 
 
-def _interval(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return NONE
-    high = seconds_text(estimate.high)
-    unit = high.rsplit(" ", 1)[1]
-    low = estimate.low / {"s": 1.0, "ms": 1e-3, "us": 1e-6}[unit]
-    return f"{low:.3g} - {high}"
+def _half_width(estimate: Estimate | None) -> str:
+    return NONE if estimate is None else f"{three_digits(estimate.half_width * 100)} %"
 
 
 def _reach(estimate: Estimate) -> str:

@@ -14,10 +14,10 @@ def show_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
         for name, step in ((one.a, one.a_step_seconds), (one.b, one.b_step_seconds)):
             if step is not None:
                 interval = f"{seconds_text(step.low)} to {seconds_text(step.high)}"
-                output.data.print(f"{name}: {seconds_text(step.value)} a step ({interval})")
-        output.data.print(one.sentence)
+                output.show(f"{name}: {seconds_text(step.value)} a step ({interval})")
+        output.show(one.sentence)
         for note in (one.method, *one.notes):
             if note:
-                output.data.print(f"  {note}")
+                output.show(f"  {note}")
         show_caveats(output, one.caveats)
-        output.data.print()
+        output.show()

@@ -10,6 +10,11 @@ from rich.text import Text
 from scalewise.errors import BadRequest
 
 
+def printable(text: str) -> str:
+    """What came from a script or a file, with control characters made visible: none may steer the terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
 class Output:
     """Where a verb writes; `quiet` silences narration, never results or errors."""
 
@@ -21,13 +26,17 @@ class Output:
     def say(self, text: str = "", style: str = "") -> None:
         """A line of narration."""
         if not self.quiet:
-            self.narration.print(Text(text, style=style))
+            self.narration.print(Text(printable(text), style=style))
+
+    def show(self, text: str = "", style: str = "") -> None:
+        """A line of the result."""
+        self.data.print(Text(printable(text), style=style), soft_wrap=True)
 
     def refuse(self, error: BadRequest) -> None:
         """One sentence, and what to do next."""
-        self.narration.print(Text.assemble(("scalewise: ", "bold red"), error.sentence), soft_wrap=True)
+        self.narration.print(Text.assemble(("scalewise: ", "bold red"), printable(error.sentence)), soft_wrap=True)
         if error.hint:
-            self.narration.print(Text(error.hint), soft_wrap=True)
+            self.narration.print(Text(printable(error.hint)), soft_wrap=True)
 
     def json(self, value: Any) -> None:
         """A result for a machine."""

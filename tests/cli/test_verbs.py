@@ -1,0 +1,151 @@
+"""Tests of the command line as a person uses it: true runs of true scripts, and every kind of bad request."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+def main():
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    model = DistributedDataParallel(nn.Linear(64, 64))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(int(sys.argv[1])):
+        optimizer.zero_grad()
+        model(torch.randn(64 // dist.get_world_size(), 64)).pow(2).mean().backward()
+        optimizer.step()
+        if len(sys.argv) > 2:
+            time.sleep(float(sys.argv[2]))
+    dist.destroy_process_group()
+
+main()
+"""
+
+
+def scalewise(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scalewise", *words]
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=110, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
+    ran = scalewise("run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", cwd=folder)
+    assert ran.returncode in (0, 3), ran.stderr
+    analysis = json.loads(ran.stdout)
+    (suite,) = (folder / "runs").iterdir()
+    rows = analysis["experiments"][0]["rows"]
+    assert [row["ranks"] for row in rows] == [1, 2]
+    assert all(row["samples_per_step"] == 64 and row["runs"] == 2 for row in rows)
+    assert rows[1]["scaling"]["kind"] == "strong" and rows[1]["scaling"]["base"] == "1 rank"
+
+    again = scalewise("run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", cwd=folder)
+    assert json.loads(again.stdout) == analysis, "finished runs are not made again"
+    assert again.stderr.count("made before") == 4
+
+    shown = scalewise("show", str(suite), cwd=folder)
+    assert "95 % ±" in shown.stdout and "speedup" in shown.stdout
+
+    compared = scalewise("compare", str(suite), str(suite), "--json", cwd=folder)
+    assert compared.returncode == 0
+    assert {one["answer"] for one in json.loads(compared.stdout)} == {"cannot tell"}
+
+
+def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(folder):
+    (folder / "broken.py").write_text("import torch\nraise ValueError('my mistake')\n")
+    ran = scalewise("run", "broken.py", "--plain", cwd=folder)
+
+    assert ran.returncode == 2
+    assert "raised ValueError: my mistake" in ran.stderr
+    assert "rank0.stderr.log" in ran.stderr
+
+
+def test_killing_everything_loses_nothing_and_the_same_command_continues(folder):
+    words = ["run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", "0.02"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scalewise", *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("runs/*/*/outcome.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)  # somewhere in the next run
+    os.killpg(process.pid, 9)
+    process.wait()
+    made = {path: path.read_text() for path in folder.glob("runs/*/*/outcome.json")}
+    assert made
+
+    continued = scalewise(*words, cwd=folder)
+    assert continued.returncode in (0, 3), continued.stderr
+    assert continued.stderr.count("made before") == len(made) < 4
+    assert all(path.read_text() == text for path, text in made.items())
+    assert len(list(folder.glob("runs/*/*-r*/outcome.json"))) == 4
+
+
+BAD_REQUESTS = [
+    (["run", "trian.py"], "trian.py does not exist", "train.py"),
+    (["run", "tuor"], "no suite 'tuor'", "'tour'"),
+    (["run", "train.py", "--ranks", "1,two"], "'two' is not a whole number", "--ranks 1,2,4"),
+    (["run", "train.py", "--ranks", "0"], "0 is not a number of ranks", "1,2,4"),
+    (["run", "train.py", "--repeat", "0"], "--repeat 0 measures nothing", "at least 1"),
+    (["run", "train.py", "--change", "remove_comunication"], "remove_comunication", "'remove_communication'"),
+    (["run", "train.py", "--limit", "-1"], "--limit -1 is not a time", "above 0"),
+    (["run", "train.py", "--nodes", "2", "--launcher", "torchrun"], "is not HOST:PORT", "host 0"),
+    (["run", "tour", "--plain"], "--plain is for a script", "tour.toml"),
+    (["run", "tour", "--", "--batch"], "'--batch' is an argument for a script", "tour.toml"),
+    (["run", "bad.toml"], "bad.toml has 3 errors", "did you mean 'ranks'?"),
+    (["show", "nowhere"], "nowhere", ""),
+    (["show", "."], "", ""),
+    (["compare", "nowhere", "nowhere"], "nowhere", ""),
+    (["run"], "Missing argument", ""),
+    (["rnu", "tour"], "No such command 'rnu'", ""),
+]
+
+
+@pytest.mark.parametrize(("words", "said", "hint"), BAD_REQUESTS, ids=[" ".join(words) for words, _, _ in BAD_REQUESTS])
+def test_a_bad_request_is_a_sentence_a_hint_and_exit_code_1(folder, words, said, hint):
+    (folder / "bad.toml").write_text(
+        'name = "x"\n[[experiment]]\nname = "a"\nscript = "train.py"\nrank = [1]\ndevice = "gpu"\nrepeat = 0\n'
+    )
+    ran = scalewise(*words, cwd=folder)
+
+    assert ran.returncode == 1, ran.stderr
+    assert ran.stdout == "" and "Traceback" not in ran.stderr
+    said_in_one_line = " ".join(ran.stderr.split())
+    assert said in said_in_one_line and hint in said_in_one_line
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(folder):
+    (folder / "taken").write_text("a file, not a folder")
+    ran = scalewise("run", "train.py", "--out", "taken/runs", "--", "3", cwd=folder)
+
+    assert ran.returncode == 1 and "Traceback" not in ran.stderr
+    assert "cannot write to" in ran.stderr
+
+
+def test_the_machine_is_described_as_a_table_and_as_json(folder):
+    told = scalewise("machine", cwd=folder)
+    facts = json.loads(scalewise("machine", "--json", cwd=folder).stdout)
+
+    assert "precisions" in told.stdout
+    assert len(facts["cores"]) == len(os.sched_getaffinity(0))
+    assert {probe["precision"] for probe in facts["probes"]} == {"float32", "bfloat16", "float16"}

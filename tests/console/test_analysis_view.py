@@ -1,0 +1,72 @@
+"""Tests of what a person sees of an analysis in a terminal of 80 columns without colour."""
+
+import pytest
+
+from factories import make_outcome, make_run, make_suite, noisy
+from scalewise.analysis.summary import summarise
+from scalewise.console.analysis_view import show_analysis
+from scalewise.console.output import Output
+from scalewise.records.spec import Intervention
+
+
+def seen(capsys, *runs) -> str:
+    show_analysis(Output(), summarise(make_suite(*runs)))
+    return capsys.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def test_no_line_is_wider_than_80_columns_even_with_axes_interventions_and_scaling(capsys):
+    changed = (Intervention("remove_communication"),)
+    runs = [
+        make_run(noisy(60, 0.0123 / ranks, ranks), ranks, axes={"batch": 2048}, interventions=change, name=name)
+        for ranks in (1, 2, 4)
+        for change, name in (((), f"plain-{ranks}"), (changed, f"changed-{ranks}"))
+    ]
+    text = seen(capsys, *runs)
+
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text, "nothing is cut off"
+
+
+def test_the_table_gives_the_step_its_interval_and_the_speedup_against_a_named_base(capsys):
+    text = seen(capsys, make_run(noisy(60, 0.010, 1), 1), make_run(noisy(60, 0.006, 2), 2))
+
+    one, two = (line for line in text.splitlines() if line.lstrip().startswith(("1 ", "2 ")) and " ms " in line)
+    assert "base" in one and "1.6" in two
+    assert "Speedup is against: 1 rank." in text
+
+
+def test_an_oversubscribed_arm_is_marked_and_has_no_speedup(capsys):
+    base, over = make_run(noisy(60, 0.010, 1), 1), make_run(noisy(60, 0.006, 2), 2, oversubscribed=True)
+    text = seen(capsys, base, over)
+
+    row = next(line for line in text.splitlines() if line.lstrip().startswith("2*") and "ms" in line)
+    assert row.rstrip().endswith("-")
+    assert "* oversubscribed: more ranks than shares of cores; not scaling." in text
+
+
+def test_a_failed_run_says_why(capsys):
+    failed = make_run([0.01] * 3, 2, outcome=make_outcome("raised", "rank 1 of 2 raised ValueError: no"))
+    text = seen(capsys, make_run(noisy(60, 0.010, 1), 1), failed)
+
+    assert "! 2 ranks: rank 1 of 2 raised ValueError: no" in text
+
+
+def test_the_same_caveat_of_several_arms_is_said_once(capsys):
+    text = seen(capsys, make_run(noisy(10, 0.010, 1), 1), make_run(noisy(10, 0.006, 2), 2))
+
+    assert text.count("too few steps") == 1
+    assert "too few steps (2 arms)" in text
+
+
+def test_markup_in_names_is_shown_and_not_obeyed(capsys):
+    failed = make_run([0.01], outcome=make_outcome("raised", "rank 0 raised [red]x[/red] \x1b[31m"))
+    text = seen(capsys, failed)
+
+    assert "[red]x[/red]" in text
+    assert "\x1b" not in text
