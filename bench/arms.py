@@ -25,8 +25,6 @@ from scalewise.watch.arm import arm_rank
 # A GPU machine may not have it.
 accelerate: Any = importlib.import_module("accelerate") if importlib.util.find_spec("accelerate") else None
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler announces every start otherwise
-
 WARMUP_BLOCKS = 2
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 ARMS = ("raw", "watched", "profiler") + (("accelerate",) if accelerate is not None else ())
@@ -72,7 +70,7 @@ def block_of_steps(step: Step, arm: str) -> Callable[[], Times]:
         return (time.perf_counter() - wall) / step.steps, (time.process_time() - cpu) / step.steps
 
     if profile is not None:
-        profile.start()
+        start_quietly(profile)
     for _ in range(WARMUP_BLOCKS):
         block()
     return block
@@ -124,7 +122,17 @@ def profiler(device: str) -> torch.profiler.profile:
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    return torch.profiler.profile(activities=activities)
+    return torch.profiler.profile(activities=activities, acc_events=True)
+
+
+def start_quietly(profile: torch.profiler.profile) -> None:
+    """Its native part announces every start on standard error."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    profile.start()
+    os.dup2(kept, 2)
+    os.close(kept)
+    os.close(nowhere)
 
 
 def watch(folder: Path, step: Step) -> None:
