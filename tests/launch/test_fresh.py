@@ -69,3 +69,9 @@ def test_variables_read_at_start_get_a_server_of_their_own(launch: Launch) -> No
     assert "/some/where" in seen["path"]
     assert (seen["environment"]["PYTHONPATH"], seen["environment"]["EXTRA"]) == ("/some/where", "1")
     assert "EXTRA" not in os.environ
+
+
+def test_a_script_that_ends_right_after_its_last_step_leaves_its_gloo_group_without_a_deadlock(launch: Launch) -> None:
+    """Without `watch.farewell` about every second of these runs hung (torch 2.13)."""
+    kinds = [launch("train_ddp.py", "2", shares=((0,), (0,)), stall_seconds=10.0).outcome.kind for _ in range(6)]
+    assert kinds == ["finished"] * 6

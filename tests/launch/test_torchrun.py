@@ -5,14 +5,18 @@ import json
 import re
 import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from launch_runner import Launch, spec_of
+from launch_runner import Launch, Silent, machine_here, spec_of
 
+from scalewise.launch.campaign import run_campaign
 from scalewise.launch.command import command_text
 from scalewise.launch.torchrun import read_failures
-from scalewise.records.folder import RunFolder
+from scalewise.records.codec import read_json
+from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Nodes
 
 LOG = """
@@ -82,6 +86,25 @@ def test_torchrun_that_finds_its_port_taken_is_not_started_and_says_so(launch: L
     assert run.outcome.kind == "not_started"
     assert run.outcome.sentence.startswith("torchrun could not start")
     assert "choose another master port" in run.outcome.hint
+
+
+def test_two_nodes_meet_over_one_shared_folder(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def make(node_rank: int) -> Outcome | None:
+        nodes = Nodes(2, node_rank, "127.0.0.1", port)
+        spec = dataclasses.replace(spec_of("train_ddp.py"), launcher="torchrun", ranks=1, nodes=nodes)
+        return run_campaign([spec], SuiteFolder(tmp_path), machine_here(), Silent())[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(make, (0, 1)))
+    assert [outcome and outcome.measured for outcome in outcomes] == [True, True]
+    run = SuiteFolder(tmp_path).run("run")
+    assert [rank for rank, _ in run.rank_files()] == [0, 1]
+    assert run.stdout(0).read_text() == run.stdout(1).read_text() != ""
+    second = read_json(run.outcome.with_name("outcome.node1.json"), Outcome)
+    assert [end.rank for end in second.ranks] == [1]
 
 
 def test_the_first_failure_stands_in_front() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
 from scalewise.records.codec import BadRecord, read_json, write_json
@@ -42,7 +43,7 @@ def machine_facts(servers: Servers) -> MachineFacts:
     model = cpu.get("model name", platform.processor() or platform.machine())
     tried = _tried(servers, model, flags)
     driver = nvml.driver_version()
-    versions = {"python": platform.python_version(), "scalewise": _version("scalewise"), **tried.versions}
+    versions = {"python": platform.python_version(), "scalewise": scalewise.__version__, **tried.versions}
     return MachineFacts(
         host=platform.node(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -86,7 +87,7 @@ def _probe(server: ForkServer, precision: str, cap: str) -> str:
 
 
 def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
-    key = repr((model, flags, sys.executable, _version("torch"), _version("scalewise")))
+    key = repr((model, flags, sys.executable, _version("torch"), scalewise.__version__))
     path = _cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     try:
         return read_json(path, Tried)

@@ -16,6 +16,7 @@ import ctypes
 import functools
 import sys
 import time
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -69,8 +70,17 @@ def _spare(spared: dict[str, ModuleType]) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(spared))
 
 
+def spare_finalizers_at_exit() -> None:
+    """Preloaded modules ask for objects of theirs to be undone at exit (torch: every registered kernel)."""
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        finalizer.atexit = False
+
+
 def spare_libraries_at_exit() -> None:
-    """Ends the process after Python's own shutdown, with what C code has printed, before the libraries' destructors."""
+    """Ends the process after Python's own shutdown, with what C code has printed, before the libraries' destructors.
+
+    Call it when they are loaded: those of libraries that are loaded later, by the script, still have their turn.
+    """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit") and hasattr(libc, "__cxa_atexit"):
         # The last registered is called first: a flush of every stream, then _exit with the status given to exit.

@@ -59,12 +59,13 @@ Job = Callable[[], None]
 def serve(descriptor: int, preload: bool) -> Job | None:
     """Obeys until the parent goes away; a job comes back only in a child, None only in the server."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    farewell.spare_libraries_at_exit()
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     connection = socket.socket(fileno=descriptor)
     ready: dict[str, Any] = {"event": "ready", "pid": os.getpid()}
     if preload:
         ready |= _import_all()
+        farewell.spare_finalizers_at_exit()
+        farewell.spare_libraries_at_exit()
     server = _Server(connection)
     server.say(ready)
     return server.loop()
