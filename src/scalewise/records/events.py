@@ -27,6 +27,7 @@ GRAD_END = 14  # end of an autograd.grad that only feeds a later backward: no mi
 EVALUATE = 15  # outermost module called without gradients or in evaluation mode: a sign of life only
 PAUSE = 16  # an intervention sleeps: the script's own time in the step
 ENDED = 17
+WAKE = 19  # the last of some steps that were not watched ends; number of the next, which is
 COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
 
 _NUMBER = (int, float, type(None))
@@ -42,6 +43,7 @@ VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
     SCALER: ((bool,), _NUMBER),
     AUTOCAST: ((str,),),
     LOSS: (_NUMBER,),
+    WAKE: ((int,),),
     DEVICE: ((int,), (int,), _COUNT, (list, type(None)), _NUMBER),
 }
 
@@ -52,6 +54,7 @@ STATES = {
     BACKWARD_END: "own code",
     OPTIMIZER: "optimizer",
     OPTIMIZER_END: "own code",
+    WAKE: "own code",
     DATA: "waiting for data",
     DATA_END: "own code",
     COLLECTIVE: "in a collective",

@@ -50,7 +50,7 @@ class ModelRow:
 class StepRow:
     """One optimizer step of one rank, put together from the rank's events."""
 
-    step: int
+    step: int  # numbers are missing where a fast loop was watched only now and then
     optimizer: int  # which of the script's optimizers ended this step, in order of first use
     at_ns: int  # start of the step, since the rank's start row
     step_ns: int  # before the first forward to after the optimizer step, device synchronised

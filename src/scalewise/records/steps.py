@@ -37,7 +37,8 @@ class StepMachine:
     """Fed with a rank's events in order, gives its steps; a step is given when the next one opens, or at the end."""
 
     def __init__(self) -> None:
-        self._given: list[tuple[StepDraft, int, int]] = []
+        self._given: list[tuple[int, StepDraft, int, int]] = []
+        self._number = 0  # of the next step
         self._device: dict[int, Sequence[Any]] = {}
         self._origin_ns = -1
         self._phase = OWN
@@ -55,6 +56,7 @@ class StepMachine:
             ev.PAUSE: self._pause,
             ev.OPTIMIZER: self._optimizer,
             ev.OPTIMIZER_END: self._optimizer_end,
+            ev.WAKE: self._wake,
             ev.DATA: self._data,
             ev.DATA_END: self._data_done,
             ev.COLLECTIVE: self._collective,
@@ -88,7 +90,7 @@ class StepMachine:
             self._give()
         return tuple(
             draft.row(step, begin_ns - self._origin_ns, end_ns - begin_ns, self._device.get(step))
-            for step, (draft, begin_ns, end_ns) in enumerate(self._given)
+            for step, draft, begin_ns, end_ns in self._given
         )
 
     # ---- one handler per event
@@ -182,6 +184,13 @@ class StepMachine:
     def _compiled(self, time_ns: int, values: Sequence[Any]) -> None:
         self._compiled_ns = time_ns
 
+    def _wake(self, time_ns: int, values: Sequence[Any]) -> None:
+        if self._pending:
+            self._give()
+        self.gap()
+        self._end_ns = time_ns
+        self._number = max(self._number, values[0])
+
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
@@ -227,7 +236,8 @@ class StepMachine:
 
     def _give(self) -> None:
         self._pending = False
-        self._given.append((self._draft, self._begin_ns, self._end_ns))
+        self._given.append((self._number, self._draft, self._begin_ns, self._end_ns))
+        self._number += 1
         self._draft = self._draft.next()
 
 

@@ -25,17 +25,23 @@ def arm_from_environment(inject_folder: str) -> None:
 
 def arm_rank(spec_path: Path, out: Path) -> None:
     """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing."""
-    rank, local_rank = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_RANK", "0"))
     folder = RunFolder(out)
-    journal = Journal(folder, rank)
+    journal = Journal(folder, _number("RANK"))
     try:
         spec = read_json(spec_path, RunSpec)
+        # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
+        rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
         crash.keep_tracebacks_clean(recorder)
         after_import("torch", lambda: _hook_torch(recorder, spec, local_rank))
     except Exception as error:
         journal.trouble("arming", error)
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "0")
+    return int(text) if text.isdecimal() else 0
 
 
 def _needs_local_rank(spec_path: Path) -> bool:
@@ -58,9 +64,10 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
 
 def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
     try:
-        from scalewise.watch import hooks
+        from scalewise.watch import farewell, hooks
 
         seat.set_threads(spec)
+        farewell.keep_groups_until_exit()
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         os.register_at_fork(after_in_child=recorder.leave)

@@ -91,9 +91,7 @@ def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
 def _arm(order: RankOrder) -> None:
     try:
         from scalewise.watch.arm import arm_rank
-        from scalewise.watch.farewell import keep_groups_until_exit
 
-        keep_groups_until_exit()
         arm_rank(Path(order.spec), Path(order.out))
     except Exception as error:
         # The script must run in any case; without a watcher, standard error is the only place left to say so.

@@ -19,6 +19,7 @@ from scalewise.records.events import (
     PAUSE,
     REDUCER,
     TIME_MASK,
+    WAKE,
 )
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
@@ -27,6 +28,13 @@ from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 
 now_ns = time.perf_counter_ns
+
+# A loop of one process whose steps are this short is watched in full at first and then only now and then, or watching
+# would cost more than it may. Most hooks then step aside, and one counts the steps.
+REST_STEPS = 31
+FAST_HOST_NS, FAST_DEVICE_NS = 1_500_000, 10_000_000
+MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
+FIRST_STEPS = 64  # are all watched, so that the beginning of a run is known in full
 
 
 class Probe(Protocol):
@@ -53,7 +61,14 @@ class Recorder:
     ) -> None:
         self.journal = journal
         self.pulse = pulse
-        self.on = True
+        self.on = True  # False: this process is not, or no longer, watched
+        self.awake = True  # False: these steps are not watched, only counted
+        self.rested = 0  # steps since the last watched one
+        self.on_unseen_forward: Callable[[], None] = lambda: None
+        self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
+        self.may_rest = not interventions  # nothing has been seen that must be watched at every step
+        self._fast_ns = FAST_HOST_NS
+        self._opened_ns = 0
         self.value = journal.events.append  # adds a value to the event just stamped
         self.stamp = self._host_stamp = self._device_stamp = _host_stamper(pulse, journal.events.append)
         self.clock: Clock | None = None  # None: when a call returns, its work is done
@@ -67,12 +82,14 @@ class Recorder:
         self.step = -1  # of the step that is open or was the last to be
         self._ended_steps = 0
         self.open = self.sampled = False
+        self.marked = False  # the device marks the phases of this step
         self.plain_backward = False  # nothing to do before the backward passes of this step
         self.loss_shown = False  # the scaler was shown the loss of the next backward pass, unscaled
         self._stepped = 0  # bit i: optimizer i has ended the last step
         self._optimizer_depth = 0
         self.backward_depth = 0
         self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
+        self.compiles = False  # torch.compile is at work in this script
         self.compiled_entry = False  # a compiled function has been entered since the last step
         self.attention = False  # a hook wants the probe to look before the next step opens
 
@@ -100,9 +117,11 @@ class Recorder:
         self.plain_backward = not sampled and not self._delay_seconds
         self.open = True
         self._stepped = 0
+        self._opened_ns = self.pulse[STAMP]
         if self.clock is not None:
-            self.stamp = self._device_stamp if sampled or self.clock.marks_all else self._host_stamp
-            self.clock.begin(step, sampled)
+            self.marked = marked = sampled or step % MARK_EVERY == 0 or self.clock.marks_all
+            self.stamp = self._device_stamp if marked else self._host_stamp
+            self.clock.begin(step, marked)
         if self._slow_seconds:
             self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
             self.value(None)
@@ -115,6 +134,7 @@ class Recorder:
     def prepare_backward(self) -> None:
         """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
         if not self.open:
+            self.on_unseen_forward()
             self.open_step()
         if self._delay_seconds:
             self._sleep("sleep_before_backward", self._delay_seconds)
@@ -144,8 +164,32 @@ class Recorder:
         self.open = self.compiled_entry = False
         self._stepped |= 1 << optimizer
         self.pulse[STEPS] = self._ended_steps = self.step + 1
+        if self.may_rest and self.step >= FIRST_STEPS:
+            self._rest_if_fast()
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
+
+    def _rest_if_fast(self) -> None:
+        """Loops with several optimizers are watched at every step, for their steps differ."""
+        if self._stepped == 1 and self.pulse[STAMP] - self._opened_ns < self._fast_ns:
+            if self.clock is not None:
+                self.clock.rest()
+            self.awake, self.rested = False, 0
+            for tell in self.on_rest:
+                tell(True)
+
+    def wake(self) -> None:
+        """Enough steps were only counted: the next one is watched, and begins where this one ends."""
+        self._wake()
+        self._host_stamp(WAKE)
+        self.value(self.step + 1)
+
+    def _wake(self) -> None:
+        self.awake = True
+        for tell in self.on_rest:
+            tell(False)
+        self.step += self.rested
+        self.pulse[STEPS] = self._ended_steps = self.step + 1
 
     def collective_begin(self) -> None:
         """A collective that the script or a wrapper calls through torch.distributed."""
@@ -160,6 +204,7 @@ class Recorder:
 
     def sync_expected(self) -> None:
         """This rank is about to wait for the others, now or in its next backward pass."""
+        self.may_rest = False
         self.pulse[SYNCS] += 1
 
     def reduces(self, kind: str, count: int, size_bytes: int) -> None:
@@ -192,6 +237,8 @@ class Recorder:
             return
         self.on = False
         try:
+            if not self.awake:
+                self._wake()
             if self.clock is not None:
                 self.clock.drain()
             if self.probe is not None:
@@ -211,6 +258,8 @@ class Recorder:
         """From now on the device's clock is told of every step, before each stamp."""
         self.clock = clock
         self._host_stamp = self.stamp
+        self.may_rest = self.may_rest and not clock.marks_all
+        self._fast_ns = FAST_DEVICE_NS
 
         def stamp(code: int) -> None:
             clock.mark(code)

@@ -28,8 +28,11 @@ def _wrap_autocast(recorder: Recorder) -> None:
     @functools.wraps(original)
     def enter(self: autocast) -> Any:
         result = original(self)
-        if recorder.on and self._enabled and torch.is_grad_enabled():
-            recorder.note(AUTOCAST, _NAMES.get(self.fast_dtype, str(self.fast_dtype)))
+        try:
+            if recorder.on and recorder.awake and self._enabled and torch.is_grad_enabled():
+                recorder.note(AUTOCAST, _NAMES.get(self.fast_dtype, str(self.fast_dtype)))
+        except Exception as error:
+            recorder.broke("autocast", error)
         return result
 
     autocast.__enter__ = enter  # type: ignore[method-assign]
@@ -40,7 +43,7 @@ def _wrap_scale(recorder: Recorder) -> None:
 
     @functools.wraps(original)
     def scale(self: GradScaler, outputs: Any) -> Any:
-        if recorder.on and self._enabled:
+        if recorder.on and recorder.awake and self._enabled:
             try:
                 recorder.note(LOSS, loss_of(recorder, outputs))
                 recorder.loss_shown = True
@@ -58,6 +61,7 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
     def step(self: GradScaler, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         if not recorder.on:
             return original(self, optimizer, *args, **kwargs)
+        recorder.may_rest = False  # a skipped step must not be missed
         ran_before = recorder.optimizer_steps
         try:
             recorder.optimizer_begin(probe.index_of(optimizer))

@@ -10,24 +10,32 @@ from scalewise.records.events import BACKWARD, BACKWARD_END, GRAD_END
 from scalewise.watch.clocks import EventClock
 from scalewise.watch.recorder import Recorder
 
-# Reading a loss from a GPU costs the host some 15 us even beside the stream, so only every so many steps' are read.
-DEVICE_LOSS_EVERY = 8
-
-
 _Tensor = torch.Tensor
 
 
 def install(recorder: Recorder) -> None:
     """`Tensor.backward` calls `torch.autograd.backward`, so two functions are enough."""
     autograd: Any = torch.autograd
-    autograd.backward = _watched(recorder, autograd.backward, reads_loss=True)
+    backward, watched = autograd.backward, _watched(recorder, autograd.backward, reads_loss=True)
+    autograd.backward = watched
     autograd.grad = _watched(recorder, autograd.grad, reads_loss=False)
+
+    def rest(resting: bool) -> None:
+        if autograd.backward in (backward, watched):  # else somebody has wrapped it once more
+            autograd.backward = backward if resting else watched
+
+    recorder.on_rest.append(rest)
 
 
 def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool) -> Callable[..., Any]:
     @functools.wraps(original)
     def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        if recorder.backward_depth or not recorder.on or (not reads_loss and _tracing() is not None):
+        if (
+            not recorder.awake
+            or recorder.backward_depth
+            or not recorder.on
+            or (not reads_loss and _tracing() is not None)
+        ):
             return original(tensors, *args, **kwargs)
         recorder.backward_depth = 1
         try:
@@ -60,8 +68,8 @@ def _tracing() -> Any:
 
 def loss_of(recorder: Recorder, tensors: Any) -> float | None:
     """The loss where it can be read without waiting: on the CPU; on a GPU it is lent to the clock now and then."""
-    if recorder.clock is not None and recorder.step % DEVICE_LOSS_EVERY:
-        return None
+    if recorder.clock is not None and not recorder.marked:
+        return None  # reading a loss from a GPU costs the host some 20 us, even beside the stream
     loss = tensors if type(tensors) is _Tensor else _only(tensors)
     if loss is None or loss.numel() != 1:
         return None

@@ -75,20 +75,36 @@ def _watched(
     def watched(*args: Any, **kwargs: Any) -> Any:
         if depth.inside or not recorder.on:
             return original(*args, **kwargs)
-        tensor = first_tensor((args, kwargs), depth=4)
-        size_bytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+        size_bytes = _size(recorder, args, kwargs)
         if removed and recorder.open and size_bytes >= SMALLEST_REMOVED_BYTES:
             recorder.intervene("remove_communication")
             return _DoneWork() if kwargs.get("async_op") or args[3:4] == (True,) else None
         depth.inside = True
-        recorder.collective_begin()
+        _quietly(recorder, recorder.collective_begin)
         try:
             return original(*args, **kwargs)
         finally:
             depth.inside = False
-            recorder.collective_end(kind, size_bytes)
+            _quietly(recorder, functools.partial(recorder.collective_end, kind, size_bytes))
 
     return watched
+
+
+def _quietly(recorder: Recorder, note: Callable[[], None]) -> None:
+    try:
+        note()
+    except Exception as error:
+        recorder.broke("collective", error)
+
+
+def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
+    """Bytes of the first tensor among the arguments."""
+    try:
+        tensor = first_tensor((args, kwargs), depth=4)
+        return 0 if tensor is None else tensor.numel() * tensor.element_size()
+    except Exception as error:
+        recorder.broke("collective", error)
+        return 0
 
 
 class _DoneWork:

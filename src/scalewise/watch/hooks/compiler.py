@@ -27,12 +27,15 @@ def _teach_dynamo() -> None:
     from torch._dynamo import trace_rules
 
     trace_rules.add("scalewise.watch")
-    # Dynamo inlines a module call only if `nn.Module.__call__` is the one it saw when it was imported; where it came
-    # before us, it must take ours for the original, which it then steps over.
+    tell_dynamo(nn.Module.__call__)
+
+
+def tell_dynamo(module_call: Any) -> None:
+    """Dynamo steps over `nn.Module.__call__` only if it is the one it saw when imported: it must take ours for that."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         module: Any = sys.modules.get(name)
         if hasattr(module, "unpatched_nn_module_call"):
-            module.unpatched_nn_module_call = nn.Module.__call__
+            module.unpatched_nn_module_call = module_call
 
 
 def _see_compiled_calls(recorder: Recorder) -> None:
@@ -41,9 +44,12 @@ def _see_compiled_calls(recorder: Recorder) -> None:
     original = frames.set_eval_frame
 
     def set_eval_frame(callback: Any) -> Any:
-        if callback is None and recorder.on and not recorder.open and not recorder.compiled_entry:
-            recorder.compiled_entry = True
-            recorder.note(COMPILED)
+        try:
+            if callback is None and recorder.on and not recorder.open and not recorder.compiled_entry:
+                recorder.compiled_entry = recorder.compiles = True
+                recorder.note(COMPILED)
+        except Exception as error:
+            recorder.broke("torch.compile", error)
         return original(callback)
 
     frames.set_eval_frame = set_eval_frame

@@ -15,7 +15,7 @@ def install(recorder: Recorder) -> None:
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
-        if not recorder.on:
+        if not (recorder.awake and recorder.on):
             return original(self)
         try:
             recorder.stamp(DATA)

@@ -101,10 +101,12 @@ def _wrap_buffers(recorder: Recorder) -> None:
     @functools.wraps(original)
     def _sync_buffers(self: Any) -> Any:
         if recorder.on:
-            buffers = list(self.module.buffers())
-            if buffers:
-                size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in buffers)
-                recorder.reduces("broadcast", 1, size_bytes)
+            try:
+                size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in self.module.buffers())
+                if size_bytes:
+                    recorder.reduces("broadcast", 1, size_bytes)
+            except Exception as error:
+                recorder.broke("DistributedDataParallel", error)
         return original(self)
 
     DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]

@@ -7,8 +7,12 @@ import torch
 from torch import nn
 
 from scalewise.records.events import FORWARD
+from scalewise.watch.hooks import compiler
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
+
+# Where the thread of control is, as far as modules go: outside all of them, inside one, or not watched for a while.
+OUTSIDE, INSIDE, RESTING = range(3)
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
@@ -16,17 +20,23 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     original = nn.Module.__call__
     grad_enabled = torch.is_grad_enabled
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
-    inside = False
+    state = OUTSIDE
+    roots: set[type[nn.Module]] = set()
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        nonlocal inside
-        # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve.
-        if inside or recorder.backward_depth or not recorder.on or this_thread() != main_thread:
+        nonlocal state
+        if state:
+            if state == RESTING and not grad_enabled():
+                recorder.evaluating()
             return original(self, *args, **kwargs)
-        inside = True
+        # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve.
+        if recorder.backward_depth or not recorder.on or this_thread() != main_thread:
+            return original(self, *args, **kwargs)
+        state = INSIDE
         try:
             try:
                 if grad_enabled() and self.training:
+                    roots.add(type(self))
                     if not recorder.open:
                         if not recorder.started:
                             probe.choose_clock(self)
@@ -43,9 +53,46 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                 recorder.broke("forward", error)
             return original(self, *args, **kwargs)
         finally:
-            inside = False
+            state = OUTSIDE
 
-    nn.Module.__call__ = __call__  # type: ignore[method-assign]
+    place = _Place(original, __call__, roots)
+    place.everywhere()
+
+    def rest(resting: bool) -> None:
+        nonlocal state
+        state = RESTING if resting else OUTSIDE
+        if resting and not recorder.compiles:
+            place.at_roots()
+
+    recorder.on_rest.append(rest)
+    recorder.on_unseen_forward = place.everywhere
+
+
+class _Place:
+    """Where modules are watched: in all of them, or, to spare the inner ones a call, in those called from outside."""
+
+    def __init__(self, original: Any, watched: Any, roots: set[type[nn.Module]]) -> None:
+        self._original, self._watched, self._roots = original, watched, roots
+        self._at: set[type[nn.Module]] = set()
+
+    def everywhere(self) -> None:
+        """In the base class; whatever module is called."""
+        for root in self._at:
+            del root.__call__
+        self._at = set()
+        self._put(self._watched)
+
+    def at_roots(self) -> None:
+        """In the classes that were called from outside so far; not where one has a way of its own to be called."""
+        if not self._at and all(root.__call__ is self._watched for root in self._roots):
+            self._at = set(self._roots)
+            for root in self._at:
+                root.__call__ = self._watched  # type: ignore[method-assign]
+            self._put(self._original)
+
+    def _put(self, call: Any) -> None:
+        nn.Module.__call__ = call  # type: ignore[method-assign]
+        compiler.tell_dynamo(call)
 
 
 def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

@@ -12,7 +12,7 @@ from scalewise.watch.recorder import Recorder
 
 def install(recorder: Recorder) -> None:
     """Where torchrun has given the rank, that is the rank; else the group is asked once it stands."""
-    if "RANK" in os.environ:
+    if "RANK" in os.environ and "LOCAL_RANK" in os.environ:
         return
     original = dist.init_process_group
 

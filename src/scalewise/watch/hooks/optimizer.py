@@ -9,7 +9,7 @@ from torch.optim.optimizer import (
 )
 
 from scalewise.watch.probe_torch import TorchProbe
-from scalewise.watch.recorder import Recorder
+from scalewise.watch.recorder import REST_STEPS, Recorder
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
@@ -23,12 +23,25 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                 recorder.broke("optimizer", error)
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if recorder.on:
+        if not recorder.awake:
+            recorder.rested += 1
+            if recorder.rested >= REST_STEPS:
+                recorder.wake()
+        elif recorder.on:
             try:
                 recorder.optimizer_steps += 1
                 recorder.optimizer_end(probe.index_of(optimizer))
             except Exception as error:
                 recorder.broke("optimizer", error)
 
-    register_optimizer_step_pre_hook(before)
+    handle = register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)
+
+    def rest(resting: bool) -> None:
+        nonlocal handle
+        if resting:
+            handle.remove()
+        else:
+            handle = register_optimizer_step_pre_hook(before)
+
+    recorder.on_rest.append(rest)
