@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m bench [overhead] [start] [agreement] [--quick] [--json PATH]`."""
+"""Runs the benchmarks: `python -m bench [overhead] [start] [launchers] [agreement] [--quick] [--json PATH]`."""
 
 import argparse
 import importlib
@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "agreement")
+BENCHMARKS = ("overhead", "start", "launchers", "agreement")
 
 
 def main() -> None:

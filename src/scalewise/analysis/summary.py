@@ -222,4 +222,6 @@ def _slowest(figures: Sequence[RunFigures]) -> tuple[int, float] | None:
 
 
 def _loss(figures: Sequence[RunFigures], index: int) -> float | None:
-    return figures[0].losses[index] if figures and figures[0].losses else None
+    """The first or the last that was seen: on a GPU not every step's is."""
+    seen = [loss for loss in figures[0].losses if loss is not None] if figures else []
+    return seen[index] if seen else None

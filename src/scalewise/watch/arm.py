@@ -33,6 +33,7 @@ def arm_rank(spec_path: Path, out: Path) -> None:
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
+        recorder.may_rest = recorder.may_rest and spec.world_size == 1
         crash.keep_tracebacks_clean(recorder)
         after_import("torch", lambda: _hook_torch(recorder, spec, local_rank))
     except Exception as error:

@@ -164,14 +164,15 @@ class Recorder:
         self.open = self.compiled_entry = False
         self._stepped |= 1 << optimizer
         self.pulse[STEPS] = self._ended_steps = self.step + 1
+        if optimizer:
+            self.may_rest = False  # loops with several optimizers have steps of several kinds
         if self.may_rest and self.step >= FIRST_STEPS:
             self._rest_if_fast()
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
 
     def _rest_if_fast(self) -> None:
-        """Loops with several optimizers are watched at every step, for their steps differ."""
-        if self._stepped == 1 and self.pulse[STAMP] - self._opened_ns < self._fast_ns:
+        if self.pulse[STAMP] - self._opened_ns < self._fast_ns:
             if self.clock is not None:
                 self.clock.rest()
             self.awake, self.rested = False, 0

@@ -1,0 +1,167 @@
+"""Tests of how events become steps: laws for every loop, and the cases that differ from the plain one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalewise.records import events as ev
+from scalewise.records.rows import StepRow
+from scalewise.records.steps import EventError, StepMachine, steps_of
+
+GRAIN = ev.CODE_MASK + 1
+
+
+def numbers(*events: tuple) -> list:
+    """Events written as (code, time in grains, values...)."""
+    return [value for code, time, *values in events for value in (time * GRAIN | code, *values)]
+
+
+def one_step(start: int, optimizer: int = 0) -> list:
+    """A plain step of ten grains: forward 4, backward 3, own code 1, optimizer 2."""
+    return numbers(
+        (ev.FORWARD, start, 32),
+        (ev.BACKWARD, start + 4, 0.5),
+        (ev.BACKWARD_END, start + 7),
+        (ev.OPTIMIZER, start + 8, optimizer),
+        (ev.OPTIMIZER_END, start + 10),
+    )
+
+
+def test_a_plain_step_is_split_into_its_phases():
+    (row,) = steps_of([one_step(100)])
+
+    assert (row.step_ns, row.forward_ns, row.backward_ns) == (10 * GRAIN, 4 * GRAIN, 3 * GRAIN)
+    assert (row.optimizer_ns, row.rest_ns, row.data_ns) == (2 * GRAIN, 1 * GRAIN, 0)
+    assert (row.micro_batches, row.samples, row.loss, row.between_ns) == (1, 32, 0.5, None)
+
+
+def test_time_between_steps_is_told_apart_from_waiting_for_data():
+    data = numbers((ev.DATA, 113), (ev.DATA_END, 118))
+    rows = steps_of([one_step(100), data, one_step(120)])
+
+    assert (rows[1].between_ns, rows[1].data_ns, rows[1].data_inside_ns) == (5 * GRAIN, 5 * GRAIN, 0)
+
+
+def test_two_micro_batches_with_data_between_are_one_step():
+    rows = steps_of(
+        [
+            numbers((ev.FORWARD, 10, 8), (ev.BACKWARD, 12, 0.25), (ev.BACKWARD_END, 14)),
+            numbers((ev.DATA, 15), (ev.DATA_END, 18)),
+            numbers((ev.FORWARD, 18, 8), (ev.BACKWARD, 20, 0.5), (ev.BACKWARD_END, 22)),
+            numbers((ev.OPTIMIZER, 22, 0), (ev.OPTIMIZER_END, 23)),
+        ]
+    )
+
+    assert [(row.micro_batches, row.samples, row.loss) for row in rows] == [(2, 16, 0.75)]
+    assert rows[0].data_inside_ns == 3 * GRAIN and rows[0].step_ns == 13 * GRAIN
+
+
+def test_a_second_optimizer_on_the_same_gradients_belongs_to_the_step():
+    second = numbers((ev.OPTIMIZER, 112, 1), (ev.OPTIMIZER_END, 115))
+    rows = steps_of([one_step(100), second, one_step(120), numbers((ev.OPTIMIZER, 132, 1), (ev.OPTIMIZER_END, 135))])
+
+    assert [row.step_ns for row in rows] == [15 * GRAIN, 15 * GRAIN]
+    assert rows[1].between_ns == 5 * GRAIN
+
+
+def test_a_closure_runs_forward_and_backward_inside_the_optimizer_s_step():
+    closure = numbers(
+        (ev.OPTIMIZER, 100, 0),
+        (ev.FORWARD, 101, 4),
+        (ev.BACKWARD, 103, 1.0),
+        (ev.BACKWARD_END, 106),
+        (ev.OPTIMIZER_END, 110),
+    )
+    rows = steps_of([closure, [*closure]])
+
+    assert len(rows) == 2
+    assert (rows[0].forward_ns, rows[0].backward_ns, rows[0].optimizer_ns) == (2 * GRAIN, 3 * GRAIN, 5 * GRAIN)
+
+
+def test_without_a_module_call_the_step_begins_when_its_data_arrived():
+    rows = steps_of(
+        [
+            one_step(100),
+            numbers((ev.DATA, 112), (ev.DATA_END, 115), (ev.BACKWARD, 120, None), (ev.BACKWARD_END, 122)),
+            numbers((ev.OPTIMIZER, 122, 0), (ev.OPTIMIZER_END, 123)),
+        ]
+    )
+
+    assert rows[1].step_ns == 8 * GRAIN and rows[1].loss is None
+
+
+def test_the_loss_shown_to_the_scaler_stands_for_the_scaled_one():
+    rows = steps_of(
+        [
+            numbers((ev.FORWARD, 10, 8), (ev.LOSS, 11, 0.5), (ev.BACKWARD, 12, 32768.0), (ev.BACKWARD_END, 13)),
+            numbers((ev.OPTIMIZER, 14, 0), (ev.SCALER, 15, True, 65536.0), (ev.OPTIMIZER_END, 16)),
+        ]
+    )
+
+    assert (rows[0].loss, rows[0].skipped, rows[0].scale) == (0.5, True, 65536.0)
+
+
+def test_a_loss_that_is_not_finite_is_said_to_be():
+    rows = steps_of([numbers((ev.FORWARD, 1, 8), (ev.BACKWARD, 2, float("nan")), (ev.OPTIMIZER, 3, 0)), one_end(4)])
+
+    assert rows[0].loss is None and rows[0].non_finite
+
+
+def one_end(time: int) -> list:
+    return numbers((ev.OPTIMIZER_END, time))
+
+
+def test_the_device_s_own_times_stand_in_for_the_host_s_even_when_they_come_late():
+    late = numbers((ev.DEVICE, 300, 0, 9000, None, [100, 4000, 3000, 1900, 0], 0.125))
+    rows = steps_of([one_step(100), one_step(120), late])
+
+    assert (rows[0].step_ns, rows[0].forward_ns, rows[0].rest_ns, rows[0].loss) == (9000, 4000, 100, 0.125)
+    assert rows[1].step_ns == 10 * GRAIN
+
+
+def test_steps_that_were_only_counted_leave_a_gap_in_the_numbers():
+    rows = steps_of([one_step(100), numbers((ev.WAKE, 200, 32)), one_step(204)])
+
+    assert [row.step for row in rows] == [0, 32]
+    assert rows[1].between_ns == 4 * GRAIN, "counted from the end of the last step that was not watched"
+
+
+def test_after_a_lost_line_the_open_step_is_dropped_and_the_next_is_whole():
+    machine = StepMachine()
+    machine.feed(one_step(100)[:4])
+    machine.gap()
+    machine.feed(one_step(200))
+
+    assert [row.step_ns for row in machine.steps()] == [10 * GRAIN]
+
+
+@pytest.mark.parametrize("broken", [[1.5], ["x"], [-1], [32 | ev.FORWARD], [32 | ev.AUTOCAST, 7], [[1]]])
+def test_what_is_not_a_list_of_events_is_refused(broken):
+    with pytest.raises(EventError):
+        steps_of([broken])
+
+
+STEP_EVENTS = [(ev.DATA,), (ev.DATA_END,), (ev.PAUSE,), (ev.COLLECTIVE,), (ev.COLLECTIVE_END, "all_reduce", 64)]
+STEP_EVENTS += [(ev.FORWARD, 8), (ev.FORWARD, None), (ev.BACKWARD, 0.5), (ev.BACKWARD_END,), (ev.GRAD_END,)]
+STEP_EVENTS += [(ev.OPTIMIZER, 0), (ev.OPTIMIZER, 1), (ev.OPTIMIZER_END,), (ev.AUTOCAST, "bfloat16"), (ev.COMPILED,)]
+STEP_EVENTS += [(ev.REDUCER, "all_reduce", 2, 4096), (ev.SCALER, False, 2.0), (ev.LOSS, 1.0), (ev.WAKE, 7)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEP_EVENTS), st.integers(0, 50)), max_size=80))
+def test_the_phases_of_every_step_add_up_whatever_a_loop_does(loop):
+    time, events = 1, []
+    for (code, *values), pause in loop:
+        time += pause
+        events += numbers((code, time, *values))
+    rows = steps_of([events])
+
+    assert [row.step for row in rows] == sorted({row.step for row in rows})
+    for row in rows:
+        check_laws(row)
+
+
+def check_laws(row: StepRow) -> None:
+    parts = (row.forward_ns, row.backward_ns, row.optimizer_ns, row.rest_ns, row.data_inside_ns)
+    assert sum(parts) == row.step_ns
+    assert min(parts) >= 0 and row.data_ns >= row.data_inside_ns
+    assert row.between_ns is None or row.between_ns >= 0

@@ -1,0 +1,170 @@
+"""Tests of the recorder alone, without torch: what it notes, what it writes when, and when it rests."""
+
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from scalewise.records.events import BACKWARD, BACKWARD_END, FORWARD
+from scalewise.records.folder import RunFolder
+from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
+from scalewise.records.rank_file import read_rows
+from scalewise.records.rows import EndRow, StepRow, TroubleRow
+from scalewise.records.spec import Intervention
+from scalewise.watch import recorder as recording
+from scalewise.watch.journal import MOST_TROUBLES, Journal
+from scalewise.watch.recorder import FIRST_STEPS, REST_STEPS, Recorder
+
+
+@pytest.fixture
+def folder(tmp_path) -> RunFolder:
+    create_pulses(RunFolder(tmp_path).pulses, 1)
+    return RunFolder(tmp_path)
+
+
+def watching(folder: RunFolder, *interventions: Intervention) -> Recorder:
+    return Recorder(Journal(folder, 0), open_pulse(folder.pulses, 0), 0, interventions)
+
+
+def step(recorder: Recorder, optimizer: int = 0) -> None:
+    """A plain step as the hooks would tell it; while the recorder rests, they only count."""
+    if not recorder.awake:
+        recorder.rested += 1
+        if recorder.rested >= REST_STEPS:
+            recorder.wake()
+        return
+    recorder.open_step()
+    recorder.stamp(FORWARD)
+    recorder.value(8)
+    recorder.prepare_backward()
+    recorder.stamp(BACKWARD)
+    recorder.value(0.5)
+    recorder.stamp(BACKWARD_END)
+    recorder.optimizer_begin(optimizer)
+    recorder.optimizer_end(optimizer)
+
+
+def steps_in(folder: RunFolder) -> list[StepRow]:
+    return [row for row in read_rows(folder.rank(0)).rows if isinstance(row, StepRow)]
+
+
+def test_a_fast_loop_is_watched_in_full_at_first_and_then_now_and_then(folder):
+    recorder = watching(folder)
+    for _ in range(FIRST_STEPS + 1 + 3 * (REST_STEPS + 1) + 5):
+        step(recorder)
+    recorder.finish()
+
+    watched = [row.step for row in steps_in(folder)]
+    assert watched == [*range(FIRST_STEPS + 1), *(FIRST_STEPS + k * (REST_STEPS + 1) for k in (1, 2, 3))]
+    (end,) = (row for row in read_rows(folder.rank(0)).rows if isinstance(row, EndRow))
+    assert end.steps == FIRST_STEPS + 1 + 3 * (REST_STEPS + 1) + 5, "steps that were not watched are counted"
+
+
+@pytest.mark.parametrize("reason", ["slow steps", "two optimizers", "intervention", "collectives"])
+def test_every_step_is_watched_where_one_must_not_be_missed(folder, monkeypatch, reason):
+    if reason == "slow steps":
+        monkeypatch.setattr(recording, "FAST_HOST_NS", 0)
+    changes = [Intervention("slow_rank", 1e-6)] if reason == "intervention" else []
+    recorder = watching(folder, *changes)
+    if reason == "collectives":
+        recorder.collective_begin()
+        recorder.collective_end("all_reduce", 4)
+    for number in range(FIRST_STEPS + 40):
+        step(recorder, number % 2 if reason == "two optimizers" else 0)
+    recorder.finish()
+
+    assert len(steps_in(folder)) == FIRST_STEPS + 40
+
+
+def test_signs_of_life_show_the_step_and_what_the_rank_is_doing(folder):
+    recorder = watching(folder)
+    step(recorder)
+    recorder.open_step()
+    recorder.stamp(BACKWARD)
+    (pulse,) = read_pulses(folder.pulses)
+
+    assert (pulse.steps, pulse.state) == (1, "backward")
+    assert pulse.moved_ns > 0
+
+
+def test_what_was_written_survives_the_death_of_the_process(folder):
+    child = os.fork()
+    if child == 0:
+        recorder = watching(folder)
+        for _ in range(3):
+            step(recorder)
+        recorder.journal.flush()
+        step(recorder)
+        os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+
+    assert len(steps_in(folder)) == 3
+    assert read_pulses(folder.pulses)[0].steps == 4
+
+
+def test_a_rank_s_file_belongs_to_the_first_process_that_trains(folder):
+    first, second = watching(folder), watching(folder)
+    for recorder in (first, second):
+        step(recorder)
+        recorder.finish()
+
+    assert len(steps_in(folder)) == 1
+
+
+def test_a_disk_that_fills_up_ends_the_records_and_not_the_script(folder):
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # a write beyond it fails half done
+        recorder = watching(folder, Intervention("slow_rank", 1e-6))
+        for _ in range(100):
+            step(recorder)
+            recorder.journal.flush()
+        recorder.finish()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+
+    assert status == 0
+    read = read_rows(folder.rank(0))
+    assert 0 < len(steps_in(folder)) < 100 and not read.bad_lines
+    assert read_pulses(folder.pulses)[0].steps == 100
+
+
+def test_a_hook_that_keeps_failing_silences_the_watcher(folder):
+    recorder = watching(folder)
+    for _ in range(MOST_TROUBLES + 5):
+        if recorder.on:
+            recorder.broke("forward", ValueError("no"))
+
+    troubles = [row for row in read_rows(folder.rank(0)).rows if isinstance(row, TroubleRow)]
+    assert len(troubles) == MOST_TROUBLES and not recorder.on
+    assert troubles[0] == TroubleRow("forward", "ValueError: no")
+
+
+def test_a_forked_child_writes_nothing(folder):
+    recorder = watching(folder)
+    step(recorder)
+    recorder.leave()
+    recorder.finish()
+
+    assert not folder.rank(0).exists()
+
+
+def test_interventions_act_on_the_ranks_they_name_only(folder):
+    mine, other = Intervention("slow_rank", 0.001, 0), Intervention("slow_rank", 5.0, 1)
+    recorder = watching(folder, mine, other)
+    step(recorder)
+
+    assert recorder.applied == {"slow_rank": 1}
+    assert recorder.interventions == (mine,)
+
+
+def test_rows_are_lines_of_json_that_others_can_read(folder):
+    recorder = watching(folder)
+    step(recorder)
+    recorder.finish()
+    lines = Path(folder.rank(0)).read_text().splitlines()
+
+    assert [json.loads(line)["kind"] for line in lines] == ["events", "end"]
+    assert recorder.pulse[PID] == 0, "nobody described this rank"
