@@ -82,7 +82,7 @@ def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen()
         runs += [replace(plain, ranks=ranks), without]
     rows = rows_of(*runs)
     seen, price = rows["2 ranks"].communication
-    assert (seen.method, seen.seconds, seen.low) == ("hook tail", pytest.approx(0.002), None)
+    assert (seen.method, seen.seconds, seen.low) == ("hook tail", pytest.approx(0.002), pytest.approx(0.002))
     assert price.method == BY_REMOVAL
     assert price.low < 0.003 < price.high and price.seconds == pytest.approx(0.003, rel=0.2)
     assert rows["remove communication, 2 ranks"].communication == ()

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+
+import numpy as np
 
 from scalewise.analysis.arms import ArmRuns
+from scalewise.analysis.estimate import run_median
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.ratio import seconds_difference
 
@@ -17,8 +19,8 @@ class Communication:
 
     method: str
     seconds: float
-    low: float | None  # 95 % interval, where the method has one
-    high: float | None
+    low: float  # 95 % interval
+    high: float
 
 
 def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -> tuple[Communication, ...]:
@@ -26,14 +28,20 @@ def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[Ru
     seen: dict[str, list[float]] = {}
     for one in figures:
         for exposed in one.exposed:
-            seen.setdefault(exposed.method, []).append(exposed.exposed_seconds)
-    inside = tuple(Communication(method, median(values), None, None) for method, values in seen.items())
+            seen.setdefault(exposed.method, []).extend(exposed.sampled_seconds)
+    inside = tuple(_sampled(method, values) for method, values in seen.items())
     removed = _without_communication(arm, arms)
     if removed is None:
         return inside
     difference = seconds_difference(removed.side(), arm.side())
     middle, reach = difference.middle, difference.reach()
     return (*inside, Communication(BY_REMOVAL, middle, middle - reach, middle + reach))
+
+
+def _sampled(method: str, values: list[float]) -> Communication:
+    """With the interval of a median of so many samples; how far the method itself is off, its name says."""
+    found = run_median(np.array(values))
+    return Communication(method, found.seconds, found.low, found.high)
 
 
 def _removed(arm: ArmRuns) -> bool:

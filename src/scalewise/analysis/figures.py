@@ -53,9 +53,9 @@ class Exposed:
     """Communication that backward could not hide, as the watcher saw it from inside."""
 
     method: str
-    exposed_seconds: float
+    exposed_seconds: float  # median over the sampled steps of all ranks
     communication_seconds: float
-    sampled_steps: int
+    sampled_seconds: tuple[float, ...]  # exposed, one by one
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _exposed(run: Run, series: Series) -> tuple[Exposed, ...]:
             method,
             median(hidden for hidden, _ in rows) * NANO,
             median(total for _, total in rows) * NANO,
-            len(rows),
+            tuple(hidden * NANO for hidden, _ in rows),
         )
         for method, rows in sorted(by_method.items())
     )

@@ -252,7 +252,7 @@ class Recorder:
 
     def leave(self) -> None:
         """In a forked child (a DataLoader worker): nothing here is its business."""
-        self.on = False
+        self.on, self.awake = False, True
         self.journal.leave()
 
     def use_clock(self, clock: Clock) -> None:
