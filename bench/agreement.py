@@ -29,7 +29,7 @@ from scalewise.results.run import Run
 
 SCRIPT = Path(__file__).with_name("slower.py")
 STEP_SECONDS, SLOWDOWN = 5e-3, 0.02
-STEPS, COMPARISONS, REPEATS = 120, 200, 5
+STEPS, COMPARISONS, REPEATS = 200, 200, 10
 DIMS = (512, 640, 768, 896, 1024, 1152, 1280)
 ARMS = ("a", "twin", "b")
 
@@ -38,7 +38,7 @@ Trio = dict[str, Run]
 
 def run(quick: bool, cuda: bool) -> dict[str, object]:
     """Prints the shares and gives them back."""
-    rounds = 10 if quick else 40
+    rounds = 12 if quick else 40
     with Servers() as servers, tempfile.TemporaryDirectory(prefix="scalewise-bench-") as folder:
         machine = machine_facts(servers)
         dim, seconds = _width()
