@@ -1,4 +1,4 @@
-"""The one error a user can cause: a sentence with the offending value, and what to do next."""
+"""What a user can cause: a request that cannot be done, told with what to do next; or nobody left to tell."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -11,6 +11,10 @@ class BadRequest(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
+
+
+class ReaderGone(Exception):
+    """Whoever read the output has stopped (`| head`): nothing is left to say."""
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:

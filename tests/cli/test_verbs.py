@@ -62,6 +62,10 @@ def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
     shown = scalewise("show", str(suite), cwd=folder)
     assert "95 % ±" in shown.stdout and "speedup" in shown.stdout
 
+    headed = f"set -o pipefail; {sys.executable} -m scalewise show {suite} | true"
+    piped = subprocess.run(["bash", "-c", headed], capture_output=True, text=True, check=False)
+    assert (piped.returncode, piped.stderr) == (0, ""), "a reader that goes away is no bad request"
+
     compared = scalewise("compare", str(suite), str(suite), "--json", cwd=folder)
     assert compared.returncode == 0
     assert {one["answer"] for one in json.loads(compared.stdout)} == {"cannot tell"}

@@ -54,7 +54,37 @@ def test_a_failed_run_says_why(capsys):
     failed = make_run([0.01] * 3, 2, outcome=make_outcome("raised", "rank 1 of 2 raised ValueError: no"))
     text = seen(capsys, make_run(noisy(60, 0.010, 1), 1), failed)
 
-    assert "! 2 ranks: rank 1 of 2 raised ValueError: no" in text
+    assert "! 2 ranks: rank 1 of 2 raised ValueError: no (logs: exp-ranks2-r0/)" in text
+    assert "failed runs" not in text, "said once"
+
+
+def test_an_experiment_without_a_single_measured_run_has_no_tables(capsys):
+    text = seen(capsys, make_run([0.01] * 3, 1, outcome=make_outcome("raised", "rank 0 of 1 raised ValueError: no")))
+
+    assert "raised ValueError: no" in text
+    assert "step" not in text and "skew" not in text
+
+
+def test_a_single_arm_has_no_columns_of_scaling(capsys):
+    text = seen(capsys, make_run(noisy(60, 0.010, 1), 1))
+
+    assert "speedup" not in text.lower() and "serial" not in text
+
+
+def test_what_the_columns_mean_is_said_once_for_all_experiments_and_the_doubts_are_counted_last(capsys):
+    first = make_run(noisy(60, 0.010, 1), 1, experiment="one", name="one")
+    second = make_run(noisy(10, 0.010, 1), 1, experiment="two", name="two")
+    show_analysis(Output(), summarise(make_suite(first, second)))
+    text = capsys.readouterr().out
+
+    assert text.count("vary: standard deviation") == 1
+    assert "DOUBT about 1 of 2 arms: too few steps (1)." in text.rpartition("vary:")[2]
+
+
+def test_a_number_is_never_parted_from_its_percent_sign(capsys):
+    for length in range(60, 80):
+        failed = make_run([0.01], outcome=make_outcome("raised", "x" * length + " 78 % of it"))
+        assert "78 %" in seen(capsys, failed)
 
 
 def test_the_same_caveat_of_several_arms_is_said_once(capsys):

@@ -24,6 +24,15 @@ def test_away_from_a_terminal_each_run_is_one_line_on_stderr(capsys):
     ]
 
 
+def test_a_failure_made_before_is_told_again_with_the_way_to_repeat_it(capsys):
+    Progress(Output()).skipped(0, 1, make_spec(), make_outcome("raised", "rank 0 of 1 raised ValueError: no"))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/1] exp-ranks1-r0: made before (raised): rank 0 of 1 raised ValueError: no",
+        "    to make it anew, add: --again",
+    ]
+
+
 def test_quiet_says_nothing(capsys):
     with Progress(Output(quiet=True)) as progress:
         progress.ended(0, 1, make_spec(), make_outcome())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalewise import __version__
-from scalewise.errors import BadRequest
+from scalewise.errors import BadRequest, ReaderGone
 
 if TYPE_CHECKING:
     from scalewise.console.output import Output
@@ -155,8 +155,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write("interrupted; the same command continues\n")
         code = FAILED
-    except BrokenPipeError:
-        # The reader of stdout has gone (`| head`): nothing is left to say to it, at exit neither.
-        sys.stdout = None
+    except ReaderGone:
+        sys.stdout = None  # what is still in its buffer must not be written at exit, either
         code = DONE
     sys.exit(code)

@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,9 +29,13 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
     if analysis.title:
         output.show(analysis.title, style="bold")
     for note in analysis.notes:
-        _paragraph(output, f"not read: {note}")
+        show_paragraph(output, f"not read: {note}")
     for experiment in analysis.experiments:
         _show_experiment(output, experiment)
+    rows = [row for experiment in analysis.experiments for row in experiment.rows]
+    output.data.print()
+    for line in (*_legend(rows), *_verdict(analysis, rows)):
+        show_paragraph(output, line)
 
 
 def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
@@ -38,18 +43,19 @@ def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
     head = f"{experiment.name}: {experiment.title}" if experiment.title else experiment.name
     output.show(head, style="bold")
     if experiment.question:
-        _paragraph(output, experiment.question)
-    output.data.print(_steps_table(experiment))
-    output.data.print()
-    output.data.print(_phases_table(experiment))
+        show_paragraph(output, experiment.question)
+    if any(row.step_seconds for row in experiment.rows):
+        output.table(_steps_table(experiment))
+        output.data.print()
+        output.table(_phases_table(experiment))
     for line in _footnotes(experiment):
-        _paragraph(output, line)
+        show_paragraph(output, line)
     show_caveats(output, _grouped(experiment.rows))
 
 
 def _steps_table(experiment: ExperimentAnalysis) -> Table:
     """What a step takes and how it scales."""
-    scales = any(row.scaling.base for row in experiment.rows)
+    scales = _scales(experiment.rows)
     table = _table()
     _arm_columns(table, experiment)
     for head in ("step", "95 % ±", "samples/s", *(("speedup", "effic.", "serial") if scales else ())):
@@ -66,7 +72,7 @@ def _phases_table(experiment: ExperimentAnalysis) -> Table:
     unit, scale = ("ms", 1e3) if longest >= 1e-3 else ("us", 1e6)
     table = _table()
     _arm_columns(table, experiment)
-    communicates = any(row.communication for row in experiment.rows)
+    communicates = any(map(_preferred, experiment.rows))
     phases = (f"{unit}: data", "forw.", "backw.", "optim.", "rest")
     for head in (*phases, *(("comm.",) if communicates else ()), "skew", "vary"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -103,9 +109,18 @@ def _intervenes(experiment: ExperimentAnalysis) -> bool:
     return any(row.intervention != "none" for row in experiment.rows)
 
 
+def _scales(rows: Sequence[ArmRow]) -> bool:
+    """Whether any arm has a base other than itself."""
+    return any(row.scaling.base and not _is_base(row) for row in rows)
+
+
+def _is_base(row: ArmRow) -> bool:
+    return row.scaling.base == row.label
+
+
 def _scaling_cells(row: ArmRow) -> list[str]:
     scaling = row.scaling
-    if scaling.speedup is not None and scaling.speedup.method == "base":
+    if _is_base(row) and scaling.speedup is not None:
         return ["base", NONE, NONE]
     speedup = NONE if scaling.speedup is None else f"{scaling.speedup.value:.2f} {_reach(scaling.speedup)}"
     efficiency = NONE if scaling.efficiency is None else f"{scaling.efficiency.value * 100:.0f} %"
@@ -115,27 +130,31 @@ def _scaling_cells(row: ArmRow) -> list[str]:
 
 def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
     rows = experiment.rows
-    notes = [f"! {row.label}: {row.reason}" for row in rows if row.mark == "failed"]
+    notes = [f"! {row.label}: {row.reason} (logs: {row.run_names[0]}/)" for row in rows if row.mark == "failed"]
     if any(row.mark == "oversubscribed" for row in rows):
         notes.append("* oversubscribed: more ranks than shares of cores; not scaling.")
     if any(row.mark == "unfinished" for row in rows):
         notes.append("? not finished; run the same command again to continue.")
     dropped = [row.warmup_steps for row in rows if row.warmup_steps is not None]
     if dropped:
-        notes.append(
-            f"Medians over {_range([row.step_seconds.steps for row in rows if row.step_seconds])} steps of "
-            f"{_range([row.runs for row in rows if row.runs])} runs, after {_range(dropped)} warm-up steps each."
-        )
-    bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
-    if bases:
-        notes.append(f"Speedup is against: {'; '.join(bases)}. serial: Karp-Flatt serial fraction.")
+        steps = _counted([row.step_seconds.steps for row in rows if row.step_seconds], "step")
+        runs = _counted([row.runs for row in rows if row.runs], "run")
+        notes.append(f"Medians over {steps} of {runs}, after {_counted(dropped, 'warm-up step')} each.")
+    if _scales(rows):
+        bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
+        notes.append(f"Speedup is against: {'; '.join(bases)}.")
     notes += [f"No speedup for {one.arm}: {one.reason}." for one in experiment.refusals if "oversub" not in one.reason]
     return [*notes, *_communication_notes(rows), *_memory_notes(rows)]
 
 
 def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:
-    methods = dict.fromkeys(_preferred(row) for row in rows if row.communication)
-    return [f"comm.: communication not hidden; {method}." for method in methods if method]
+    arms: dict[str, list[str]] = {}
+    for row in rows:
+        if _preferred(row):
+            arms.setdefault(_preferred(row).partition(":")[0], []).append(row.label)
+    if len(arms) < 2:
+        return [f"comm. by: {method}." for method in arms]
+    return [f"comm. of {', '.join(labels)} by: {method}." for method, labels in arms.items()]
 
 
 def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
@@ -146,11 +165,38 @@ def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
     return [f"Peak memory of a rank's process: {_byte_range(host)}."] if host else []
 
 
+def _legend(rows: Sequence[ArmRow]) -> list[str]:
+    """What the heads of the columns stand for, once for all tables."""
+    if not any(row.step_seconds for row in rows):
+        return []
+    words = [
+        "data, forw., backw., optim., rest: where the time of a step goes, mean over ranks.",
+        "skew: slowest less fastest rank." if any(row.ranks > 1 for row in rows) else "",
+        "vary: standard deviation over mean of a run's steps.",
+        "comm.: communication that computing does not hide." if any(map(_preferred, rows)) else "",
+        "serial: Karp-Flatt serial fraction." if _scales(rows) else "",
+    ]
+    explained = dict.fromkeys(method for row in rows if ":" in (method := _preferred(row)))
+    return [" ".join(word for word in words if word), *(f"{method}." for method in explained)]
+
+
+def _verdict(analysis: Analysis, rows: Sequence[ArmRow]) -> list[str]:
+    """The last line of a long report, which is all that a small terminal still shows of it."""
+    if len(analysis.experiments) < 2:
+        return []
+    doubted = [{caveat.name for caveat in row.caveats if caveat.severity == "doubt"} for row in rows]
+    counts = Counter(name for names in doubted for name in sorted(names))
+    if not counts:
+        return [f"No reason was found to doubt any of the {len(rows)} arms."]
+    reasons = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+    return [f"DOUBT about {sum(map(bool, doubted))} of {len(rows)} arms: {reasons}. Above it says what to do."]
+
+
 def _grouped(rows: Sequence[ArmRow]) -> list[Caveat]:
-    """The same doubt about several arms is said once, with the evidence of the first."""
+    """The same doubt about several arms is said once, with the evidence of the first; failed arms have footnotes."""
     groups: dict[str, list[Caveat]] = {}
     for row in rows:
-        for caveat in row.caveats:
+        for caveat in () if row.mark == "failed" else row.caveats:
             groups.setdefault(caveat.name, []).append(caveat)
     return [
         replace(group[0], name=f"{name} ({len(group)} arms)" if len(group) > 1 else name)
@@ -162,16 +208,23 @@ def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
     """Each with its evidence and what to do."""
     for caveat in caveats:
         sign = "DOUBT" if caveat.severity == "doubt" else "note"
-        _paragraph(output, f"{sign}  {caveat.name}: {caveat.evidence}. {caveat.remedy[:1].upper()}{caveat.remedy[1:]}.")
+        show_paragraph(
+            output, f"{sign}  {caveat.name}: {caveat.evidence}. {caveat.remedy[:1].upper()}{caveat.remedy[1:]}."
+        )
 
 
-def _paragraph(output: Output, text: str) -> None:
+def show_paragraph(output: Output, text: str) -> None:
+    """Filled to the width of the terminal, but never wider than eyes can follow."""
     width = min(output.data.width, MOST_COLUMNS)
-    output.show(textwrap.fill(printable(text), width, subsequent_indent="  ", break_on_hyphens=False))
+    bound = printable(text).replace(" %", "\xa0%")  # a number and its sign stay together
+    filled = textwrap.fill(bound, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+    output.show(filled.replace("\xa0%", " %"))
 
 
 def _preferred(row: ArmRow) -> str:
-    """Removal is the whole price; what is seen from inside is a lower bound."""
+    """Removal is the whole price; what is seen from inside is a lower bound, and of what was removed means nothing."""
+    if "remove_communication" in row.intervention:
+        return ""
     methods = [one.method for one in row.communication]
     return BY_REMOVAL if BY_REMOVAL in methods else (methods[0] if methods else "")
 
@@ -207,9 +260,10 @@ def _short_name(match: re.Match[str]) -> str:
     return {"remove_communication": "no comm.", "sleep_before_backward": "delay", "slow_rank": "slow"}[match[0]]
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _counted(numbers: Sequence[int], thing: str) -> str:
+    """`1 run`, `2 to 3 runs`."""
     low, high = min(numbers), max(numbers)
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{low if low == high else f'{low} to {high}'} {thing}{'' if high == 1 else 's'}"
 
 
 def _byte_range(sizes: Sequence[int]) -> str:

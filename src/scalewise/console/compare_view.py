@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from scalewise.analysis.compare import Comparison
-from scalewise.console.analysis_view import show_caveats
+from scalewise.console.analysis_view import show_caveats, show_paragraph
 from scalewise.console.output import Output
 from scalewise.units import seconds_text
 
@@ -15,9 +15,7 @@ def show_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
             if step is not None:
                 interval = f"{seconds_text(step.low)} to {seconds_text(step.high)}"
                 output.show(f"{name}: {seconds_text(step.value)} a step ({interval})")
-        output.show(one.sentence)
-        for note in (one.method, *one.notes):
-            if note:
-                output.show(f"  {note}")
+        for text in (one.sentence, *one.notes):
+            show_paragraph(output, text)
         show_caveats(output, one.caveats)
         output.show()

@@ -60,8 +60,13 @@ class Progress:
             self._output.say(f"    {line}")
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It had been made before."""
-        self._output.say(f"[{index + 1}/{total}] {spec.name}: made before ({outcome.kind.replace('_', ' ')})")
+        """It had been made before; a failure, too, is a result, which only `--again` replaces."""
+        line = f"[{index + 1}/{total}] {spec.name}: made before ({outcome.kind.replace('_', ' ')})"
+        if outcome.measured:
+            self._output.say(line)
+        else:
+            self._output.say(f"{line}: {outcome.sentence}", style="red")
+            self._output.say("    to make it anew, add: --again")
 
     def _left(self) -> str:
         """A rough forecast, once a run has been made to go by."""
