@@ -94,7 +94,8 @@ def test_one_loaded_moment_is_no_loaded_run():
 
 def test_few_or_noisy_steps_are_too_few():
     assert "18 steps after warm-up" in named(good(seconds=[0.005] * 19))["too few steps"].evidence
-    assert "too few steps" in named(good(seconds=noisy(80, 0.005, 1, step_cv=0.6)))
+    assert "at least 30" in named(good(seconds=[0.005] * 19))["too few steps"].remedy
+    assert named(good(seconds=noisy(80, 0.005, 1, step_cv=0.6)))["too few steps"].remedy.startswith("they vary much")
     assert "too few steps" not in named(good(seconds=[0.005] * 31))
 
 

@@ -119,3 +119,8 @@ def test_an_interruption_is_nobodys_fault() -> None:
 )
 def test_a_known_error_gets_its_own_hint(text: str, hint: str) -> None:
     assert hint in conclude([rank(0, Exit(1, None, 5.0), stderr=text)], ending(), ()).hint
+
+
+def test_a_hang_names_the_line_of_the_rank_that_the_others_wait_for() -> None:
+    outcome = conclude([rank(0, None, stack=WAITS), rank(1, None, stack=WORKS)], ending(Verdict("hung")), ())
+    assert 'rank 1 of 2 is not where the others wait, but at File "train.py", line 5 in work' in outcome.sentence

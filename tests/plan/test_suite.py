@@ -120,6 +120,10 @@ env = {A = 1}
     ("lines", "expected"),
     [
         ('device = "gpu"', "experiment[0].device: 'gpu' is not one of 'auto', 'cpu' or 'cuda'; did you mean 'cuda'?"),
+        (
+            'interventions = ["slow_rnk:1@0"]',
+            "experiment[0].interventions[0]: 'slow_rnk' is not an intervention; did you mean 'slow_rank'? Allowed",
+        ),
         ('ranks = "1,2"', "experiment[0].ranks: '1,2': input should be a valid list"),
         ("ranks = []", "experiment[0].ranks: []: list should have at least 1 item"),
         ("ranks = [1.5]", "experiment[0].ranks[0]: 1.5: input should be a valid integer"),

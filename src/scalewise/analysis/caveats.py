@@ -43,7 +43,7 @@ def failed(arm: ArmRuns) -> Caveat | None:
         "failed runs",
         "doubt",
         f"{len(bad)} of {len(arm.runs)} runs: {first}",
-        f"see {bad[0].folder.name}/ for its logs; running the suite again repeats only what is unfinished",
+        f"see {bad[0].folder.name}/ for its logs; the same command makes what is unfinished, with --again everything",
     )
 
 
@@ -83,11 +83,12 @@ def too_few_steps(arm: ArmRuns) -> Caveat | None:
     widest = max((one.median.high - one.median.low) / one.median.seconds for one in arm.measured)
     if least >= LEAST_STEPS and widest <= WIDEST_INTERVAL:
         return None
+    few = least < LEAST_STEPS
     return Caveat(
         "too few steps",
         "doubt",
         f"{least} steps after warm-up, interval {widest * 100:.0f} % of the median wide within a run",
-        f"let the script make more steps: at least {LEAST_STEPS}, more if they vary much",
+        f"let the script make at least {LEAST_STEPS}" if few else "they vary much: let the script make more of them",
     )
 
 

@@ -174,7 +174,7 @@ class ForkServer:
     def _last_words(self) -> str:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "the fork server ended"
+        return lines[-1] if lines else "it said nothing"
 
 
 class Servers:

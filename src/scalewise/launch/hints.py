@@ -55,7 +55,7 @@ def _explain_hang(who: str, rank: int | None, first: Evidence | None, stall_seco
             f"no rank moved for {stall_seconds:g} s, and all seem to wait for each other",
             "the ranks' stacks show where: they must call the same collectives, in the same order, on equal shapes",
         )
-    where = f" at {first.stack[0]}" if first is not None and first.stack else ""
+    where = f", but at {first.stack[0]}" if first is not None and first.stack else ""
     return (
         f"no rank moved for {stall_seconds:g} s; {who} is not where the others wait{where}",
         "read that rank's stack; if the script only needs more time between steps, raise the stall limit",

@@ -87,7 +87,7 @@ def read_suite(text: str, path: Path) -> Suite:
     table, problems = _validated(data)
     problems += meaning_problems(data, subject_names())
     if problems or table is None:
-        raise BadRequest(_listing(path, problems), "Correct them and run the same command again.")
+        raise BadRequest(_listing(path, problems), "Correct the file and run the same command again.")
     experiments = tuple(_experiment(one, path.resolve().parent) for one in table.experiment)
     return Suite(table.name, experiments, table.title, table.about, source=text)
 

@@ -96,7 +96,7 @@ def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pr
         try:
             found = parse_intervention(text)
         except BadRequest as problem:
-            yield place, f"{problem.sentence.rstrip('.')}. {problem.hint}".rstrip(".")
+            yield place, f"{problem.sentence} {problem.hint}".rstrip(".")
             continue
         if found in seen:
             yield place, f"{text!r} is named twice"

@@ -73,7 +73,7 @@ def _one_intervention(text: str) -> Intervention:
     if kind not in INTERVENTIONS:
         near = did_you_mean(kind, (*INTERVENTIONS, PLAIN))
         allowed = ", ".join((PLAIN, *(example for _, _, example in INTERVENTIONS.values())))
-        raise BadRequest(f"{kind!r} is not an intervention{'; ' + near if near else ''}.", f"Allowed: {allowed}.")
+        raise BadRequest(f"{kind!r} is not an intervention{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
     takes_seconds, takes_rank, example = INTERVENTIONS[kind]
     hint = f"Write it as {example}."
     if takes_seconds != bool(seconds_word):
