@@ -68,6 +68,12 @@ def test_a_failed_rank_is_named(launch: Launch) -> None:
     assert "ValueError: boom" in run.outcome.sentence
 
 
+def test_a_rank_that_left_in_order_is_blamed_for_the_failure_of_those_it_left(launch: Launch) -> None:
+    run = launch("fault.py", "leave", launcher="torchrun")
+    assert (run.outcome.kind, run.outcome.first_failed_rank) == ("left_early", 1)
+    assert run.outcome.ranks[1].exit_code == 0
+
+
 def test_a_hang_is_seen_with_stacks(launch: Launch) -> None:
     run = launch("wait_for_nobody.py", launcher="torchrun", stall_seconds=12.0)  # torch must have been imported by then
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("hung", 1)

@@ -18,6 +18,7 @@ from scalewise.records.spec import RunSpec
 LABEL = "torchrun"
 _FIRST_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
 _SUMMARY = re.compile(r"\(local_rank: (\d+)\)\s*\n\s*exitcode\s*: (-?\d+)")
+_ENDED_BY_TORCHRUN = re.compile(r"Sending process (\d+) closing signal")
 _SIGTERM_STATUS = -15
 # A rank that failed is still alive for torchrun until its next look, ten times a second.
 _GONE_SECONDS = 1.0
@@ -84,6 +85,8 @@ class TorchrunFleet:
             self._take_rest(0)
         elif self._status is not None and not any(not end.clean for end in self.exits.values()):
             self._take_failures_from_ranks()
+        elif self._status is not None:
+            self._take_earlier_exits()
         elif not self.exits or all(end.clean for end in self.exits.values()):
             self._take_quiet_exits()
 
@@ -130,6 +133,16 @@ class TorchrunFleet:
             gone = self._gone.setdefault(rank, now)
             if now - gone > _GONE_SECONDS:
                 self.exits[rank] = Exit(0, None, gone)
+
+    def _take_earlier_exits(self) -> None:
+        """Ranks that torchrun neither names as failed nor had to end had left in order before the first failure."""
+        log = self.last_words()
+        named = {first_rank(self._spec) + local for local, _ in read_failures(log)}
+        ended = {int(pid) for pid in _ENDED_BY_TORCHRUN.findall(log)}
+        failed_seconds = min(end.at_seconds for end in self.exits.values() if not end.clean)
+        for rank, pid in self.pids.items():
+            if rank not in self.exits and rank not in named and pid not in ended:
+                self.exits[rank] = Exit(0, None, min(failed_seconds, self._gone.get(rank, failed_seconds)))
 
     def _take_failures_from_ranks(self) -> None:
         """torchrun's log names no rank: those whose own last words are a traceback have failed."""
