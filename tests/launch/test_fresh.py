@@ -44,8 +44,12 @@ def test_two_ranks_of_one_run_draw_different_seeds_as_new_interpreters_do(launch
     assert all(one != other for one, other in zip(*draws, strict=True))
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("script", ["say_goodbye.py", "failing.py", "bad_syntax.txt"])
-def test_output_and_exit_code_are_those_of_plain_python(launch: Launch, script: str) -> None:
+def test_output_and_exit_code_are_those_of_plain_python(
+    launch: Launch, monkeypatch: pytest.MonkeyPatch, script: str, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)  # which also decides when native code's output is written
     plain = run_plainly(script)
     run = launch(script, mode="python", ranks=1)
     assert run.stdout() == plain.stdout

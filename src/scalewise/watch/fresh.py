@@ -1,5 +1,6 @@
 """Turns a copy of the fork server into what `python script.py` would have been, with nothing of the server to see."""
 
+import contextlib
 import io
 import os
 import random
@@ -72,7 +73,10 @@ def _exit_code_of(script: str, namespace: dict[str, Any]) -> int:
         sys.stderr.write(f"{sys.executable}: can't open file {script!r}: {reason}\n")
         return 2
     try:
-        exec(compile(source, script, "exec", dont_inherit=True), namespace)
+        try:
+            exec(compile(source, script, "exec", dont_inherit=True), namespace)
+        finally:
+            _flush_streams()
     except SystemExit:
         raise
     except BaseException as error:
@@ -80,6 +84,13 @@ def _exit_code_of(script: str, namespace: dict[str, Any]) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def _flush_streams() -> None:
+    """As Python does when the script's file is through, before it shows an exception, joins threads or exits."""
+    for name in ("stderr", "stdout"):
+        with contextlib.suppress(Exception):
+            getattr(sys, name).flush()
 
 
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
