@@ -33,7 +33,7 @@ class Sampler:
         self._at_ns = time.monotonic_ns()
         self._cpu = read_cpu_times(self._cores)
         self._pressure = read_pressure_seconds()
-        self._own = _own_seconds()
+        self._ours = _own_seconds()
         self._trees: dict[int, float] = {}
         try:
             self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
@@ -61,20 +61,20 @@ class Sampler:
             return
 
     def _row(self, rank_pids: Sequence[int]) -> SampleRow:
-        now_ns, cpu, own = time.monotonic_ns(), read_cpu_times(self._cores), _own_seconds()
+        now_ns, cpu, ours = time.monotonic_ns(), read_cpu_times(self._cores), _own_seconds()
         pressure = read_pressure_seconds()
         elapsed = max((now_ns - self._at_ns) * 1e-9, 1e-6)
         available = elapsed * max(len(self._cores), 1)
         ranks = tuple(self._cores_in_use(pid, elapsed) for pid in rank_pids)
         busy = (cpu.busy_seconds - self._cpu.busy_seconds) / available
-        ours = (sum(ranks) * elapsed + own - self._own) / available
+        own = (ours - self._ours) / available
         steal = (cpu.steal_seconds - self._cpu.steal_seconds) / available
         waited = None if pressure is None or self._pressure is None else (pressure - self._pressure) / elapsed
-        self._at_ns, self._cpu, self._own, self._pressure = now_ns, cpu, own, pressure
+        self._at_ns, self._cpu, self._ours, self._pressure = now_ns, cpu, ours, pressure
         return SampleRow(
             at_seconds=(now_ns - self._start_ns) * 1e-9,
             busy=_share(busy),
-            foreign=_share(busy - ours),
+            foreign=_share(busy - own),
             steal=_share(steal),
             pressure=None if waited is None else _share(waited),
             rank_busy=tuple(round(cores, 4) for cores in ranks),
@@ -85,9 +85,9 @@ class Sampler:
         if not pid:
             return 0.0
         total = sum(process_seconds(each) for each in process_tree(pid))
-        before = self._trees.get(pid)
+        before = self._trees.get(pid, 0.0)  # a rank is born with its run
         self._trees[pid] = total
-        return 0.0 if before is None else max(0.0, (total - before) / elapsed)
+        return max(0.0, (total - before) / elapsed)
 
 
 def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
@@ -112,8 +112,8 @@ def read_pressure_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
-    times = os.times()
-    return times.user + times.system
+    """CPU time of this process and of all it has started: servers, agents, ranks and their workers, gone or not."""
+    return sum(process_seconds(each) for each in process_tree(os.getpid()))
 
 
 def _share(value: float) -> float:

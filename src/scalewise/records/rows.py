@@ -13,7 +13,7 @@ ClockName = Literal["host", "cuda_events", "synchronised"]
 
 @dataclass(frozen=True)
 class StartRow:
-    """The rank as the watcher found it, before the script's first line (or right after `import torch`)."""
+    """The rank as the watcher found it when its first step opened."""
 
     rank: int
     local_rank: int
