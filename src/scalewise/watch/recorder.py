@@ -34,8 +34,8 @@ now_ns = time.perf_counter_ns
 REST_STEPS = 31
 FAST_HOST_NS, FAST_DEVICE_NS = 1_500_000, 10_000_000
 MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
-# Up to this step all are watched, so that the beginning of a run is known in full; the later ones that are, 96, 128, ...,
-# fall on those whose memory is read and whose phases a device marks.
+# Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 96, 128, ..., fall
+# on those whose memory is read and whose phases a device marks.
 FIRST_STEPS = 64
 
 
