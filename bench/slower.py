@@ -7,8 +7,9 @@ import time
 import torch
 from torch import nn
 
+DIM = 128
 parser = argparse.ArgumentParser()
-parser.add_argument("--dim", type=int, required=True)
+parser.add_argument("--depth", type=int, required=True)
 parser.add_argument("--steps", type=int, required=True)
 parser.add_argument("--wait-seconds", type=float, default=0.0, help="added to every step, between forward and backward")
 args = parser.parse_args()
@@ -19,9 +20,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 30)
 ctypes.CDLL(None).mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(args.dim, args.dim), nn.ReLU(), nn.Linear(args.dim, args.dim))
+model = nn.Sequential(*(layer for _ in range(args.depth) for layer in (nn.Linear(DIM, DIM), nn.ReLU())))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x, y = torch.randn(2, 32, args.dim)
+x, y = torch.randn(2, 32, DIM)
 for _ in range(args.steps):
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(x), y)

@@ -67,7 +67,7 @@ def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
     assert (piped.returncode, piped.stderr) == (0, ""), "a reader that goes away is no bad request"
 
     compared = scalewise("compare", str(suite), str(suite), "--json", cwd=folder)
-    assert compared.returncode == 0
+    assert compared.returncode in (0, 3)
     assert {one["answer"] for one in json.loads(compared.stdout)} == {"cannot tell"}
 
 

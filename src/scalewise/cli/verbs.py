@@ -121,7 +121,9 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
         output.json(to_json(comparisons))
     else:
         show_comparisons(output, comparisons)
-    return BAD_REQUEST if all(one.answer == "refused" for one in comparisons) else DONE
+    if all(one.answer == "refused" for one in comparisons):
+        return BAD_REQUEST
+    return DOUBTFUL if any(caveat.severity == "doubt" for one in comparisons for caveat in one.caveats) else DONE
 
 
 def _show(output: "Output", folder: Path, as_json: bool) -> int:

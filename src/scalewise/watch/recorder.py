@@ -66,6 +66,7 @@ class Recorder:
         self.on = True  # False: this process is not, or no longer, watched
         self.awake = True  # False: these steps are not watched, only counted
         self.rested = 0  # steps since the last watched one
+        self.after_backward: Callable[[], None] | None = None  # where a wrapper may have communicated in it
         self.on_unseen_forward: Callable[[], None] = lambda: None
         self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
         self.may_rest = not interventions  # nothing has been seen that must be watched at every step

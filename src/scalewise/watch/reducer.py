@@ -21,13 +21,36 @@ class Reducer:
 
     def __init__(self, ddp: Any) -> None:
         self._ddp = weakref.ref(ddp)
-        self.passes = 0
+        self.passes = 0  # that reduced
+        self._armed = False
+        self._before: tuple[object, ...] = ()
+        trainable = [parameter for parameter in ddp.module.parameters() if parameter.requires_grad]
+        self._witnesses = [weakref.ref(parameter) for parameter in (*trainable[:1], *trainable[-1:])]
         self.communicates = True  # by itself, from C++
         self.buckets, self.bucket_bytes = 0, 0
         on_cuda = any(parameter.is_cuda for parameter in ddp.module.parameters())
         self._stride = CUDA_STRIDE if on_cuda else HOST_STRIDE
         ddp._set_ddp_runtime_logging_sample_rate(self._stride)
         self.read_buckets()
+
+    def arm(self) -> None:
+        """A forward pass has prepared the reducer; several before one backward prepare it once."""
+        if not self._armed:
+            self._armed, self._before = True, self._gradients()
+
+    def has_reduced(self, alone: bool) -> bool:
+        """After a backward pass: whether it was this reducer's. One that is alone need not be asked for gradients."""
+        if not self._armed or not (alone or self._gradients() != self._before):
+            return False
+        self._armed = False
+        self.passes += 1
+        return True
+
+    def _gradients(self) -> tuple[object, ...]:
+        """Changes whenever a backward pass has reached the module's first or last parameter."""
+        found = (witness() for witness in self._witnesses)
+        gradients = [parameter.grad for parameter in found if parameter is not None]
+        return tuple((id(one), one._version) if one is not None else None for one in gradients)
 
     def wants_reading(self) -> bool:
         """After the first passes (buckets are rebuilt once) and after every pass that the reducer timed."""

@@ -55,6 +55,8 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
                 # autograd.grad that keeps a graph feeds a later backward (a gradient penalty): not a pass of its own.
                 counts = reads_loss or not kwargs.get("create_graph", False)
                 recorder.stamp(BACKWARD_END if counts else GRAD_END)
+                if recorder.after_backward is not None:
+                    recorder.after_backward()
             except Exception as error:
                 recorder.broke("backward", error)
 

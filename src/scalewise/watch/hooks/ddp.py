@@ -71,6 +71,7 @@ def _without_communication(recorder: Recorder) -> Any:
 
 
 def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
+    """A synchronising forward arms the reducer; the next backward that reaches its parameters makes it reduce, once."""
     original: Any = DistributedDataParallel.forward
 
     @functools.wraps(original)
@@ -80,16 +81,22 @@ def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.Weak
                 reducer = reducers.get(self)
                 if reducer is not None:
                     recorder.sync_expected()
-                    reducer.passes += 1
-                    if reducer.communicates:
-                        recorder.reduces("all_reduce", reducer.buckets, reducer.bucket_bytes)
-                    if reducer.wants_reading():
-                        probe.read_later(reducer)
+                    reducer.arm()
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
         return original(self, *args, **kwargs)
 
+    def after_backward() -> None:
+        alone = len(reducers) == 1
+        for reducer in list(reducers.values()):
+            if reducer.has_reduced(alone):
+                if reducer.communicates:
+                    recorder.reduces("all_reduce", reducer.buckets, reducer.bucket_bytes)
+                if reducer.wants_reading():
+                    probe.read_later(reducer)
+
     DistributedDataParallel.forward = forward  # type: ignore[method-assign]
+    recorder.after_backward = after_backward
 
 
 def _wrap_buffers(recorder: Recorder) -> None:
