@@ -30,8 +30,7 @@ from scalewise.results.run import Run
 SCRIPT = Path(__file__).with_name("slower.py")
 STEP_SECONDS, SLOWDOWN = 5e-3, 0.02
 STEPS, COMPARISONS, REPEATS = 200, 200, 10
-# Narrow and deep, so that it stays in the cache: a wide model's step moves by several percent from process to process
-# with the luck of its pages, which no fair comparison of a few runs could see through.
+# Narrow and deep, so that it stays in the cache: a wide model's step differed still more from process to process.
 DIM, DEPTHS = 128, (8, 12, 16, 20, 24, 30, 36, 44, 52)
 ARMS = ("a", "twin", "b")
 
