@@ -1,0 +1,83 @@
+"""What an inspected run writes beside its steps: what lies where, what moves, and how healthy the gradients are.
+
+An inspected run is watched so closely that its times mean nothing; only the timeline, taken with every device
+synchronised at every layer, carries durations, and they are said to be those of the inspection.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["forward", "backward"]
+LOGICAL_ATTRIBUTE = "logical_device"  # of a tensor: the name of the device that it stands for, such as `logical:1`
+LOGICAL_PREFIX = "logical:"
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """A module that holds parameters of its own, in the order of the first forward pass."""
+
+    name: str
+    kind: str  # class name
+    device: str  # cuda:1, cpu, logical:1
+    parameter_bytes: int
+
+
+@dataclass(frozen=True)
+class TransferRow:
+    """One copy of a tensor from one device to another."""
+
+    step: int
+    direction: Direction
+    source: str
+    target: str
+    bytes: int
+    file: str  # of the script's line that asked for it; empty: not the script's (backward)
+    line: int
+
+
+@dataclass(frozen=True)
+class BusyRow:
+    """One layer at work on its device, device synchronised."""
+
+    step: int
+    device: str
+    phase: Literal["forward", "backward", "optimizer"]
+    layer: str
+    begin_ns: int  # since the step's first forward
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class DeviceMemoryRow:
+    """The most that tensors held on one device at once."""
+
+    device: str
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryPartsRow:
+    """What the tensors of one step are for; largest over the micro-batches, each storage counted once."""
+
+    step: int
+    weight_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    activation_bytes: int  # kept for backward, weights and their copies not counted
+    half_copy_bytes: int  # autocast's copies of weights in a lower precision
+    bucket_bytes: int  # DDP's buckets that are not the gradients themselves
+
+
+@dataclass(frozen=True)
+class GradientRow:
+    """The gradients that an optimizer step uses, the scaler's scale divided out."""
+
+    step: int
+    elements: int
+    zeros: int  # exactly zero
+    non_finite: int
+    norm: float
+    projection: float  # on a fixed pseudo-random direction: two gradients agree when norm and projection do
+
+
+InspectionRow = LayerRow | TransferRow | BusyRow | DeviceMemoryRow | MemoryPartsRow | GradientRow

@@ -1,0 +1,1 @@
+"""From evidence to pages: sections say what a report holds, renderers how it looks."""
