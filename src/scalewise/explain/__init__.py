@@ -1,1 +1,1 @@
-"""Answers computed from the numbers of a run: each says its condition, its figure with interval, and what it rests on."""
+"""Answers computed from the numbers of a run, each with its condition, its figures and what it rests on."""

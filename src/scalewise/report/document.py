@@ -1,4 +1,4 @@
-"""What a report holds, before anybody decides how it looks: sections of tables, figures and answers, all plain values."""
+"""What a report holds, before anybody decides how it looks: sections of tables, figures and answers as values."""
 
 from dataclasses import dataclass
 from typing import Literal
