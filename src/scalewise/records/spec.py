@@ -68,6 +68,7 @@ class RunSpec:
     )  # of speedups: these values, else the same; empty: fewest ranks
     nodes: Nodes | None = None
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
+    inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
 
     @property
     def world_size(self) -> int:
