@@ -42,6 +42,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         ranks=4,
         shares=((0,), (1,), (0,), (1,)),
         oversubscribed=True,
+        emulated=True,
         machine={"isa_cap": "AVX2"},
         samples=gpus(throttle_reasons=("sw_power_cap",)),
         interventions=sleep,
@@ -52,6 +53,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
     assert set(found) == {
         "failed runs",
         "oversubscribed",
+        "emulated",
         "loaded machine",
         "too few steps",
         "warm-up not over",

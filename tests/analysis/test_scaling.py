@@ -50,6 +50,11 @@ def test_an_oversubscribed_arm_has_no_speedup():
     assert (two.speedup, two.refusal) == (None, "oversubscribed, not scaling")
 
 
+def test_an_emulated_arm_has_no_speedup_over_fewer_ranks():
+    two = found(scaled(1, 0.010), scaled(2, 0.006, emulated=True))["2 ranks"]
+    assert (two.speedup, two.refusal) == (None, "emulated, not scaling")
+
+
 def test_a_base_that_failed_or_was_not_run_is_named():
     failed = scaled(1, 0.01, outcome=make_outcome("killed", "x"))
     assert found(failed, scaled(2, 0.006))["2 ranks"].refusal == "its base failed (1 rank)"

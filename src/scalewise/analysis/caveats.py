@@ -60,6 +60,20 @@ def oversubscribed(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def emulated(arm: ArmRuns) -> Caveat | None:
+    """Devices that this machine does not have."""
+    if not arm.spec.emulated:
+        return None
+    machine = arm.runs[0].machine
+    gpus = len(machine.gpus) if machine else 0
+    return Caveat(
+        "emulated",
+        "note",
+        f"more devices than the machine has GPUs ({gpus}): logical devices, or ranks that share a GPU, stand in for them",
+        "copies, memory and order are real; read no scaling from the times, and repeat it on more GPUs",
+    )
+
+
 def loaded_machine(arm: ArmRuns) -> Caveat | None:
     """Others used the cores while the run was measured."""
     states = [(machine_state(one.run), one.run.spec.name) for one in arm.measured]
@@ -204,6 +218,7 @@ def _not_applied(one: Measured) -> list[str]:
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
+    emulated,
     loaded_machine,
     too_few_steps,
     warmup_not_over,

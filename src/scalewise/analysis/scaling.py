@@ -12,6 +12,7 @@ from scalewise.errors import BadRequest
 from scalewise.plan.words import intervention_text, parse_intervention, value_text
 
 OVERSUBSCRIBED = "oversubscribed, not scaling"
+EMULATED = "emulated, not scaling"
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ def scaling_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ScalingFigures:
         return ScalingFigures(base=base.label)
     if arm.spec.oversubscribed or base.spec.oversubscribed:
         return ScalingFigures(base=base.label, refusal=OVERSUBSCRIBED)
+    if arm.spec.world_size != base.spec.world_size and (arm.spec.emulated or base.spec.emulated):
+        return ScalingFigures(base=base.label, refusal=EMULATED)
     if not base.measured:
         return ScalingFigures(base=base.label, refusal=f"its base failed ({base.label})")
     if base is arm:

@@ -18,7 +18,7 @@ from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
 
-Mark = Literal["measured", "oversubscribed", "failed", "unfinished"]
+Mark = Literal["measured", "oversubscribed", "emulated", "failed", "unfinished"]
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
 def _mark(arm: ArmRuns) -> Mark:
     if not arm.measured:
         return "failed" if any(run.outcome for run in arm.runs) else "unfinished"
+    if arm.spec.emulated:
+        return "emulated"
     return "oversubscribed" if arm.spec.oversubscribed else "measured"
 
 

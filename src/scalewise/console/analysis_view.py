@@ -101,7 +101,7 @@ def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
         cells.append(Text(_SHORT_NAMES.sub(_short_name, row.intervention) if row.intervention != "none" else NONE))
-    mark = {"measured": "", "oversubscribed": "*", "failed": "!", "unfinished": "?"}[row.mark]
+    mark = {"measured": "", "oversubscribed": "*", "emulated": "~", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
 
@@ -133,6 +133,8 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
     notes = [f"! {row.label}: {row.reason} (logs: {row.run_names[0]}/)" for row in rows if row.mark == "failed"]
     if any(row.mark == "oversubscribed" for row in rows):
         notes.append("* oversubscribed: more ranks than shares of cores; not scaling.")
+    if any(row.mark == "emulated" for row in rows):
+        notes.append("~ emulated: devices that this machine does not have; not scaling.")
     if any(row.mark == "unfinished" for row in rows):
         notes.append("? not finished; run the same command again to continue.")
     dropped = [row.warmup_steps for row in rows if row.warmup_steps is not None]

@@ -67,6 +67,7 @@ class RunSpec:
         default_factory=dict
     )  # of speedups: these values, else the same; empty: fewest ranks
     nodes: Nodes | None = None
+    emulated: bool = False  # fewer GPUs than devices: several stand on one GPU, or logical ones on the cores
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
 
