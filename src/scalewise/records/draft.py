@@ -27,6 +27,8 @@ class StepDraft:
         self.skipped = False
         self.collectives: dict[str, tuple[int, int]] = {}
         self.collective_ns = 0
+        self.turn_ns: int | None = None  # waited for the step's turn, if it came
+        self.waited_outside_ns = self.waited_inside_ns = 0  # the part before the step began, and the rest
         self._next: StepDraft | None = None
 
     def next(self) -> "StepDraft":
@@ -63,12 +65,12 @@ class StepDraft:
 
     def row(self, step: int, at_ns: int, host_ns: int, device: Sequence[Any] | None) -> StepRow:
         """The finished row; a device's own times stand in for the host's, which only saw the work being queued."""
-        step_ns, between_ns, spent = host_ns, self.between_ns, self.spent
+        step_ns, between_ns, spent = host_ns - self.waited_inside_ns, self.between_ns, self.spent
         phases: tuple[int | None, ...] = (spent[FORWARD], spent[BACKWARD], spent[OPTIMIZER], spent[OWN])
         inside_ns = spent[DATA]
         if device is not None:
             step_ns, since_ns, resolved, loss = device
-            between_ns = None if since_ns is None else max(0, since_ns - self.data_outside_ns)
+            between_ns = None if since_ns is None else max(0, since_ns - self.data_outside_ns - self.waited_outside_ns)
             phases = (None,) * 4
             if resolved is not None:
                 inside_ns = resolved[DATA]
@@ -96,4 +98,5 @@ class StepDraft:
             skipped=self.skipped,
             collectives=self.collectives,
             collective_ns=self.collective_ns,
+            turn_ns=self.turn_ns,
         )

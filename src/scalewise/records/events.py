@@ -28,6 +28,11 @@ EVALUATE = 15  # outermost module called without gradients or in evaluation mode
 PAUSE = 16  # an intervention sleeps: the script's own time in the step
 ENDED = 17
 WAKE = 19  # the last of some steps that were not watched ends; number of the next, which is
+TURN = 20  # between two steps: waits until the other arms of its ring have made a step each
+TURN_END = 21  # the turn has come
+TURN_LEFT = 22  # it never will: a partner has left the ring, and from here on this rank goes on alone
+DROPPED = 23  # the optimizer has raised, and the script caught it: what was open is no step
+ARMED = 24  # the watcher is in place: the first sign of life
 COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
 
 _NUMBER = (int, float, type(None))
@@ -62,5 +67,9 @@ STATES = {
     GRAD_END: "own code",
     EVALUATE: "evaluating",
     PAUSE: "own code",
+    TURN: "waiting for its turn",
+    TURN_END: "own code",
+    TURN_LEFT: "own code",
+    ARMED: "starting",
     ENDED: "ended",
 }

@@ -40,6 +40,10 @@ class RunFolder:
         """`Outcome`; its presence means the run is over."""
         return self.path / "outcome.json"
 
+    def inbox(self, ring: str, index: int, rank: int) -> Path:
+        """The pipe by which a rank of a ring's run hears that its turn has come; there as long as that run is."""
+        return self.path.parent / f".turns-{ring}" / f"{index}.{rank}"
+
     def rank(self, rank: int) -> Path:
         """The rank's rows."""
         return self.path / f"rank{rank}.jsonl"

@@ -25,7 +25,7 @@ class Pulse:
 
     moved_ns: int  # time.monotonic_ns() of the last event; 0: none yet
     steps: int
-    state: str  # starting, forward, backward, optimizer, waiting for data, in a collective, own code, evaluating, ended
+    state: str  # starting, forward, backward, optimizer, waiting for data, in a collective, own code, ...: `STATES`
     syncs: int  # synchronising operations entered (collectives, and forward passes whose backward will all-reduce)
     pid: int
 

@@ -70,6 +70,7 @@ class StepRow:
     skipped: bool = False  # the GradScaler found a non-finite gradient and did not step
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     collective_ns: int = 0  # blocked inside collectives that the script (or FSDP) called itself
+    turn_ns: int | None = None  # waited for its turn, in no other figure; None: not taken in turn with other arms
 
 
 @dataclass(frozen=True)

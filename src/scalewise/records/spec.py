@@ -40,6 +40,15 @@ class Nodes:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """A place in a ring: runs that are alive together, on the same cores, and make their steps in turns."""
+
+    ring: str  # its name, the same for all its runs and for no other ring of the suite
+    index: int  # 0 makes the first step
+    size: int
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One run of a subject: which script, how many ranks, where, with what changed."""
 
@@ -67,6 +76,7 @@ class RunSpec:
         default_factory=dict
     )  # of speedups: these values, else the same; empty: fewest ranks
     nodes: Nodes | None = None
+    turns: Turns | None = None  # None: the run has the machine to itself
     emulated: bool = False  # fewer GPUs than devices: several stand on one GPU, or logical ones on the cores
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows

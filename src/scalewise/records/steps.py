@@ -47,6 +47,8 @@ class StepMachine:
         self._open = self._pending = False
         self._collective_began_ns = 0
         self._optimizer_depth = 0
+        self._turn_began_ns = self._turn_end_ns = self._waited_ns = 0
+        self._turn_came = False
         self._draft = StepDraft()
         self._handlers: dict[int, Callable[[int, Sequence[Any]], None]] = {
             ev.FORWARD: self._forward,
@@ -67,6 +69,10 @@ class StepMachine:
             ev.LOSS: self._loss,
             ev.DEVICE: self._device_times,
             ev.COMPILED: self._compiled,
+            ev.TURN: self._turn,
+            ev.TURN_END: self._turn_end,
+            ev.TURN_LEFT: self._turn_left,
+            ev.DROPPED: self._dropped,
         }
 
     def feed(self, numbers: Sequence[Any]) -> None:
@@ -82,7 +88,8 @@ class StepMachine:
         """A line is missing: what was open cannot be trusted."""
         self._open = self._pending = False
         self._draft = StepDraft()
-        self._end_ns = self._optimizer_depth = self._data_outside_ns = 0
+        self._end_ns = self._optimizer_depth = self._data_outside_ns = self._waited_ns = 0
+        self._turn_came = False
 
     def steps(self) -> tuple[StepRow, ...]:
         """All whole steps so far, with the device's own times where it gave them."""
@@ -191,6 +198,23 @@ class StepMachine:
         self._end_ns = time_ns
         self._number = max(self._number, values[0])
 
+    def _turn(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._turn_began_ns = time_ns
+
+    def _turn_end(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._turn_came = True
+        self._turn_left(time_ns, values)
+
+    def _turn_left(self, time_ns: int, values: Sequence[Any]) -> None:
+        if self._turn_began_ns:
+            self._waited_ns += time_ns - self._turn_began_ns
+        self._turn_began_ns, self._turn_end_ns = 0, time_ns
+
+    def _dropped(self, time_ns: int, values: Sequence[Any]) -> None:
+        """The optimizer raised: its time since the last step counts as time between two steps."""
+        self._open, self._optimizer_depth = False, 0
+        self._draft = StepDraft()
+
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
@@ -207,7 +231,8 @@ class StepMachine:
         self._phase = OWN
         self._draft.spent = [0] * PHASES
         self._draft.data_outside_ns = self._data_outside_ns
-        between_ns = time_ns - self._end_ns - self._data_outside_ns
+        self._take_wait(time_ns)
+        between_ns = time_ns - self._end_ns - self._data_outside_ns - self._draft.waited_outside_ns
         self._draft.between_ns = max(0, between_ns) if self._end_ns else None
         self._data_outside_ns = 0
 
@@ -219,6 +244,15 @@ class StepMachine:
             self._phase = FORWARD
         else:
             self._open_step(began_ns or time_ns)
+        self._draft.spent[self._phase] -= self._draft.waited_inside_ns
+
+    def _take_wait(self, begin_ns: int) -> None:
+        """Waiting for its turn is no part of a step, also where the step turns out to have begun before the wait."""
+        draft, waited_ns = self._draft, self._waited_ns
+        draft.turn_ns = waited_ns if self._turn_came else None
+        inside = self._turn_end_ns > begin_ns
+        draft.waited_inside_ns, draft.waited_outside_ns = (waited_ns, 0) if inside else (0, waited_ns)
+        self._waited_ns, self._turn_came = 0, False
 
     def _reopen(self) -> None:
         """A further optimizer steps on the same gradients: what came since its predecessor belongs to the step."""

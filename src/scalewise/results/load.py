@@ -133,7 +133,13 @@ def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
 def _possible(row: StepRow) -> bool:
     """Whether durations and counts can be such: a damaged digit must not become a measurement."""
     phases = (row.forward_ns, row.backward_ns, row.optimizer_ns, row.rest_ns, row.between_ns)
-    durations = (row.data_ns, row.data_inside_ns, row.collective_ns, *(ns for ns in phases if ns is not None))
+    durations = (
+        row.data_ns,
+        row.data_inside_ns,
+        row.collective_ns,
+        row.turn_ns or 0,
+        *(ns for ns in phases if ns is not None),
+    )
     counts = (
         row.micro_batches,
         row.samples or 0,
