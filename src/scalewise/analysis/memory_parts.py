@@ -1,0 +1,61 @@
+"""What the memory of a step is for, what of its peak the parts do not explain, and which part made two peaks differ."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.inspection import Inspection
+
+PARTS = {
+    "weights": "weight_bytes",
+    "gradients": "gradient_bytes",
+    "optimizer state": "optimizer_bytes",
+    "activations": "activation_bytes",
+    "half-precision copies": "half_copy_bytes",
+    "DDP buckets": "bucket_bytes",
+}
+REST = "rest of the peak"
+
+
+@dataclass(frozen=True)
+class MemoryParts:
+    """Bytes by purpose; together with the rest they are the peak, where the peak is known."""
+
+    parts: dict[str, int]  # by the names of PARTS
+    peak_bytes: int | None
+    rest_bytes: int | None  # peak less parts; negative where the parts did not all exist at the peak
+
+    @property
+    def explained_bytes(self) -> int:
+        """The sum of the parts."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class MemoryChange:
+    """b less a, part by part; the parts and the rest add up to the change of the peak."""
+
+    parts: dict[str, int]
+    rest_bytes: int | None
+    peak_bytes: int | None
+
+    @property
+    def largest(self) -> str:
+        """The part that changed most; empty where none did."""
+        name = max(self.parts, key=lambda one: abs(self.parts[one]))
+        return name if self.parts[name] else ""
+
+
+def memory_parts(inspection: Inspection | None) -> MemoryParts | None:
+    """Of an inspected run; None where it did not see memory by purpose."""
+    if inspection is None or inspection.memory is None:
+        return None
+    parts = {name: int(getattr(inspection.memory, field)) for name, field in PARTS.items()}
+    peak = inspection.peak_bytes
+    return MemoryParts(parts, peak, None if peak is None else peak - sum(parts.values()))
+
+
+def memory_change(a: MemoryParts, b: MemoryParts) -> MemoryChange:
+    """What b holds more than a."""
+    parts = {name: b.parts[name] - a.parts[name] for name in PARTS}
+    peaks_known = a.peak_bytes is not None and b.peak_bytes is not None
+    peak = (b.peak_bytes or 0) - (a.peak_bytes or 0) if peaks_known else None
+    return MemoryChange(parts, None if peak is None else peak - sum(parts.values()), peak)

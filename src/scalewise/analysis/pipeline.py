@@ -1,0 +1,172 @@
+"""A model spread over devices in one inspected step: layers, hand-overs, who works when, and the ideal beside it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scalewise.analysis.inspection import Inspection
+from scalewise.records.inspection import BusyRow, Direction, LayerRow, TransferRow
+from scalewise.units import NANO
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class DeviceShare:
+    """One device in one step."""
+
+    device: str
+    layers: tuple[str, ...]
+    busy_seconds: float
+    busy_share: float  # of the step
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """A line of the script at which data moves from device to device in forward."""
+
+    file: str
+    line: int
+    copies: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Moves:
+    """The copies of one direction in one step."""
+
+    count: int
+    bytes: int
+    between: tuple[tuple[str, str], ...]  # source and target, in order
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """One step of a model that lies on several devices."""
+
+    devices: tuple[DeviceShare, ...]
+    layers: tuple[LayerRow, ...]
+    hand_overs: tuple[HandOver, ...]
+    forward: Moves
+    backward: Moves
+    step_seconds: float  # of the inspected step, which is slower than a plain one
+    one_busy_share: float  # of the step: exactly one device at work
+    together_share: float  # of the step: more than one
+    idle_share: float  # of the step: none
+
+    @property
+    def device_count(self) -> int:
+        """How many devices hold layers."""
+        return len(self.devices)
+
+
+def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
+    """What the inspected step shows; None where no layer was seen."""
+    if inspection is None or not inspection.layers:
+        return None
+    begin, end = _extent(inspection.timeline)
+    depth = _depth(inspection.timeline)
+    length = max(end - begin, 1)
+    return Pipeline(
+        devices=tuple(_device(inspection, device, length) for device in inspection.devices),
+        layers=inspection.layers,
+        hand_overs=_hand_overs(inspection),
+        forward=_moves(inspection, "forward"),
+        backward=_moves(inspection, "backward"),
+        step_seconds=(end - begin) * NANO,
+        one_busy_share=depth.get(1, 0) / length,
+        together_share=sum(time for count, time in depth.items() if count > 1) / length,
+        idle_share=1 - sum(depth.values()) / length if inspection.timeline else 0.0,
+    )
+
+
+def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None = None) -> float:
+    """The step if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
+    ideal = step_seconds / devices
+    return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
+
+
+def placement_rule(devices: Sequence[str]) -> str | None:
+    """The rule that gives layer i its device, checked against the measured list; None where no known rule fits.
+
+    The first device that appears is device 0, and so on.
+    """
+    depth = len(devices)
+    names = list(dict.fromkeys(devices))
+    count = len(names)
+    found = [names.index(device) for device in devices]
+    if count == 2 and found == [0 if i < depth // 2 else 1 for i in range(depth)]:
+        return "0 if i < depth // 2 else 1"
+    if found == [i * count // depth for i in range(depth)]:
+        return "i * N // depth"
+    block = -(-depth // count) if count else 1
+    if found == [min(i // block, count - 1) for i in range(depth)]:
+        return "i // ceil(depth / N)"
+    return None
+
+
+def contiguous(devices: Sequence[str]) -> bool:
+    """Whether each device holds one unbroken block of layers."""
+    blocks = [device for device, before in zip(devices, [None, *devices], strict=False) if device != before]
+    return len(blocks) == len(set(blocks))
+
+
+def _extent(rows: Sequence[BusyRow]) -> Interval:
+    return min((row.begin_ns for row in rows), default=0), max((row.end_ns for row in rows), default=0)
+
+
+def _union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Overlapping stretches merged."""
+    merged: list[Interval] = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
+    """How long exactly so many devices were busy at once, in nanoseconds; none is left out."""
+    devices = {row.device for row in rows}
+    stretches = [
+        stretch
+        for device in devices
+        for stretch in _union((row.begin_ns, row.end_ns) for row in rows if row.device == device)
+    ]
+    changes = sorted([(begin, 1) for begin, _ in stretches] + [(end, -1) for _, end in stretches])
+    found: dict[int, int] = {}
+    busy, last = 0, 0
+    for at, change in changes:
+        if busy:
+            found[busy] = found.get(busy, 0) + at - last
+        busy, last = busy + change, at
+    return found
+
+
+def _device(inspection: Inspection, device: str, length: int) -> DeviceShare:
+    own = _union((row.begin_ns, row.end_ns) for row in inspection.timeline if row.device == device)
+    busy = sum(end - begin for begin, end in own)
+    peak = next((row.peak_bytes for row in inspection.device_memory if row.device == device), None)
+    layers = tuple(layer.name for layer in inspection.layers if layer.device == device)
+    return DeviceShare(device, layers, busy * NANO, busy / length, peak)
+
+
+def _between_devices(inspection: Inspection) -> list[TransferRow]:
+    """Copies among the devices of the layers: bringing the input from elsewhere is no hand-over."""
+    own = set(inspection.devices)
+    return [row for row in inspection.transfers if row.source in own and row.target in own]
+
+
+def _hand_overs(inspection: Inspection) -> tuple[HandOver, ...]:
+    """The lines that really moved something, in the order of their first copy."""
+    lines: dict[tuple[str, int], list[int]] = {}
+    for row in _between_devices(inspection):
+        if row.direction == "forward" and row.file:
+            lines.setdefault((row.file, row.line), []).append(row.bytes)
+    return tuple(HandOver(file, line, len(sizes), sum(sizes)) for (file, line), sizes in lines.items())
+
+
+def _moves(inspection: Inspection, direction: Direction) -> Moves:
+    rows = [row for row in _between_devices(inspection) if row.direction == direction]
+    return Moves(len(rows), sum(row.bytes for row in rows), tuple((row.source, row.target) for row in rows))
