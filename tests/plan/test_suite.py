@@ -99,7 +99,7 @@ env = {A = 1}
         "experiment[0].ranks[2]: 2 is named twice",
         "experiment[0].script: no built-in subject 'lineer'; did you mean 'linear'?",
         "experiment[0].args[1]: {dmi} is not an axis; did you mean 'dim'?",
-        "experiment[0].axes.dim: nothing in args or env uses {dim}",
+        "experiment[0].axes.dim: nothing in script, args or env uses {dim}",
         "experiment[0].axes.dim: 1 is named twice",
         "experiment[0].axes.ranks: this name is taken",
         "experiment[0].interventions[0]: 'slow_rank:0.02' lacks its rank",

@@ -35,6 +35,8 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
     from scalewise.plan.adhoc import script_suite
     from scalewise.plan.words import parse_intervention, parse_ranks
 
+    if options["full"]:
+        raise BadRequest(f"--full is for a suite; {script} is a script.", "It is run as it is in any case.")
     given = {
         "ranks": parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
         "repeat": options["repeat"],
@@ -66,6 +68,7 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
         repeat=_at_least_one(options["repeat"]),
         device=options["device"],
         launcher=options["launcher"],
+        full=options["full"],
     )
 
 

@@ -70,6 +70,7 @@ def machine(as_json: bool, quiet: bool) -> int:
 @click.option("--nodes", type=int, default=1, help="Hosts, for the torchrun launcher; --ranks counts those of each.")
 @click.option("--node-rank", type=int, default=0, help="Number of this host.")
 @click.option("--master", default="", metavar="HOST:PORT", help="Where host 0 listens.")
+@click.option("--full", is_flag=True, help="A suite's own sizes, even where the machine is small for them.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
 @click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
 @_as_json

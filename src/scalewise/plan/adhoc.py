@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Experiment, Suite
-from scalewise.plan.words import intervention_text
+from scalewise.plan.words import escaped, intervention_text
 from scalewise.records.spec import Intervention, LauncherName, Mode
 
 
@@ -34,9 +34,9 @@ def script_suite(
     name = re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower()).strip("-_") or "script"
     experiment = Experiment(
         name=name,
-        script=str(path),
+        script=escaped(str(path)),
         title=path.name,
-        args=tuple(re.sub(r"\{([A-Za-z_]\w*)\}", r"{{\1}}", word) for word in args),
+        args=tuple(escaped(word) for word in args),
         mode=mode,
         device=device,
         launcher=launcher,

@@ -5,14 +5,16 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scalewise.plan.experiment import BUILT_IN, Arm, Experiment, Suite, subject_folder
+from scalewise.plan.experiment import CASE, Arm, Experiment, Suite
+from scalewise.plan.scripts import script_path, script_problem
 from scalewise.plan.shares import Seats, seats
-from scalewise.plan.words import filled, intervention_text, value_text
+from scalewise.plan.shrink import shrunk
+from scalewise.plan.words import filled, intervention_text, placeholders, value_text
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Device, Nodes, RunSpec
+from scalewise.records.spec import AxisValue, Device, Nodes, RunSpec
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 
@@ -39,24 +41,36 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
     """Every run of the suite on this machine; `cwd` is where the scripts are started, as torchrun would."""
     runs: list[RunSpec] = []
     refusals: list[Refusal] = []
+    common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
     for experiment in suite.experiments:
-        unable = _unable(experiment, machine, nodes)
+        unable = _unable(experiment, machine, nodes, cwd)
         if unable:
             refusals.append(unable)
             continue
         arms = []
         for arm in experiment.arms():
-            refusal = _refused(experiment, arm, machine, nodes)
+            refusal = _refused(experiment, arm, machine, nodes, cwd)
             if refusal:
                 refusals.append(refusal)
             else:
                 arms.append(arm)
-        common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
         names = _arm_names(experiment, arms)
+        specs = [_spec(experiment, arm, machine, common) for arm in arms]
         for index, repeat in _order(experiment, len(arms), suite.name):
-            spec = _spec(experiment, arms[index], machine, common)
-            runs.append(dataclasses.replace(spec, name=f"{names[index]}-r{repeat}", repeat=repeat))
+            runs.append(dataclasses.replace(specs[index], name=f"{names[index]}-r{repeat}", repeat=repeat))
+        if experiment.inspect:
+            runs += _inspected(experiment, specs, names)
     return Plan(tuple(runs), tuple(refusals))
+
+
+def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence[str]) -> Iterator[RunSpec]:
+    """One more run of every arm in which nothing is changed; after the timed ones, which it must not disturb."""
+    for spec, name in zip(specs, names, strict=True):
+        if not spec.interventions:
+            more = {
+                key: filled(text, {**spec.axes, "ranks": spec.ranks}) for key, text in experiment.inspect_env.items()
+            }
+            yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
 
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:
@@ -78,25 +92,17 @@ def folder_name(suite: Suite, plan: Plan, machine: MachineFacts) -> str:
     return f"{suite.name}-{suite_id(plan, machine)}"
 
 
-def script_path(experiment: Experiment) -> Path:
-    """The file that the ranks run."""
-    if experiment.script.startswith(BUILT_IN):
-        return subject_folder() / f"{experiment.script.removeprefix(BUILT_IN)}.py"
-    return Path(experiment.script)
-
-
 def _device(experiment: Experiment, machine: MachineFacts) -> Device:
     if experiment.device == "auto":
         return "cuda" if machine.gpus else "cpu"
     return experiment.device
 
 
-def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None) -> Refusal | None:
+def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
     """Why no arm of the experiment can run."""
-    script = script_path(experiment)
-    if not script.is_file():
-        what = "is a folder" if script.is_dir() else "does not exist"
-        return Refusal(experiment.name, "all runs", f"the script {script} {what}", "correct `script` in the suite")
+    problem = None if placeholders(experiment.script) else _script_problem(experiment, {}, cwd)
+    if problem:
+        return Refusal(experiment.name, "all runs", *problem)
     if experiment.device == "cuda" and not machine.gpus:
         remedy = "use device cpu, or a machine with a GPU that torch can see"
         return Refusal(experiment.name, "all runs", "device cuda was asked for and no GPU is visible", remedy)
@@ -110,9 +116,16 @@ def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None) 
     return None
 
 
-def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nodes | None) -> Refusal | None:
+def _script_problem(experiment: Experiment, values: Mapping[str, AxisValue], cwd: Path) -> tuple[str, str] | None:
+    return script_problem(experiment.script, script_path(experiment.script, values, cwd), cwd)
+
+
+def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
     """Why this one arm cannot run."""
     what = arm_text(arm)
+    problem = _script_problem(experiment, {**arm.axes, "ranks": arm.ranks}, cwd)
+    if problem:
+        return Refusal(experiment.name, what, *problem)
     if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus):
         return Refusal(
             experiment.name,
@@ -158,10 +171,15 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
     # On GPUs the cores are left alone: the device is the share, and data loaders need the rest.
     seated = seats(machine.cores, arm.ranks, experiment.ranks) if device == "cpu" else Seats((), False)
     values = {**arm.axes, "ranks": arm.ranks}
+    texts = experiment.env | experiment.cases.get(str(arm.axes.get(CASE)), {})
+    env = {name: filled(text, values) for name, text in texts.items()}
+    asked: dict[str, str] = {}
+    if experiment.shrink:
+        env, asked = shrunk(env, experiment.shrink, machine, device, max(experiment.ranks))
     return RunSpec(
         name="",
         experiment=experiment.name,
-        script=str(script_path(experiment)),
+        script=str(script_path(experiment.script, values, Path(str(common["cwd"])))),
         args=tuple(filled(word, values) for word in experiment.args),
         mode=experiment.mode,
         launcher=experiment.launcher,
@@ -173,13 +191,22 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         repeat=0,
         limit_seconds=experiment.limit_seconds,
         stall_seconds=experiment.stall_seconds,
-        env={name: filled(text, values) for name, text in experiment.env.items()},
+        env=env,
         interventions=arm.interventions,
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
+        emulated=_emulated(env, machine),
+        asked=asked,
+        shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
         **common,  # type: ignore[arg-type]
     )
+
+
+def _emulated(env: Mapping[str, str], machine: MachineFacts) -> bool:
+    """Whether the run asks for several devices, by the course's DEVICES, and there are fewer GPUs."""
+    devices = env.get("DEVICES", "")
+    return devices.isdecimal() and int(devices) > max(1, len(machine.gpus))
 
 
 def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:

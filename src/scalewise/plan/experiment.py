@@ -5,11 +5,14 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
+from scalewise.plan.shrink import Shrink
 from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Scaling
 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
+COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
+CASE = "case"  # the axis that `cases` makes
 RESERVED_AXES = ("ranks", "intervention", "repeat")  # names that tables and `base` use for their own columns
 LIMIT_SECONDS = 600.0
 STALL_SECONDS = 60.0
@@ -29,7 +32,7 @@ class Experiment:
     """One question to a script: the axes that vary, and how a speedup is to be understood."""
 
     name: str
-    script: str  # absolute path, or `scalewise:NAME`
+    script: str  # absolute path, `scalewise:NAME` or `course:NAME`; may hold {axis}
     title: str = ""
     question: str = ""
     args: tuple[str, ...] = ()
@@ -44,14 +47,19 @@ class Experiment:
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = field(default_factory=dict)
     interleave: bool = True
+    cases: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> the variables it sets together
+    shrink: Shrink | None = None  # None: the machine must carry what is asked
+    inspect: bool = False  # one more run per arm, watched so closely that its times do not count
+    inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
 
     def arms(self) -> tuple[Arm, ...]:
         """Every combination, ranks varying fastest because they are what is read side by side."""
-        points = product(*self.axes.values(), self.interventions, self.ranks)
+        axes = {CASE: tuple(self.cases), **self.axes} if self.cases else self.axes
+        points = product(*axes.values(), self.interventions, self.ranks)
         return tuple(
-            Arm(dict(zip(self.axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
+            Arm(dict(zip(axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
             for point in points
         )
 
@@ -74,6 +82,7 @@ def changed(
     repeat: int | None = None,
     device: DeviceChoice | None = None,
     launcher: LauncherName | None = None,
+    full: bool = False,
 ) -> Suite:
     """The suite with what the command line overrides; experiments of one plain process keep it one."""
     experiments = tuple(
@@ -83,6 +92,7 @@ def changed(
             repeat=repeat or experiment.repeat,
             device=device or experiment.device,
             launcher=launcher or experiment.launcher,
+            shrink=None if full else experiment.shrink,
         )
         for experiment in suite.experiments
     )

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import (
     BUILT_IN,
+    COURSE,
     LIMIT_SECONDS,
     STALL_SECONDS,
     DeviceChoice,
@@ -18,13 +19,22 @@ from scalewise.plan.experiment import (
     Suite,
     subject_names,
 )
+from scalewise.plan.shrink import Shrink
 from scalewise.plan.suite_checks import Problem, meaning_problems
-from scalewise.plan.words import MOST_RANKS, PLAIN, parse_intervention
+from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_intervention
 from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 SYNONYMS = {"gpu": "cuda"}  # nearer in meaning than in letters
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ShrinkTable(BaseModel):
+    """The `shrink` of an experiment."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    gflop_per_core: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ExperimentTable(BaseModel):
@@ -48,6 +58,10 @@ class ExperimentTable(BaseModel):
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = {}
     interleave: bool = True
+    cases: dict[Name, Annotated[dict[str, str], Field(min_length=1)]] = {}
+    shrink: ShrinkTable | None = None
+    inspect: bool = False
+    inspect_env: dict[str, str] = {}
     limit_seconds: Seconds = LIMIT_SECONDS
     stall_seconds: Seconds = STALL_SECONDS
 
@@ -100,12 +114,13 @@ def _listing(path: Path, problems: Sequence[Problem]) -> str:
 
 def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values = table.model_dump()
-    built_in = table.script.startswith(BUILT_IN)
-    values["script"] = table.script if built_in else str((folder / table.script).resolve())
+    named = table.script.startswith((BUILT_IN, COURSE))
+    values["script"] = table.script if named else str((Path(escaped(str(folder))) / table.script).resolve())
     values["args"] = tuple(table.args)
     values["ranks"] = tuple(table.ranks)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
     values["interventions"] = tuple(parse_intervention(text) for text in table.interventions)
+    values["shrink"] = Shrink(table.shrink.gflop_per_core) if table.shrink else None
     return Experiment(**values)
 
 
@@ -121,7 +136,8 @@ def _problem(detail: ErrorDetails) -> Problem:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     place = _place(detail["loc"])
     if kind == "extra_forbidden":
-        table = ExperimentTable if detail["loc"][0] == "experiment" else SuiteTable
+        table: type[BaseModel] = ExperimentTable if detail["loc"][0] == "experiment" else SuiteTable
+        table = ShrinkTable if "shrink" in detail["loc"][:-1] else table
         fields = list(table.model_fields)
         near = did_you_mean(str(detail["loc"][-1]), fields)
         return place, f"unknown field; {near or 'allowed are ' + ', '.join(fields)}"

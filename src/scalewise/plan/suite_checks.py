@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalewise.errors import BadRequest, did_you_mean
-from scalewise.plan.experiment import BUILT_IN, RESERVED_AXES
-from scalewise.plan.words import parse_intervention, placeholders
+from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, RESERVED_AXES
+from scalewise.plan.shrink import SIZED_BY
+from scalewise.plan.words import PLAIN, parse_intervention, placeholders
 
 Problem = tuple[str, str]  # where, what
 
+_COURSE_NAME = re.compile(r"\w+\.py", re.ASCII)
 _AXIS_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -28,14 +30,18 @@ def meaning_problems(data: dict[str, Any], subjects: Sequence[str]) -> list[Prob
         name = raw.get("name")
         if isinstance(name, str) and names.index(name) < index:
             problems.append((f"{where}.name", f"{name!r} is used by another experiment of this suite"))
-        for check in (_script, _ranks, _axes, _placeholders, _interventions, _base):
+        for check in (_script, _ranks, _axes, _cases, _placeholders, _interventions, _base, _shrink, _inspect):
             problems += [(f"{where}.{place}", what) for place, what in check(raw, subjects)]
     return problems
 
 
 def _script(raw: dict[str, Any], subjects: Sequence[str]) -> Iterator[Problem]:
     script = raw.get("script")
-    if isinstance(script, str) and script.startswith(BUILT_IN):
+    if not isinstance(script, str) or placeholders(script):
+        return
+    if script.startswith(COURSE) and not _COURSE_NAME.fullmatch(script.removeprefix(COURSE)):
+        yield "script", f"{script!r} is not a script of the course; write it as course:practical6_ddp.py"
+    if script.startswith(BUILT_IN):
         name = script.removeprefix(BUILT_IN)
         if name not in subjects:
             near = did_you_mean(name, subjects)
@@ -52,9 +58,11 @@ def _ranks(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
 
 
 def _axes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    used = {name for text in _texts(raw) for name in placeholders(text)}
+    used = {name for text in _texts(raw).values() for name in placeholders(text)}
     for name, values in _table(raw, "axes").items():
-        if name in RESERVED_AXES:
+        if name == CASE and "cases" in raw:
+            yield "axes.case", "`cases` makes this axis itself; leave it out here"
+        elif name in RESERVED_AXES:
             yield (
                 f"axes.{name}",
                 "this name is taken; ranks, repeat and interventions are fields of their own",
@@ -67,7 +75,7 @@ def _axes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
         elif name not in used:
             yield (
                 f"axes.{name}",
-                f"nothing in args or env uses {{{name}}}, so its values would make no difference",
+                f"nothing in script, args or env uses {{{name}}}, so its values would make no difference",
             )
         if isinstance(values, list):
             for text, count in Counter(f"{value!r}" for value in values).items():
@@ -75,12 +83,41 @@ def _axes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
                     yield f"axes.{name}", f"{text} is named twice"
 
 
+def _cases(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+    tables = {name: table for name, table in _table(raw, "cases").items() if isinstance(table, dict)}
+    every = {variable for table in tables.values() for variable in table}
+    for name, table in tables.items():
+        missing = sorted(every - set(table) - set(_table(raw, "env")))
+        if missing:
+            yield f"cases.{name}", f"lacks {', '.join(missing)}, which another case sets; set it here or in env"
+
+
+def _shrink(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+    if "shrink" not in raw:
+        return
+    axes = _table(raw, "axes")
+    for table in [table for table in _table(raw, "cases").values() if isinstance(table, dict)] or [{}]:
+        env = {**_table(raw, "env"), **table}
+        for name in SIZED_BY:
+            text = env.get(name)
+            axis = placeholders(text)[0] if isinstance(text, str) and placeholders(text) else ""
+            values = _list(axes, axis) if text == f"{{{axis}}}" else [text]
+            if not values or not all(str(value).isdecimal() for value in values):
+                yield "shrink", f"its rule needs {', '.join(SIZED_BY)} as whole numbers in env or cases; {name} is not"
+                return
+
+
+def _inspect(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+    if raw.get("inspect") is True and "interventions" in raw and PLAIN not in _list(raw, "interventions"):
+        yield "inspect", f"only runs with nothing changed are inspected; add {PLAIN!r} to interventions"
+    if "inspect_env" in raw and raw.get("inspect") is not True:
+        yield "inspect_env", "there is no inspected run to set it for; add inspect = true"
+
+
 def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    known = [*_table(raw, "axes"), "ranks"]
-    places = [(f"args[{index}]", text) for index, text in enumerate(_list(raw, "args"))]
-    places += [(f"env.{name}", text) for name, text in _table(raw, "env").items()]
-    for place, text in places:
-        for name in placeholders(text) if isinstance(text, str) else ():
+    known = [*([CASE] if "cases" in raw else []), *_table(raw, "axes"), "ranks"]
+    for place, text in _texts(raw).items():
+        for name in placeholders(text):
             if name not in known:
                 near = did_you_mean(name, known) or f"known are {', '.join(known)}"
                 yield place, f"{{{name}}} is not an axis; {near} (write {{{{{name}}}}} for the text itself)"
@@ -107,7 +144,7 @@ def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pr
 
 
 def _base(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    axes = _table(raw, "axes")
+    axes = _table(raw, "axes") | ({CASE: list(_table(raw, "cases"))} if "cases" in raw else {})
     choices = {**axes, "ranks": raw.get("ranks", [1]), "intervention": raw.get("interventions", ["none"])}
     for name, value in _table(raw, "base").items():
         if name not in choices:
@@ -117,8 +154,16 @@ def _base(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
             yield f"base.{name}", f"{value!r} is not among its values {choices[name]!r}"
 
 
-def _texts(raw: dict[str, Any]) -> list[str]:
-    return [text for text in (*_list(raw, "args"), *_table(raw, "env").values()) if isinstance(text, str)]
+def _texts(raw: dict[str, Any]) -> dict[str, str]:
+    """Everything in which {axis} may stand, by its place."""
+    places = {"script": raw.get("script")}
+    places |= {f"args[{index}]": text for index, text in enumerate(_list(raw, "args"))}
+    for field in ("env", "inspect_env"):
+        places |= {f"{field}.{name}": text for name, text in _table(raw, field).items()}
+    for case, table in _table(raw, "cases").items():
+        if isinstance(table, dict):
+            places |= {f"cases.{case}.{name}": text for name, text in table.items()}
+    return {place: text for place, text in places.items() if isinstance(text, str)}
 
 
 def _list(raw: dict[str, Any], field: str) -> list[Any]:

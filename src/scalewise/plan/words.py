@@ -121,6 +121,11 @@ def placeholders(text: str) -> tuple[str, ...]:
     return tuple(match[2] for match in _PLACEHOLDER.finditer(text) if match[2])
 
 
+def escaped(text: str) -> str:
+    """The text with {name} kept as it is when filled."""
+    return re.sub(r"\{([A-Za-z_]\w*)\}", r"{{\1}}", text, flags=re.ASCII)
+
+
 def filled(text: str, values: Mapping[str, AxisValue]) -> str:
     """The text with every {name} replaced by its value."""
     return _PLACEHOLDER.sub(lambda match: match[1] or value_text(values[match[2]]), text)

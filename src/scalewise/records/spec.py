@@ -79,6 +79,8 @@ class RunSpec:
     turns: Turns | None = None  # None: the run has the machine to itself
     emulated: bool = False  # fewer GPUs than devices: several stand on one GPU, or logical ones on the cores
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
+    asked: dict[str, str] = field(default_factory=dict)  # values of `env` that were too large for the machine
+    shrink_rule: str = ""  # by which they were made smaller, in words
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
 
     @property

@@ -1,0 +1,38 @@
+"""Which file a suite's `script` means: a path, one of scalewise's own subjects, or a script of the course."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalewise.errors import did_you_mean
+from scalewise.plan.experiment import BUILT_IN, COURSE, subject_folder
+from scalewise.plan.words import filled
+from scalewise.records.spec import AxisValue
+
+
+def script_path(script: str, values: Mapping[str, AxisValue], cwd: Path) -> Path:
+    """The file that the ranks run; a student's own copy under ./course wins over the project's."""
+    name = filled(script, values)
+    if name.startswith(BUILT_IN):
+        return subject_folder() / f"{name.removeprefix(BUILT_IN)}.py"
+    if name.startswith(COURSE):
+        own = cwd / "course" / name.removeprefix(COURSE)
+        return own if own.is_file() else course_folder() / name.removeprefix(COURSE)
+    return Path(name)
+
+
+def script_problem(script: str, path: Path, cwd: Path) -> tuple[str, str] | None:
+    """Why there is nothing to run at this path, and what would help."""
+    if path.is_file():
+        return None
+    if script.startswith(COURSE):
+        known = {file.name for folder in (cwd / "course", course_folder()) for file in folder.glob("*.py")}
+        near = did_you_mean(path.name, sorted(known))
+        remedy = near or "run it from the project's own folder, or put the script into ./course"
+        return f"the course has no script {path.name}", remedy
+    what = "is a folder" if path.is_dir() else "does not exist"
+    return f"the script {path} {what}", "correct `script` in the suite"
+
+
+def course_folder() -> Path:
+    """The project's own course/, beside src/."""
+    return Path(__file__).resolve().parents[3] / "course"
