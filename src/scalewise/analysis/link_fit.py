@@ -1,0 +1,78 @@
+"""The alpha-beta model of an all-reduce, fitted to measured points: seconds = alpha + bytes / rate."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.line_fit import Line, fit_line
+from scalewise.analysis.propagate import exact, propagate
+from scalewise.units import bytes_text
+
+LEAST_SIZES = 4
+LEAST_SPAN = 100.0  # largest over smallest message: within less, latency and rate cannot be told apart
+MOST_RESIDUAL = 0.35  # median relative residual above which the line is no description of the points
+
+
+@dataclass(frozen=True)
+class LinkFit:
+    """Latency and rate among so many ranks; the rate is bytes of the reduced tensor per second."""
+
+    ranks: int
+    alpha_seconds: Estimate
+    bytes_per_second: Estimate
+    sizes: tuple[float, ...]
+    seconds: tuple[float, ...]  # median of each size
+    relative_residuals: tuple[float, ...]
+
+    def predicted(self, count: float, size_bytes: float) -> Estimate:
+        """Seconds of so many all-reduces with so many bytes in all, one after the other."""
+        return propagate(
+            lambda alpha, rate, n, size: n * alpha + size / rate,
+            self.alpha_seconds,
+            self.bytes_per_second,
+            exact(count),
+            exact(size_bytes),
+            method="alpha-beta model of the measured link",
+        )
+
+
+@dataclass(frozen=True)
+class NoLinkFit:
+    """Why there is none."""
+
+    ranks: int
+    reason: str
+
+
+def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoLinkFit:
+    """From (bytes, seconds) of single all-reduces; repeats of one size count as their median."""
+    by_size: dict[float, list[float]] = {}
+    for size, seconds in points:
+        if size > 0 and seconds > 0:
+            by_size.setdefault(float(size), []).append(seconds)
+    sizes = sorted(by_size)
+    if len(sizes) < LEAST_SIZES or sizes[-1] < LEAST_SPAN * sizes[0]:
+        return NoLinkFit(ranks, f"{len(sizes)} message sizes{_span(sizes)} are too few to tell latency and rate apart")
+    middles = [median(by_size[size]) for size in sizes]
+    line = fit_line(sizes, middles)
+    reason = _refusal(line)
+    if line is None or reason:
+        return NoLinkFit(ranks, reason)
+    rate = propagate(lambda slope: 1 / slope, line.slope, method=line.slope.method)
+    return LinkFit(ranks, line.intercept, rate, tuple(sizes), tuple(middles), line.relative_residuals)
+
+
+def _span(sizes: Sequence[float]) -> str:
+    return f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""
+
+
+def _refusal(line: Line | None) -> str:
+    if line is None:
+        return "no line goes through the points"
+    if line.intercept.value <= 0 or line.slope.value <= 0:
+        return "the fitted latency or rate is not positive"
+    if line.typical_residual > MOST_RESIDUAL:
+        found = f"the points miss the line by {100 * line.typical_residual:.0f} % (median)"
+        return f"{found}, more than {100 * MOST_RESIDUAL:.0f} %"
+    return ""

@@ -1,0 +1,39 @@
+"""A formula of estimates: its value with the interval that the estimates' intervals give it, taken as independent."""
+
+from collections.abc import Callable
+from math import isfinite, sqrt
+
+from scalewise.analysis.estimate import Estimate
+
+
+def exact(value: float) -> Estimate:
+    """A number that nobody measured, such as a batch that was asked for."""
+    return Estimate(value, value, value, 0, 0, "exact")
+
+
+def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = "") -> Estimate:
+    """The formula at the middles; each input is moved to both ends of its interval, and the shifts add in squares.
+
+    A shift to where the formula has no value (a division by zero, say) opens the interval on both sides.
+    """
+    middles = [one.value for one in inputs]
+    centre = formula(*middles)
+    up = down = 0.0
+    for index, one in enumerate(inputs):
+        for end in (one.low, one.high):
+            shift = _shift(formula, [*middles[:index], end, *middles[index + 1 :]], centre)
+            up, down = (up + max(shift[0], 0.0) ** 2, down + max(shift[1], 0.0) ** 2)
+    steps, runs = sum(one.steps for one in inputs), sum(one.runs for one in inputs)
+    said = method or "from the intervals of what it is computed from"
+    return Estimate(centre, centre - sqrt(down), centre + sqrt(up), steps, runs, said)
+
+
+def _shift(formula: Callable[..., float], values: list[float], centre: float) -> tuple[float, float]:
+    """How far up and how far down the formula goes there."""
+    try:
+        moved = formula(*values)
+    except (ZeroDivisionError, ValueError, OverflowError):
+        return float("inf"), float("inf")
+    if not isfinite(moved):
+        return float("inf"), float("inf")
+    return moved - centre, centre - moved
