@@ -1,16 +1,23 @@
 """An inspected run, understood: layers and their devices, hand-overs, who works when, memory by purpose, gradients."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from scalewise.records.inspection import (
     LOGICAL_PREFIX,
     BusyRow,
     DeviceMemoryRow,
     GradientRow,
+    InspectionRow,
     LayerRow,
     MemoryPartsRow,
     TransferRow,
 )
+from scalewise.results.run import Run
+
+Kind = TypeVar("Kind")
+Stepped = TypeVar("Stepped", TransferRow, BusyRow)
 
 
 @dataclass(frozen=True)
@@ -20,11 +27,12 @@ class Inspection:
     run: str  # its name
     layers: tuple[LayerRow, ...]
     transfers: tuple[TransferRow, ...]  # of one typical step
-    timeline: tuple[BusyRow, ...]  # of the same step
-    device_memory: tuple[DeviceMemoryRow, ...]
+    timeline: tuple[BusyRow, ...]  # of one typical step, in which nothing but the layers was looked at
+    device_memory: tuple[DeviceMemoryRow, ...]  # one a device
     memory: MemoryPartsRow | None  # of the step with the largest sum
     gradients: tuple[GradientRow, ...]  # one a step
-    peak_bytes: int | None  # of the device or, on CPU ranks, of the tensors
+    peak_bytes: int | None  # of the device that held most or, on CPU ranks, of the tensors
+    notes: tuple[str, ...] = ()  # what could not be seen, and why
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -35,3 +43,88 @@ class Inspection:
     def emulated(self) -> bool:
         """Whether logical devices stood for real ones."""
         return any(device.startswith(LOGICAL_PREFIX) for device in self.devices)
+
+
+@dataclass(frozen=True)
+class FailedInspection:
+    """An inspected run that shows nothing, and why."""
+
+    run: str  # its name
+    experiment: str
+    reason: str
+
+
+def inspection_of(run: Run) -> Inspection | None:
+    """What the run showed; None where it was not inspected, did not finish, or showed nothing."""
+    if not run.spec.inspect or not run.measured:
+        return None
+    rank = next((rank for rank in run.ranks if rank.inspection), None)
+    if rank is None:
+        return None
+    rows = rank.inspection
+    memory = _device_memory(_all(rows, DeviceMemoryRow))
+    parts = _all(rows, MemoryPartsRow)
+    return Inspection(
+        run=run.spec.name,
+        layers=_all(rows, LayerRow),
+        transfers=_typical(_all(rows, TransferRow)),
+        timeline=_typical(_all(rows, BusyRow)),
+        device_memory=memory,
+        memory=max(parts, key=_sum, default=None),
+        gradients=_all(rows, GradientRow),
+        peak_bytes=max((row.peak_bytes for row in memory), default=None),
+        notes=tuple(f"{row.where}: {row.error}" for row in rank.trouble),
+    )
+
+
+def inspections_of(runs: Iterable[Run]) -> tuple[Inspection, ...]:
+    """Of all runs that were inspected and show something."""
+    found = (inspection_of(run) for run in runs)
+    return tuple(one for one in found if one is not None)
+
+
+def failed_inspections_of(runs: Iterable[Run]) -> tuple[FailedInspection, ...]:
+    """The inspected runs that show nothing."""
+    return tuple(
+        FailedInspection(run.spec.name, run.spec.experiment, _why(run))
+        for run in runs
+        if run.spec.inspect and inspection_of(run) is None
+    )
+
+
+def _why(run: Run) -> str:
+    if run.outcome is None:
+        return "not finished"
+    if not run.measured:
+        return run.outcome.sentence
+    troubles = (f"{row.where}: {row.error}" for rank in run.ranks for row in rank.trouble)
+    return next(troubles, "the watcher saw nothing of what it inspects")
+
+
+def _all(rows: Iterable[InspectionRow], kind: type[Kind]) -> tuple[Kind, ...]:
+    return tuple(row for row in rows if isinstance(row, kind))
+
+
+def _typical(rows: Sequence[Stepped]) -> tuple[Stepped, ...]:
+    """Those of the last step that has any: the first ones are still warming up."""
+    last = max((row.step for row in rows), default=0)
+    return tuple(row for row in rows if row.step == last)
+
+
+def _device_memory(rows: Iterable[DeviceMemoryRow]) -> tuple[DeviceMemoryRow, ...]:
+    """Peaks are told more than once, and only grow."""
+    peaks: dict[str, int] = {}
+    for row in rows:
+        peaks[row.device] = max(row.peak_bytes, peaks.get(row.device, 0))
+    return tuple(DeviceMemoryRow(device, peak) for device, peak in peaks.items())
+
+
+def _sum(row: MemoryPartsRow) -> int:
+    return (
+        row.weight_bytes
+        + row.gradient_bytes
+        + row.optimizer_bytes
+        + row.activation_bytes
+        + row.half_copy_bytes
+        + row.bucket_bytes
+    )

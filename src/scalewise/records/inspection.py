@@ -4,8 +4,12 @@ An inspected run is watched so closely that its times mean nothing; only the tim
 synchronised at every layer, carries durations, and they are said to be those of the inspection.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+# What a tensor is for. `weights` holds replicas, too; `data` is what the script brought along; `other` is work in
+# progress, such as a gradient in low precision before it is added to the real one.
+PURPOSES = ("weights", "gradients", "optimizer", "activations", "half copies", "buckets", "data", "other")
 
 Direction = Literal["forward", "backward"]
 LOGICAL_ATTRIBUTE = "logical_device"  # of a tensor: the name of the device that it stands for, such as `logical:1`
@@ -66,6 +70,8 @@ class MemoryPartsRow:
     activation_bytes: int  # kept for backward, weights and their copies not counted
     half_copy_bytes: int  # autocast's copies of weights in a lower precision
     bucket_bytes: int  # DDP's buckets that are not the gradients themselves
+    peak_bytes: int = 0  # the most that all tensors of the step held at once, over all devices
+    at_peak: dict[str, int] = field(default_factory=dict)  # that moment's bytes by purpose; keys: `PURPOSES`
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class GradientRow:
     elements: int
     zeros: int  # exactly zero
     non_finite: int
-    norm: float
+    norm: float  # of the finite elements
     projection: float  # on a fixed pseudo-random direction: two gradients agree when norm and projection do
 
 

@@ -8,6 +8,16 @@ The laws that hold in every complete `StepRow`:
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from scalewise.records.inspection import (
+    BusyRow,
+    DeviceMemoryRow,
+    GradientRow,
+    InspectionRow,
+    LayerRow,
+    MemoryPartsRow,
+    TransferRow,
+)
+
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
 
@@ -116,7 +126,7 @@ class EndRow:
     interventions_applied: dict[str, int] = field(default_factory=dict)
 
 
-Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow
+Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow | InspectionRow
 
 # Lines that are written as they are; steps are written as events (`records.events`).
 ROW_KINDS: dict[str, type[Any]] = {
@@ -126,4 +136,10 @@ ROW_KINDS: dict[str, type[Any]] = {
     "exposed": ExposedRow,
     "trouble": TroubleRow,
     "end": EndRow,
+    "layer": LayerRow,
+    "transfer": TransferRow,
+    "busy": BusyRow,
+    "device_memory": DeviceMemoryRow,
+    "memory_parts": MemoryPartsRow,
+    "gradient": GradientRow,
 }

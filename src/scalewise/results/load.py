@@ -3,6 +3,7 @@
 import json
 import os
 import tomllib
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.codec import BadRecord, decode, read_json
 from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
@@ -127,6 +129,7 @@ def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
         end=_last(read.rows, EndRow),
         torn_lines=read.torn_lines,
         bad_lines=(*read.bad_lines, *bad),
+        inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
     )
 
 

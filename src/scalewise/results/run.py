@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
@@ -23,6 +24,7 @@ class RankRecord:
     end: EndRow | None = None
     torn_lines: int = 0
     bad_lines: tuple[str, ...] = ()
+    inspection: tuple[InspectionRow, ...] = ()  # of an inspected run only
 
 
 @dataclass(frozen=True)

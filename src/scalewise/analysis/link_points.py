@@ -1,0 +1,63 @@
+"""What single all-reduces of known size took: the points that a model of the link is fitted to."""
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.records.rows import StepRow
+from scalewise.results.run import Run
+from scalewise.units import NANO
+
+KIND = "all_reduce"
+
+
+@dataclass(frozen=True)
+class LinkPoint:
+    """One all-reduce among so many ranks."""
+
+    bytes: int  # of the tensor that is reduced
+    seconds: float
+    ranks: int
+
+
+def link_points(run: Run) -> tuple[LinkPoint, ...]:
+    """One point per step that held exactly one all-reduce; the first of each size is warm-up and left out.
+
+    The time is that of the rank with the shortest: it came last and waited for nobody, while nobody could finish
+    before it came. What the others show on top of it is waiting, not the link.
+    """
+    if not run.measured or run.spec.world_size < 2:
+        return ()
+    by_rank = [{row.step: row for row in rank.steps} for rank in run.ranks]
+    overhead_ns = _overhead_ns(run)
+    seen: Counter[int] = Counter()
+    points = []
+    for step in sorted(set.intersection(*(set(rows) for rows in by_rank))):
+        rows = [of_rank[step] for of_rank in by_rank]
+        size = _size(rows[0])
+        if size is None or any(_size(row) != size for row in rows):
+            continue
+        seen[size] += 1
+        shortest_ns = min(_spent_ns(row, run.spec.device, overhead_ns) for row in rows)
+        if seen[size] > 1 and shortest_ns > 0:
+            points.append(LinkPoint(size, shortest_ns * NANO, run.spec.world_size))
+    return tuple(points)
+
+
+def _size(row: StepRow) -> int | None:
+    """Bytes of the only collective of the step, if it is an all-reduce."""
+    count, size = row.collectives.get(KIND, (0, 0))
+    return size if count == 1 and len(row.collectives) == 1 else None
+
+
+def _spent_ns(row: StepRow, device: str, overhead_ns: float) -> float:
+    """A GPU's call returns before the work is done: there the time is what the step holds beside its own phases."""
+    if device == "cpu":
+        return row.collective_ns
+    return row.rest_ns if row.rest_ns is not None else row.step_ns - overhead_ns
+
+
+def _overhead_ns(run: Run) -> float:
+    """Forward, backward and optimizer of a step, where the device resolved them."""
+    rows = [row for rank in run.ranks for row in rank.steps if row.rest_ns is not None]
+    return median([row.step_ns - row.rest_ns for row in rows if row.rest_ns is not None]) if rows else 0.0
