@@ -75,14 +75,17 @@ def arm_of(runs: Sequence[Run]) -> ArmRuns:
 
 
 def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
-    """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it."""
+    """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it.
+
+    Inspected runs are left out: their times mean nothing.
+    """
 
     def place(run: Run) -> tuple[int, float, str]:
         started = run.started_unix_seconds
         return run.spec.repeat, inf if started is None else started, run.spec.name
 
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted(runs, key=place):
+    for run in sorted((run for run in runs if not run.spec.inspect), key=place):
         groups.setdefault(arm_key(run.spec), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
 

@@ -13,6 +13,7 @@ from scalewise.analysis.caveats import Caveat, caveats_of
 from scalewise.analysis.communication import Communication, communication_of
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
+from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -91,6 +92,8 @@ class Analysis:
     about: str
     experiments: tuple[ExperimentAnalysis, ...]
     notes: tuple[str, ...]  # what could not be read
+    inspected_runs: int = 0  # they are in none of the tables; `analysis.inspection` reads them
+    failed_inspections: tuple[FailedInspection, ...] = ()
 
     @property
     def doubtful(self) -> bool:
@@ -100,17 +103,27 @@ class Analysis:
     @property
     def failed(self) -> bool:
         """Whether any run failed."""
-        return any(row.runs_failed for one in self.experiments for row in one.rows)
+        rows = [row for one in self.experiments for row in one.rows]
+        return bool(self.failed_inspections) or any(row.runs_failed for row in rows)
 
 
 def summarise(loaded: LoadedSuite) -> Analysis:
     """The analysis of everything that was loaded."""
     experiments = []
     for text in loaded.experiments:
-        runs = [run for run in loaded.runs if run.spec.experiment == text.name]
+        runs = [run for run in loaded.runs if run.spec.experiment == text.name and not run.spec.inspect]
         if runs:
             experiments.append(_experiment(text.name, text.title, text.question, runs))
-    return Analysis(loaded.path, loaded.name, loaded.title, loaded.about, tuple(experiments), loaded.notes)
+    return Analysis(
+        path=loaded.path,
+        name=loaded.name,
+        title=loaded.title,
+        about=loaded.about,
+        experiments=tuple(experiments),
+        notes=loaded.notes,
+        inspected_runs=sum(run.spec.inspect for run in loaded.runs),
+        failed_inspections=failed_inspections_of(loaded.runs),
+    )
 
 
 def to_json(value: Any) -> Any:

@@ -34,8 +34,18 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
         _show_experiment(output, experiment)
     rows = [row for experiment in analysis.experiments for row in experiment.rows]
     output.data.print()
-    for line in (*_legend(rows), *_verdict(analysis, rows)):
+    for line in (*_legend(rows), *_inspected(analysis), *_verdict(analysis, rows)):
         show_paragraph(output, line)
+
+
+def _inspected(analysis: Analysis) -> list[str]:
+    """How many runs were looked into; they are in none of the tables."""
+    count, failed = analysis.inspected_runs, analysis.failed_inspections
+    if not count:
+        return []
+    runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
+    holes = [f"inspection {one.run} shows nothing: {one.reason.rstrip('.')}." for one in failed]
+    return [f"{runs}{f', {len(failed)} of them in vain' if failed else ''}.", *holes]
 
 
 def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:

@@ -1,0 +1,71 @@
+"""Inspected runs are read by themselves, kept out of every table, and missed by name when they fail."""
+
+from dataclasses import replace
+
+from factories import make_outcome, make_run, make_suite
+from scalewise.analysis.arms import arms_of
+from scalewise.analysis.inspection import failed_inspections_of, inspection_of, inspections_of
+from scalewise.analysis.summary import summarise
+from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, MemoryPartsRow, TransferRow
+from scalewise.records.rows import TroubleRow
+
+ROWS = (
+    LayerRow("a", "Linear", "logical:0", 100),
+    LayerRow("b", "Linear", "logical:1", 100),
+    TransferRow(0, "forward", "logical:0", "logical:1", 8, "s.py", 3),
+    TransferRow(1, "forward", "logical:0", "logical:1", 16, "s.py", 3),
+    BusyRow(2, "logical:0", "forward", "a", 0, 5),
+    DeviceMemoryRow("logical:0", 500),
+    DeviceMemoryRow("logical:1", 300),
+    DeviceMemoryRow("logical:0", 700),
+    MemoryPartsRow(0, 200, 0, 0, 30, 0, 0),
+    MemoryPartsRow(1, 200, 200, 0, 30, 0, 0),
+)
+
+
+def _inspected(rows=ROWS, name="one-inspect", **changes):
+    run = make_run([0.01] * 6, inspect=True, name=name, **changes)
+    return replace(run, ranks=tuple(replace(rank, inspection=rows) for rank in run.ranks))
+
+
+def test_an_inspection_shows_the_last_step_of_each_kind_and_the_largest_memory():
+    found = inspection_of(_inspected())
+
+    assert found is not None
+    assert found.devices == ("logical:0", "logical:1") and found.emulated
+    assert [row.bytes for row in found.transfers] == [16]
+    assert [row.step for row in found.timeline] == [2]
+    assert {row.device: row.peak_bytes for row in found.device_memory} == {"logical:0": 700, "logical:1": 300}
+    assert found.memory is not None and found.memory.step == 1
+    assert (found.peak_bytes, found.gradients, found.notes) == (700, (), ())
+
+
+def test_a_plain_run_is_no_inspection():
+    assert inspection_of(make_run([0.01] * 6)) is None
+
+
+def test_inspected_runs_are_in_no_arm_and_in_no_table():
+    plain = make_run([0.01] * 40, name="one-r0")
+    suite = make_suite(plain, _inspected())
+
+    assert [arm.runs for arm in arms_of(suite.runs)] == [(plain,)]
+    analysis = summarise(suite)
+    assert analysis.inspected_runs == 1 and not analysis.failed and not analysis.failed_inspections
+    assert [row.run_names for row in analysis.experiments[0].rows] == [("one-r0",)]
+    assert [one.run for one in inspections_of(suite.runs)] == ["one-inspect"]
+
+
+def test_a_failed_inspection_is_named_with_its_reason():
+    crashed = _inspected(outcome=make_outcome("crashed", "Rank 0 raised."), name="bad-inspect")
+    blind = _inspected(rows=(), name="blind-inspect")
+    blind = replace(blind, ranks=tuple(replace(r, trouble=(TroubleRow("inspection", "no"),)) for r in blind.ranks))
+    unfinished = _inspected(unfinished=True, name="late-inspect")
+    suite = make_suite(make_run([0.01] * 40, name="one-r0"), crashed, blind, unfinished)
+
+    reasons = {one.run: one.reason for one in failed_inspections_of(suite.runs)}
+    assert reasons == {
+        "bad-inspect": "Rank 0 raised.",
+        "blind-inspect": "inspection: no",
+        "late-inspect": "not finished",
+    }
+    assert summarise(suite).failed
