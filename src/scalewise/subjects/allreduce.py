@@ -1,0 +1,83 @@
+"""One all-reduce per optimizer step, over many sizes: what the link between the ranks costs.
+
+torchrun --nproc-per-node 2 allreduce.py --sizes 4,1024,1048576 --repeats 8
+"""
+
+import argparse
+import os
+from typing import NoReturn
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+RANK = int(os.environ.get("RANK", "0"))
+LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
+RANKS = int(os.environ.get("WORLD_SIZE", "1"))
+FLOAT_BYTES = 4
+SIZES = tuple(FLOAT_BYTES * 4**power for power in range(13))  # 4 B to 64 MiB
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence instead of a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line on stderr, exit code 2."""
+        self.exit(2, f"allreduce.py: {message}\n")
+
+
+def sizes_of(text: str) -> tuple[int, ...]:
+    """Numbers of bytes with commas between."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 and int(part) % FLOAT_BYTES == 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of bytes, each a multiple of {FLOAT_BYTES}")
+    return tuple(int(part) for part in parts)
+
+
+def arguments() -> argparse.Namespace:
+    """The command line, checked against the number of ranks."""
+    parser = Parser(description="Makes one all-reduce per step.")
+    parser.add_argument("--sizes", type=sizes_of, default=SIZES, help="bytes, with commas between")
+    parser.add_argument("--repeats", type=int, default=9, help="all-reduces of each size; the first warms up")
+    args = parser.parse_args()
+    if args.repeats < 2:
+        parser.error(f"--repeats must be at least 2, for the first of each size warms up, not {args.repeats}")
+    if RANKS < 2:
+        parser.error("an all-reduce needs 2 ranks or more; start it by torchrun --nproc-per-node 2")
+    if torch.cuda.is_available() and torch.cuda.device_count() <= LOCAL_RANK:
+        parser.error(f"rank {RANK} has no GPU of its own: {torch.cuda.device_count()} visible")
+    return args
+
+
+def train(args: argparse.Namespace, device: torch.device) -> None:
+    """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
+    model = nn.Linear(1, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    one = torch.ones(1, 1, device=device)
+    messages = [torch.ones(size // FLOAT_BYTES, device=device) for size in args.sizes]
+    for round_ in range(args.repeats):
+        for message in messages:
+            model(one).sum().backward()
+            dist.all_reduce(message)
+            if device.type == "cuda":
+                torch.cuda.synchronize()  # the step ends behind it, not behind its launch
+            optimizer.step()
+            optimizer.zero_grad()
+            message.fill_(1.0)  # sums of sums would overflow
+        if RANK == 0:
+            print(f"round {round_ + 1} of {args.repeats}: {len(messages)} sizes", flush=True)
+
+
+def main() -> None:
+    """One rank from start to end."""
+    args = arguments()
+    device = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    train(args, device)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
