@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from factories import make_run
 from scalewise.analysis.link_points import LinkPoint, link_points
 
