@@ -15,7 +15,8 @@ from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Intervention
 from scalewise.watch import recorder as recording
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.recorder import FIRST_STEPS, REST_STEPS, Recorder
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.sampling import FIRST_STEPS, REST_STEPS
 
 
 @pytest.fixture

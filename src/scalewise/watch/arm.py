@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.events import ARMED
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
@@ -12,6 +13,7 @@ from scalewise.watch import crash, hidden, seat
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.turns import Ring
 
 
 def arm_from_environment(inject_folder: str) -> None:
@@ -23,8 +25,11 @@ def arm_from_environment(inject_folder: str) -> None:
     arm_rank(spec_path, out)
 
 
-def arm_rank(spec_path: Path, out: Path) -> None:
-    """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing."""
+def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
+    """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing.
+
+    A rank that the fork server itself has launched takes its run's turns; processes that a script starts do not.
+    """
     folder = RunFolder(out)
     journal = Journal(folder, _number("RANK"))
     try:
@@ -34,6 +39,9 @@ def arm_rank(spec_path: Path, out: Path) -> None:
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
         recorder.may_rest = recorder.may_rest and spec.world_size == 1
+        if spec.turns is not None and launched:
+            recorder.may_rest = False  # the others wait for every single step
+            recorder.ring = Ring(folder, spec, spec.turns, local_rank)
         crash.keep_tracebacks_clean(recorder)
         after_import("torch", lambda: _hook_torch(recorder, spec, local_rank))
     except Exception as error:
@@ -72,6 +80,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         os.register_at_fork(after_in_child=recorder.leave)
+        recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
 

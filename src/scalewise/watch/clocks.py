@@ -52,6 +52,9 @@ class Clock(Protocol):
     def rest(self) -> None:
         """The steps that follow are not watched."""
 
+    def settle(self) -> None:
+        """Waits between two steps until the device has done all it was given."""
+
     def drain(self) -> None:
         """Notes all that is still unresolved."""
 
@@ -87,6 +90,10 @@ class SynchronisedClock:
     def rest(self) -> None:
         """Nothing to do."""
 
+    def settle(self) -> None:
+        """Waits for all devices."""
+        self.end()
+
     def drain(self) -> None:
         """Nothing waits."""
 
@@ -107,6 +114,7 @@ class EventClock:
         self._note = note
         self._new_event: Any = torch.cuda.Event
         self._capturing = torch.cuda.is_current_stream_capturing
+        self._synchronize = torch.cuda.synchronize
         self._free: list[Any] = []
         self._current: _DeviceStep | None = None
         self._last_end: Any = None
@@ -152,6 +160,11 @@ class EventClock:
         """What lies between this step and the next one watched is not to be told."""
         self.close()
         self._last_end = None
+
+    def settle(self) -> None:
+        """Waits for the whole device, side streams and all; not in a capture, which would not survive it."""
+        if not self._capturing():
+            self._synchronize()
 
     def drain(self) -> None:
         """Waits for the device and notes the rest."""

@@ -6,11 +6,12 @@ worked out when they are read (`records.steps`); they are written between two st
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from scalewise.records.events import (
     COLLECTIVE,
     COLLECTIVE_END,
+    DROPPED,
     ENDED,
     EVALUATE,
     FORWARD,
@@ -19,6 +20,7 @@ from scalewise.records.events import (
     PAUSE,
     REDUCER,
     TIME_MASK,
+    TURN,
     WAKE,
 )
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
@@ -26,33 +28,9 @@ from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Intervention
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-
-now_ns = time.perf_counter_ns
-
-# A loop of one process whose steps are this short is watched in full at first and then only now and then, or watching
-# would cost more than it may. Most hooks then step aside, and one counts the steps.
-REST_STEPS = 31
-FAST_HOST_NS, FAST_DEVICE_NS = 1_500_000, 10_000_000
-MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
-# Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 96, 128, ..., fall
-# on those whose memory is read and whose phases a device marks.
-FIRST_STEPS = 64
-
-
-class Probe(Protocol):
-    """Looks at memory and the model at sampled steps, outside the timed region."""
-
-    def look(self, step: int) -> None:
-        """Something asked for attention between two steps."""
-
-    def at_backward(self) -> None:
-        """Backward of a sampled step is about to begin: the activations are alive."""
-
-    def after_step(self, step: int) -> None:
-        """A sampled step has ended."""
-
-    def at_end(self, step: int) -> None:
-        """The script has ended after so many steps."""
+from scalewise.watch.sampling import FAST_DEVICE_NS, FAST_HOST_NS, FIRST_STEPS, MARK_EVERY, Probe
+from scalewise.watch.stamp import host_stamper, now_ns
+from scalewise.watch.turns import Ring
 
 
 class Recorder:
@@ -73,8 +51,9 @@ class Recorder:
         self._fast_ns = FAST_HOST_NS
         self._opened_ns = 0
         self.value = journal.events.append  # adds a value to the event just stamped
-        self.stamp = self._host_stamp = self._device_stamp = _host_stamper(pulse, journal.events.append)
+        self.stamp = self._host_stamp = self._device_stamp = host_stamper(pulse, journal.events.append)
         self.clock: Clock | None = None  # None: when a call returns, its work is done
+        self.ring: Ring | None = None  # of runs that make their steps in turns
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
         self._all_interventions = tuple(interventions)
@@ -89,7 +68,7 @@ class Recorder:
         self.plain_backward = False  # nothing to do before the backward passes of this step
         self.loss_shown = False  # the scaler was shown the loss of the next backward pass, unscaled
         self._stepped = 0  # bit i: optimizer i has ended the last step
-        self._optimizer_depth = 0
+        self.optimizer_depth = 0
         self.backward_depth = 0
         self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
         self.compiles = False  # torch.compile is at work in this script
@@ -115,6 +94,11 @@ class Recorder:
             self.attention = False
             self.probe.look(self.step + 1)
         self.journal.flush_if_due()
+        if self.ring is not None:
+            if self.clock is not None:
+                self.clock.settle()  # or the others would share the device with what is left of the last step
+            if not self.ring.take_turn(self._host_stamp, lambda: self.show_life(TURN)):
+                self.ring = None
         self.step = step = self.step + 1
         self.sampled = sampled = step & (step - 1) == 0  # steps 0, 1, 2, 4, 8, ...
         self.plain_backward = not sampled and not self._delay_seconds
@@ -132,7 +116,11 @@ class Recorder:
 
     def evaluating(self) -> None:
         """The outermost module is called without gradients or in evaluation mode: a sign of life, not a step."""
-        self.pulse[STAMP] = now_ns() & TIME_MASK | EVALUATE
+        self.show_life(EVALUATE)
+
+    def show_life(self, code: int) -> None:
+        """A sign of life that is no event of a step."""
+        self.pulse[STAMP] = now_ns() & TIME_MASK | code
 
     def prepare_backward(self) -> None:
         """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
@@ -146,8 +134,8 @@ class Recorder:
 
     def optimizer_begin(self, optimizer: int) -> None:
         """An optimizer (or the scaler around it) begins its step; closures run forward and backward inside it."""
-        self._optimizer_depth += 1
-        if self._optimizer_depth == 1:
+        self.optimizer_depth += 1
+        if self.optimizer_depth == 1:
             if not self.open:
                 # A different optimizer than those of the last step works on the same gradients: no new step.
                 if not self._stepped or self._stepped >> optimizer & 1:
@@ -158,8 +146,8 @@ class Recorder:
 
     def optimizer_end(self, optimizer: int) -> None:
         """The parameters are updated: the step ends here, unless another optimizer still follows."""
-        self._optimizer_depth -= 1
-        if self._optimizer_depth:
+        self.optimizer_depth -= 1
+        if self.optimizer_depth:
             return
         if self.clock is not None:
             self.clock.end()
@@ -173,6 +161,14 @@ class Recorder:
             self._rest_if_fast()
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
+
+    def drop_step(self, depth: int) -> None:
+        """An optimizer has raised and the script has caught it: what was open is no step."""
+        self.optimizer_depth = depth
+        if self.open and not depth:
+            self.note(DROPPED)
+            self.open = self.compiled_entry = False
+            self.step -= 1
 
     def _rest_if_fast(self) -> None:
         if self.pulse[STAMP] - self._opened_ns < self._fast_ns:
@@ -230,6 +226,7 @@ class Recorder:
         self.journal.trouble(where, error)
         if self.journal.troubles > MOST_TROUBLES:
             self.on = False
+            self._leave_ring()
 
     def failed(self, description: str) -> None:
         """The script is about to end with this exception."""
@@ -237,6 +234,7 @@ class Recorder:
 
     def finish(self) -> None:
         """At interpreter exit: writes what is still to be written."""
+        self._leave_ring()
         if not self.on or not self.started:
             return
         self.on = False
@@ -251,12 +249,19 @@ class Recorder:
             self.journal.trouble("finishing", error)
         self.journal.row(EndRow(self._ended_steps, self.exception, self.applied))
         self.journal.flush()
-        self.pulse[STAMP] = now_ns() & TIME_MASK | ENDED
+        self.show_life(ENDED)
 
     def leave(self) -> None:
         """In a forked child (a DataLoader worker): nothing here is its business."""
         self.on, self.awake = False, True
         self.journal.leave()
+        if self.ring is not None:
+            self.ring.close()
+
+    def _leave_ring(self) -> None:
+        if self.ring is not None:
+            self.ring.leave()
+            self.ring = None
 
     def use_clock(self, clock: Clock) -> None:
         """From now on the device's clock is told of every step, before each stamp."""
@@ -285,14 +290,3 @@ class Recorder:
 
     def _seconds(self, kind: str) -> float:
         return sum(item.seconds for item in self.interventions if item.kind == kind)
-
-
-def _host_stamper(pulse: memoryview, append: Callable[[Any], None]) -> Callable[[int], None]:
-    """A function, not a method: with everything it needs in reach, it costs half as much, four times a step."""
-    clock, time_mask = now_ns, TIME_MASK
-
-    def stamp(code: int) -> None:
-        pulse[0] = moment = clock() & time_mask | code
-        append(moment)
-
-    return stamp

@@ -9,6 +9,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from scalewise.records.events import AUTOCAST, LOSS, SCALER
 from scalewise.watch.hooks.backward import loss_of
+from scalewise.watch.hooks.optimizer import note_step_function
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -62,21 +63,25 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
         if not recorder.on:
             return original(self, optimizer, *args, **kwargs)
         recorder.may_rest = False  # a skipped step must not be missed
-        ran_before = recorder.optimizer_steps
+        ran_before, depth = recorder.optimizer_steps, recorder.optimizer_depth
         try:
             recorder.optimizer_begin(probe.index_of(optimizer))
         except Exception as error:
             recorder.broke("scaler", error)
         try:
-            return original(self, optimizer, *args, **kwargs)
-        finally:
-            try:
-                skipped = recorder.optimizer_steps == ran_before
-                recorder.note(SCALER, skipped, _scale_of(self, always=skipped or recorder.sampled))
-                recorder.optimizer_end(probe.index_of(optimizer))
-            except Exception as error:
-                recorder.broke("scaler", error)
+            result = original(self, optimizer, *args, **kwargs)
+        except BaseException:
+            recorder.drop_step(depth)
+            raise
+        try:
+            skipped = recorder.optimizer_steps == ran_before
+            recorder.note(SCALER, skipped, _scale_of(self, always=skipped or recorder.sampled))
+            recorder.optimizer_end(probe.index_of(optimizer))
+        except Exception as error:
+            recorder.broke("scaler", error)
+        return result
 
+    note_step_function(step.__code__)  # type: ignore[attr-defined]
     GradScaler.step = step  # type: ignore[method-assign]
 
 

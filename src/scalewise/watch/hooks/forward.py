@@ -8,6 +8,7 @@ from torch import nn
 
 from scalewise.records.events import FORWARD
 from scalewise.watch.hooks import compiler
+from scalewise.watch.hooks.optimizer import steps_under_way
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -37,6 +38,8 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
             try:
                 if grad_enabled() and self.training:
                     roots.add(type(self))
+                    if recorder.optimizer_depth and not steps_under_way():
+                        recorder.drop_step(0)
                     if not recorder.open:
                         if not recorder.started:
                             probe.choose_clock(self)

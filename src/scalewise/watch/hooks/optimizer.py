@@ -1,5 +1,7 @@
 """Sees the step of every optimizer through torch's own global hooks."""
 
+import sys
+from types import CodeType, FrameType
 from typing import Any
 
 from torch.optim.optimizer import (
@@ -9,15 +11,44 @@ from torch.optim.optimizer import (
 )
 
 from scalewise.watch.probe_torch import TorchProbe
-from scalewise.watch.recorder import REST_STEPS, Recorder
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.sampling import REST_STEPS
+
+# The functions around every optimizer's step: torch's own, and our wrapper of GradScaler's.
+_AROUND_A_STEP: set[CodeType] = set()
+
+
+def note_step_function(code: CodeType) -> None:
+    """A frame of this code on the stack means that an optimizer is at its step."""
+    _AROUND_A_STEP.add(code)
+
+
+def steps_under_way() -> int:
+    """How many optimizers are really at their steps: one that raised has no frame left, and told nobody."""
+    frame: FrameType | None = sys._getframe(1)
+    found = 0
+    while frame is not None:
+        found += frame.f_code in _AROUND_A_STEP
+        frame = frame.f_back
+    return found
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
     """The pre-hook opens the optimizer phase (and the step, for a closure); the post-hook ends the step."""
 
+    first = True
+
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        nonlocal first
         if recorder.on:
             try:
+                if first:
+                    first = False
+                    note_step_function(sys._getframe(1).f_code)
+                if recorder.optimizer_depth:
+                    around = steps_under_way() - 1
+                    if recorder.optimizer_depth > around:
+                        recorder.drop_step(around)
                 recorder.optimizer_begin(probe.index_of(optimizer))
             except Exception as error:
                 recorder.broke("optimizer", error)

@@ -1,0 +1,28 @@
+"""How often the watcher looks: which steps are watched, which are marked on a device, and who looks at memory."""
+
+from typing import Protocol
+
+# A loop of one process whose steps are this short is watched in full at first and then only now and then, or watching
+# would cost more than it may. Most hooks then step aside, and one counts the steps.
+REST_STEPS = 31
+FAST_HOST_NS, FAST_DEVICE_NS = 1_500_000, 10_000_000
+MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
+# Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 96, 128, ..., fall
+# on those whose memory is read and whose phases a device marks.
+FIRST_STEPS = 64
+
+
+class Probe(Protocol):
+    """Looks at memory and the model at sampled steps, outside the timed region."""
+
+    def look(self, step: int) -> None:
+        """Something asked for attention between two steps."""
+
+    def at_backward(self) -> None:
+        """Backward of a sampled step is about to begin: the activations are alive."""
+
+    def after_step(self, step: int) -> None:
+        """A sampled step has ended."""
+
+    def at_end(self, step: int) -> None:
+        """The script has ended after so many steps."""
