@@ -91,6 +91,19 @@ def test_auto_takes_the_gpus_and_refuses_more_ranks_than_there_are():
     assert "device cpu" in refusal.remedy
 
 
+def test_ranks_may_share_a_gpu_and_are_then_emulated():
+    plan = expand(suite_of(ranks=(1, 2), few_gpus="share"), make_machine(gpus=1), CWD)
+    assert [(run.ranks, run.emulated) for run in plan.runs] == [(1, False), (2, True)]
+    assert not plan.refusals
+
+
+def test_ranks_may_be_reduced_to_the_gpus_and_the_run_says_what_was_asked():
+    plan = expand(suite_of(ranks=(2, 4), few_gpus="reduce"), make_machine(gpus=1), CWD)
+    assert [(run.ranks, run.emulated, run.asked) for run in plan.runs] == [(1, False, {"ranks": "2, 4"})]
+    on_cpu = expand(suite_of(ranks=(2, 4), few_gpus="reduce"), make_machine(), CWD)
+    assert [(run.ranks, run.asked) for run in on_cpu.runs] == [(2, {}), (4, {})]
+
+
 def test_auto_takes_the_cpu_where_there_is_no_gpu():
     assert {spec.device for spec in expand(suite_of(ranks=(1, 2)), make_machine(), CWD).runs} == {"cpu"}
 

@@ -42,7 +42,8 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
     runs: list[RunSpec] = []
     refusals: list[Refusal] = []
     common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
-    for experiment in suite.experiments:
+    for asked in suite.experiments:
+        experiment = _within_gpus(asked, machine)
         unable = _unable(experiment, machine, nodes, cwd)
         if unable:
             refusals.append(unable)
@@ -56,6 +57,9 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
                 arms.append(arm)
         names = _arm_names(experiment, arms)
         specs = [_spec(experiment, arm, machine, common) for arm in arms]
+        if experiment.ranks != asked.ranks:
+            ranks = {"ranks": ", ".join(map(str, asked.ranks))}
+            specs = [dataclasses.replace(spec, asked=spec.asked | ranks) for spec in specs]
         for index, repeat in _order(experiment, len(arms), suite.name):
             runs.append(dataclasses.replace(specs[index], name=f"{names[index]}-r{repeat}", repeat=repeat))
         if experiment.inspect:
@@ -98,6 +102,15 @@ def _device(experiment: Experiment, machine: MachineFacts) -> Device:
     return experiment.device
 
 
+def _within_gpus(experiment: Experiment, machine: MachineFacts) -> Experiment:
+    """With no more ranks than GPUs, where the experiment says that fewer will do."""
+    if experiment.few_gpus != "reduce" or _device(experiment, machine) != "cuda":
+        return experiment
+    most = max(1, len(machine.gpus))
+    ranks = tuple(dict.fromkeys(min(ranks, most) for ranks in experiment.ranks))
+    return dataclasses.replace(experiment, ranks=ranks)
+
+
 def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
     """Why no arm of the experiment can run."""
     problem = None if placeholders(experiment.script) else _script_problem(experiment, {}, cwd)
@@ -126,7 +139,7 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
     problem = _script_problem(experiment, {**arm.axes, "ranks": arm.ranks}, cwd)
     if problem:
         return Refusal(experiment.name, what, *problem)
-    if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus):
+    if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus) and experiment.few_gpus != "share":
         return Refusal(
             experiment.name,
             what,
@@ -196,7 +209,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
-        emulated=_emulated(env, machine),
+        emulated=_emulated(env, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
         **common,  # type: ignore[arg-type]

@@ -9,6 +9,8 @@ from scalewise.plan.shrink import Shrink
 from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Scaling
 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
+# share: ranks stand on one GPU together, emulated; reduce: as many ranks as GPUs, and the table says both.
+FewGpus = Literal["refuse", "share", "reduce"]
 
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
 COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
@@ -49,6 +51,7 @@ class Experiment:
     interleave: bool = True
     cases: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> the variables it sets together
     shrink: Shrink | None = None  # None: the machine must carry what is asked
+    few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks
     inspect: bool = False  # one more run per arm, watched so closely that its times do not count
     inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
     limit_seconds: float = LIMIT_SECONDS

@@ -16,6 +16,7 @@ from scalewise.plan.experiment import (
     STALL_SECONDS,
     DeviceChoice,
     Experiment,
+    FewGpus,
     Suite,
     subject_names,
 )
@@ -58,6 +59,7 @@ class ExperimentTable(BaseModel):
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = {}
     interleave: bool = True
+    few_gpus: FewGpus = "refuse"
     cases: dict[Name, Annotated[dict[str, str], Field(min_length=1)]] = {}
     shrink: ShrinkTable | None = None
     inspect: bool = False
