@@ -103,6 +103,22 @@ def show(folder: Path, as_json: bool, quiet: bool) -> int:
 
 
 @verbs.command()
+@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"), show_default=True)
+@click.option("--format", "formats", default="pdf,html,tables", show_default=True, help="What to write.")
+@_quiet
+def report(folder: Path, out: Path, formats: str, quiet: bool) -> int:
+    """PDF, HTML and tables of a suite's folder, or of every suite in a folder."""
+    from scalewise.console.output import Output
+    from scalewise.report.write import parse_formats, suite_folders, write_reports
+
+    output = Output(quiet)
+    for path in write_reports(suite_folders(folder), out, parse_formats(formats), output.say):
+        output.show(str(path))
+    return DONE
+
+
+@verbs.command()
 @click.argument("a", metavar="A", type=click.Path(path_type=Path))
 @click.argument("b", metavar="B", type=click.Path(path_type=Path))
 @click.option("--allow", multiple=True, help="A difference in the work that is meant, such as precision.")

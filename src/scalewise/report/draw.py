@@ -1,0 +1,28 @@
+"""Draws a figure's plot as SVG, in the style that all figures share."""
+
+from scalewise.report.canvas import Drawing, drawn
+from scalewise.report.document import Bars, Figure, Lines
+from scalewise.report.draw_bars import bars_height, paint_bars
+from scalewise.report.draw_lines import lines_height, paint_lines
+from scalewise.report.draw_timeline import paint_timeline, timeline_height
+
+TEXT_POINTS = 482.0  # width of the text on the page: A4 less 20 mm on both sides
+GUTTER_POINTS = 14.0
+
+
+def draw(figure: Figure, scale: float = 1.0) -> Drawing:
+    """At the width that it has on the page; `scale` below 1 makes it lower, not narrower."""
+    width = width_points(figure.width)
+    plot = figure.plot
+    if isinstance(plot, Lines):
+        return drawn(lambda page, axes: paint_lines(page, axes, plot), width, lines_height(plot, width) * scale)
+    if isinstance(plot, Bars):
+        return drawn(lambda page, axes: paint_bars(page, axes, plot), width, bars_height(plot, scale))
+    return drawn(lambda page, axes: paint_timeline(page, axes, plot), width, timeline_height(plot, scale))
+
+
+def width_points(share: float) -> float:
+    """Of a figure that wants this share of the text's width, beside others of its row."""
+    bounded = min(max(share, 0.25), 1.0)
+    beside = max(1, round(1 / bounded))
+    return bounded * (TEXT_POINTS - GUTTER_POINTS * (beside - 1))

@@ -1,0 +1,114 @@
+"""Stacked bars that lie on their side, so that their names can be read."""
+
+from collections.abc import Callable
+from typing import Any
+
+from scalewise.report.canvas import Hit, place
+from scalewise.report.document import Bars, Mark
+from scalewise.report.palette import GREY, INK, PAPER, colours_of
+from scalewise.units import three_digits
+
+BAR_POINTS = 15.0
+OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "oversubscribed": "-"}
+NO_BAR: tuple[Mark, ...] = ("failed", "missing")
+
+
+def bars_height(plot: Bars, scale: float) -> float:
+    """In points: as many bars, one axis, and a legend where there is more than one part."""
+    per_bar = BAR_POINTS * max(scale, 0.75)
+    return max(3, len(plot.bars)) * per_bar + 34 + (_legend_rows(plot) * 11 + 3 if len(plot.parts) > 1 else 0)
+
+
+def paint_bars(figure: Any, axes: Any, plot: Bars) -> Callable[[], list[Hit]]:
+    """First bar on top."""
+    colours = colours_of([part.name for part in plot.parts])
+    rows = range(len(plot.bars))
+    marks: tuple[Mark, ...] = plot.marks or tuple(_measured() for _ in rows)
+    left = [0.0] * len(plot.bars)
+    for part in plot.parts:
+        values = [value if value == value else 0.0 for value in part.values]
+        colour = colours[part.name] if len(plot.parts) > 1 else colours_of(["only"])["only"]
+        for row in rows:
+            _paint_piece(axes, row, left[row], values[row], colour, marks[row])
+        left = [begin + value for begin, value in zip(left, values, strict=True)]
+    _paint_intervals(axes, plot, left)
+    _paint_totals(axes, plot, left, marks)
+    axes.set_yticks(list(rows), plot.bars)
+    axes.set_ylim(len(plot.bars) - 0.4, -0.6)
+    axes.set_xlim(0, max([*left, *plot.high, 1e-12]) * 1.16)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(plot.value_label)
+    axes.grid(axis="x")
+    if len(plot.parts) > 1:
+        _legend(axes, plot, colours)
+    return lambda: _hits(axes, plot, marks)
+
+
+def _measured() -> Mark:
+    return "measured"
+
+
+def _paint_piece(axes: Any, row: int, left: float, value: float, colour: str, mark: Mark) -> None:
+    """Hollow where oversubscribed, dashed where emulated, dotted where predicted."""
+    if value <= 0 or mark in NO_BAR:
+        return
+    if mark == "measured":
+        axes.barh(row, value, left=left, height=0.66, color=colour, edgecolor=PAPER, linewidth=0.5)
+        return
+    axes.barh(row, value, left=left, height=0.66, color=colour, alpha=0.28, linewidth=0)
+    axes.barh(row, value, left=left, height=0.66, facecolor="none", edgecolor=colour, linewidth=0.9,
+              linestyle=OUTLINES[mark])  # fmt: skip
+
+
+def _paint_intervals(axes: Any, plot: Bars, totals: list[float]) -> None:
+    if not (plot.low and plot.high):
+        return
+    for row, (low, high) in enumerate(zip(plot.low, plot.high, strict=True)):
+        if high > low:
+            axes.plot([low, high], [row, row], color=INK, linewidth=0.9, zorder=4, solid_capstyle="butt")
+
+
+def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark, ...]) -> None:
+    for row, total in enumerate(totals):
+        word = "" if marks[row] == "measured" else marks[row]
+        text = word if marks[row] in NO_BAR else " ".join(filter(None, (three_digits(total), word)))
+        end = max(total, plot.high[row] if plot.high else 0.0)
+        at = (end if marks[row] not in NO_BAR else 0.0, row)
+        axes.annotate(text, at, xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5,
+                      color=GREY if word else INK)  # fmt: skip
+
+
+def _legend(axes: Any, plot: Bars, colours: dict[str, str]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=colours[part.name], edgecolor="none") for part in plot.parts]
+    axes.legend(handles, [part.name for part in plot.parts], loc="lower left", bbox_to_anchor=(0, 1.0),
+                ncols=_columns(plot), handlelength=0.9, handleheight=0.8)  # fmt: skip
+
+
+def _columns(plot: Bars) -> int:
+    longest = max(len(part.name) for part in plot.parts)
+    return min(len(plot.parts), max(1, 44 // (longest + 5)))
+
+
+def _legend_rows(plot: Bars) -> int:
+    return -(-len(plot.parts) // _columns(plot))
+
+
+def _hits(axes: Any, plot: Bars, marks: tuple[Mark, ...]) -> list[Hit]:
+    found = []
+    for row, name in enumerate(plot.bars):
+        begin = 0.0
+        word = "" if marks[row] == "measured" else f", {marks[row]}"
+        interval = f", interval of the whole [{plot.low[row]:.3g}, {plot.high[row]:.3g}]" if plot.low else ""
+        for part in plot.parts:
+            value = part.values[row]
+            if value != value or value <= 0:
+                continue
+            left, top = place(axes, begin, row - 0.33)
+            right, bottom = place(axes, begin + value, row + 0.33)
+            text = f"{name}, {part.name}: {value:.4g} ({plot.value_label}){interval}{word}"
+            found.append(Hit(left, top, max(right - left, 1.0), bottom - top, text))
+            begin += value
+    return found

@@ -1,0 +1,165 @@
+"""Lines over a common axis: intervals as bars or bands, names at the lines' ends, warm-up shaded."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from scalewise.report.canvas import Hit, place, text_width
+from scalewise.report.document import Lines, Series
+from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SHADE, colours_of
+
+NAME_SIZE = 8
+WIDEST_NAME = 0.36  # of the figure: longer names at the lines' ends would leave too little for the lines
+MOST_NAMED = 7
+MANY_POINTS = 18  # from here on markers hide the line, and intervals are a band
+HIT_POINTS = 9.0
+PATTERNS: dict[str, Any] = {
+    "measured": "-",
+    "emulated": (0, (4, 2)),
+    "oversubscribed": "-",
+    "model": (0, (1, 1.6)),
+    "ideal": "-",
+}
+
+
+def lines_height(plot: Lines, width_points: float) -> float:
+    """In points: flatter the wider it is."""
+    legend = 13.0 if len({one.name for one in plot.series}) > MOST_NAMED else 0.0
+    return min(0.62 * width_points, 165.0) + legend
+
+
+def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
+    """Draws them; the hits are the points."""
+    _scales(axes, plot)
+    named = [one.name for one in plot.series if one.style != "ideal"]
+    colours = {**colours_of(named), **{one.name: GREY for one in plot.series if one.style == "ideal"}}
+    order = list(dict.fromkeys(named))
+    for span in plot.spans:
+        axes.axvspan(span.begin, span.end, color=SHADE, linewidth=0, zorder=0)
+        middle = (max(span.begin, axes.get_xlim()[0] if plot.x_ticks else span.begin) + span.end) / 2
+        axes.text(middle, 0.98, span.label, transform=axes.get_xaxis_transform(), ha="center", va="top",
+                  fontsize=7, color=GREY)  # fmt: skip
+    for one in plot.series:
+        marker = MARKERS[order.index(one.name) % len(MARKERS)] if one.name in order else ""
+        _paint_series(axes, one, colours[one.name], marker)
+    _limits(axes, plot)
+    axes.set_xlabel(plot.x_label)
+    axes.set_ylabel(plot.y_label)
+    axes.grid(axis="y")
+    _names(figure, axes, plot, colours)
+    return lambda: [hit for one in plot.series for hit in _hits(axes, one, plot)]
+
+
+def _scales(axes: Any, plot: Lines) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    for axis, logarithmic in ((axes.xaxis, plot.log_x), (axes.yaxis, plot.log_y)):
+        if logarithmic:
+            axes.set_xscale("log") if axis is axes.xaxis else axes.set_yscale("log")
+            axis.set_major_formatter(plain)
+            axis.set_minor_formatter(NullFormatter())
+    if plot.x_ticks:
+        axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
+        axes.minorticks_off()
+
+
+def _limits(axes: Any, plot: Lines) -> None:
+    """A time or a speedup is read against nothing, so the axis begins there unless it is logarithmic."""
+    if not plot.log_y:
+        values = [value for one in plot.series for value in (*one.y, *one.low)]
+        if values and min(values) >= 0:
+            axes.set_ylim(bottom=0)
+    elif (spread := axes.get_ylim())[1] / spread[0] < 10:
+        axes.set_ylim(spread[0] / 1.6, spread[1] * 1.6)
+
+
+def _paint_series(axes: Any, one: Series, colour: str, marker: str) -> None:
+    if one.style == "ideal":
+        axes.plot(one.x, one.y, color=GREY, linewidth=0.7, zorder=1)
+        return
+    many = len(one.x) > MANY_POINTS
+    if one.low and one.high:
+        if many:
+            axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.18, linewidth=0, zorder=1)
+        else:
+            reach = ([max(0.0, y - low) for y, low in zip(one.y, one.low, strict=True)],
+                     [max(0.0, high - y) for y, high in zip(one.y, one.high, strict=True)])  # fmt: skip
+            axes.errorbar(one.x, one.y, yerr=reach, fmt="none", ecolor=colour, elinewidth=0.8, capsize=1.8, zorder=2)
+    hollow = one.style == "oversubscribed"
+    shown = "" if one.style == "model" or many else marker
+    axes.plot(one.x, one.y, color=colour, linestyle=PATTERNS[one.style], linewidth=0.9 if many else 1.3,
+              marker=shown, markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour, zorder=3,
+              alpha=0.75 if hollow else 1.0)  # fmt: skip
+
+
+def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str]) -> None:
+    """At the ends of the lines where they are few and short, else in a line above."""
+    ends: dict[str, tuple[float, float]] = {}
+    for one in plot.series:
+        points = [point for point in zip(one.x, one.y, strict=True) if point[1] == point[1]]
+        if points and (one.name not in ends or points[-1][0] >= ends[one.name][0]):
+            ends[one.name] = points[-1]
+    if len(ends) < 2 and not any(one.style in ("model", "ideal") for one in plot.series):
+        return
+    widest = max(text_width(figure, name, NAME_SIZE) for name in ends)
+    if len(ends) > MOST_NAMED or widest > WIDEST_NAME * figure.bbox.width:
+        _legend(axes, plot, colours)
+        return
+    figure.get_layout_engine().set(rect=(0, 0, 1 - (widest + 5) / figure.bbox.width, 1))
+    figure.draw_without_rendering()
+    for name, height in _apart({name: axes.transData.transform(end)[1] for name, end in ends.items()}).items():
+        across = axes.transAxes.inverted().transform((0, height))[1]
+        end = axes.transAxes.inverted().transform(axes.transData.transform(ends[name]))
+        beyond = 1 + 4 / axes.bbox.width
+        axes.text(beyond, across, name, transform=axes.transAxes, color=_dark(colours[name]), fontsize=NAME_SIZE,
+                  va="center", ha="left", clip_on=False, in_layout=False)  # fmt: skip
+        if end[0] < 0.97 or abs(end[1] - across) * axes.bbox.height > 3:
+            axes.plot([end[0], beyond], [end[1], across], color=FAINT, linewidth=0.5, transform=axes.transAxes,
+                      clip_on=False, zorder=0, in_layout=False)  # fmt: skip
+
+
+def _dark(colour: str) -> str:
+    return INK if colour == GREY else colour
+
+
+def _apart(heights: dict[str, float], least: float = 9.0) -> dict[str, float]:
+    """The same heights, moved so far that no two names overlap; order and middle are kept."""
+    order = sorted(heights, key=lambda name: heights[name])
+    moved = dict(heights)
+    for _ in range(200):
+        close = [(a, b) for a, b in pairwise(order) if moved[b] - moved[a] < least - 1e-6]
+        if not close:
+            break
+        for a, b in close:
+            lack = (least - (moved[b] - moved[a])) / 2
+            moved[a] -= lack
+            moved[b] += lack
+    return moved
+
+
+def _legend(axes: Any, plot: Lines, colours: dict[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    styles = {one.name: one for one in reversed(plot.series)}
+    order = list(dict.fromkeys(one.name for one in plot.series))
+    handles = [
+        Line2D([], [], color=colours[name], linestyle=PATTERNS[styles[name].style],
+               linewidth=0.7 if styles[name].style == "ideal" else 1.3)
+        for name in order
+    ]  # fmt: skip
+    columns = 3 if max(map(len, order)) <= 16 else 2
+    axes.legend(handles, order, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns)
+
+
+def _hits(axes: Any, one: Series, plot: Lines) -> list[Hit]:
+    found = []
+    for index, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
+        if one.style == "ideal" or y != y:
+            continue
+        across, down = place(axes, x, y)
+        interval = f" [{one.low[index]:.3g}, {one.high[index]:.3g}]" if one.low and one.high else ""
+        word = {"measured": "", "model": ", predicted"}.get(one.style, f", {one.style}")
+        text = f"{one.name}: {y:.4g}{interval} ({plot.y_label}) at {x:g} ({plot.x_label}){word}"
+        found.append(Hit(across - HIT_POINTS / 2, down - HIT_POINTS / 2, HIT_POINTS, HIT_POINTS, text))
+    return found

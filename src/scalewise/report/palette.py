@@ -1,0 +1,37 @@
+"""The colours of every figure: told apart by colour-blind eyes and, dark beside light, in grey print."""
+
+from collections.abc import Mapping, Sequence
+
+# Dark and light alternate, so that neighbours of a stack and of a legend differ in grey, too.
+SERIES = ("#12436d", "#e8752a", "#28a197", "#801650", "#a285d1", "#6b6b3a")
+INK, GREY, FAINT, SHADE, PAPER = "#1a1a1a", "#7a7a7a", "#d4d4d4", "#efece4", "#fefefe"
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+# One meaning, one colour, in every figure of every report.
+MEANINGS: Mapping[str, str] = {
+    "forward": SERIES[0],
+    "backward": SERIES[1],
+    "optimizer": SERIES[2],
+    "communication": SERIES[3],
+    "data": SERIES[4],
+    "rest": "#b9b9b9",
+}
+
+# In a page of HTML the colours are variables, so that the dark page can lighten them.
+VARIABLES: Mapping[str, str] = {
+    **{colour: f"--s{number}" for number, colour in enumerate(SERIES, 1)},
+    INK: "--ink",
+    GREY: "--grey",
+    FAINT: "--faint",
+    SHADE: "--shade",
+    PAPER: "--paper",
+    MEANINGS["rest"]: "--rest",
+}
+
+
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each name: that of its meaning where it has one, else the next that is free."""
+    meant = {name: MEANINGS[name] for name in names if name in MEANINGS}
+    free = [colour for colour in SERIES if colour not in meant.values()] or list(SERIES)
+    others = [name for name in dict.fromkeys(names) if name not in meant]
+    return {**meant, **{name: free[index % len(free)] for index, name in enumerate(others)}}

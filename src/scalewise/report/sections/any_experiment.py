@@ -1,0 +1,103 @@
+"""One section for each experiment of a suite that has no sections of its own: table, speedup, trace, anatomy."""
+
+from collections.abc import Iterator, Sequence
+
+from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
+from scalewise.explain.evidence import Evidence
+from scalewise.plan.words import value_text
+from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
+from scalewise.report.document import Block, Cell, Column, Paragraph, Section, Table
+from scalewise.report.sections.any_figures import anatomy, memory, speedup, trace
+from scalewise.units import three_digits
+
+SUITES = ("*",)
+ORDER = 100
+
+
+def build(evidence: Evidence) -> tuple[Section, ...]:
+    """In the order of the suite."""
+    return tuple(_section(one) for one in evidence.analysis.experiments)
+
+
+def _section(experiment: ExperimentAnalysis) -> Section:
+    blocks: list[Block] = [Paragraph(experiment.question)] if experiment.question else []
+    blocks.append(overview(experiment))
+    blocks += [one for one in (speedup(experiment), trace(experiment), anatomy(experiment), memory(experiment)) if one]
+    blocks += [Paragraph(text) for text in _refusals(experiment)]
+    return Section(experiment.name, experiment.title or experiment.name, tuple(blocks))
+
+
+def overview(experiment: ExperimentAnalysis) -> Table:
+    """One row an arm: what a step takes, what it achieves, how it scales."""
+    rows = experiment.rows
+    changed = any(row.intervention != "none" for row in rows)
+    scales = any(row.scaling.speedup and row.scaling.base != row.label for row in rows)
+    columns = [Column(axis, numeric=False) for axis in experiment.axes]
+    columns += [Column("changed", numeric=False)] if changed else []
+    columns += [Column("ranks"), Column("step", "ms"), Column("samples", "1/s"), Column("varies", "%")]
+    columns += [Column("speedup"), Column("efficiency", "%")] if scales else []
+    return Table(
+        id=f"{experiment.name}-steps",
+        title="Step time and throughput, medians with 95 % intervals",
+        columns=tuple(columns),
+        rows=tuple(_cells(row, experiment.axes, changed, scales) for row in rows),
+        notes=tuple(_notes(rows, scales)),
+        runs=tuple(row.run_names for row in rows),
+    )
+
+
+def _cells(row: ArmRow, axes: Sequence[str], changed: bool, scales: bool) -> tuple[Cell, ...]:
+    mark = mark_of(row)
+    cells = [text_cell(value_text(row.axes[axis]) if axis in row.axes else "–") for axis in axes]
+    cells += [text_cell("–" if row.intervention == "none" else row.intervention.replace("_", " "))] if changed else []
+    cells += [
+        count_cell(row.ranks),
+        estimate_cell(row.step_seconds, 1e3, mark=mark, why_empty=row.reason),
+        estimate_cell(row.samples_per_second, mark=mark, why_empty=row.reason or "samples per step were not seen"),
+        number_cell(row.variation, 100, mark=mark, note="standard deviation over mean of a run's steps"),
+    ]
+    if scales:
+        why = row.reason or row.scaling.refusal
+        cells.append(estimate_cell(row.scaling.speedup, mark=mark, why_empty=why))
+        cells.append(estimate_cell(row.scaling.efficiency, 100, mark=mark, why_empty=why))
+    return tuple(cells)
+
+
+def _notes(rows: Sequence[ArmRow], scales: bool) -> Iterator[str]:
+    steps = [row.step_seconds.steps for row in rows if row.step_seconds]
+    if steps:
+        warm = max(row.warmup_steps or 0 for row in rows)
+        yield f"{_between(steps)} steps a row, after warm-up (at most {warm} steps a run); varies: sd over mean."
+    bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
+    if scales and bases:
+        yield f"Speedup is against: {'; '.join(bases)}."
+    if any(row.mark == "oversubscribed" for row in rows):
+        yield "Oversubscribed: more ranks than shares of cores; that it runs, not how it scales."
+    for row in rows:
+        if row.reason:
+            yield f"{row.label}: {row.reason}"
+
+
+def _between(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _refusals(experiment: ExperimentAnalysis) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for one in experiment.refusals:
+        if "oversubscribed" not in one.reason:
+            by_reason.setdefault(one.reason, []).append(one.arm)
+    for reason, arms in by_reason.items():
+        yield f"No speedup for {'; '.join(arms)}: {reason}."
+    slow = [row for row in experiment.rows if row.skew_seconds and row.step_seconds and row.ranks > 1]
+    worst = max(
+        slow,
+        key=lambda row: (row.skew_seconds or 0) / (row.step_seconds.value if row.step_seconds else 1),
+        default=None,
+    )
+    if worst and worst.skew_seconds and worst.step_seconds and worst.skew_seconds > 0.1 * worst.step_seconds.value:
+        yield (
+            f"Ranks differ most in {worst.label}: the slowest takes {three_digits(worst.skew_seconds * 1e3)} ms more "
+            f"than the fastest in the middle of its steps; rank {worst.slowest_rank} is slowest most often."
+        )

@@ -1,0 +1,124 @@
+"""Figures that any experiment can have: speedup over ranks, steps one by one, parts of a step, memory."""
+
+from collections.abc import Sequence
+from math import nan
+
+from scalewise.analysis.figures import RunFigures
+from scalewise.analysis.series import PHASES
+from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
+from scalewise.plan.words import value_text
+from scalewise.report.cells import mark_of
+from scalewise.report.document import Bars, Figure, Lines, Part, Series, Span
+
+MOST_BARS = 10
+MEBI = 2**20
+
+
+def speedup(experiment: ExperimentAnalysis) -> Figure | None:
+    """Over ranks, one line for each set of axis values, the ideal beside it."""
+    groups: dict[str, list[ArmRow]] = {}
+    for row in experiment.rows:
+        if row.scaling.speedup is not None:
+            groups.setdefault(_line_name(row, experiment), []).append(row)
+    lines = {name: sorted(rows, key=lambda row: row.ranks) for name, rows in groups.items()}
+    lines = {name: rows for name, rows in lines.items() if len({row.ranks for row in rows}) > 1}
+    if not lines:
+        return None
+    ranks = sorted({row.ranks for rows in lines.values() for row in rows})
+    ideal = Series("ideal", (ranks[0], ranks[-1]), (1.0, ranks[-1] / ranks[0]), style="ideal")
+    plot = Lines(
+        "ranks", "speedup", (ideal, *(_speedups(name, rows) for name, rows in lines.items())), x_ticks=tuple(ranks)
+    )
+    return Figure(f"{experiment.name}-speedup", "Speedup", "Bars are 95 % intervals.", plot)
+
+
+def _line_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
+    words = [f"{axis} {value_text(row.axes[axis])}" for axis in experiment.axes if axis in row.axes]
+    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    return ", ".join(words) or "measured"
+
+
+def _short(intervention: str) -> str:
+    return intervention.replace("remove_communication", "no comm.").replace("sleep_before_backward", "delay").replace(
+        "_", " "
+    )  # fmt: skip
+
+
+def _speedups(name: str, rows: Sequence[ArmRow]) -> Series:
+    found = [(row.ranks, row.scaling.speedup) for row in rows if row.scaling.speedup]
+    return Series(
+        name,
+        tuple(float(ranks) for ranks, _ in found),
+        tuple(one.value for _, one in found),
+        tuple(one.low for _, one in found),
+        tuple(one.high for _, one in found),
+    )
+
+
+def trace(experiment: ExperimentAnalysis) -> Figure | None:
+    """Every step of one run an arm, so that warm-up can be seen."""
+    runs = {one.name: one for one in experiment.runs}
+    plain = [row for row in experiment.rows if row.intervention == "none" and row.step_seconds]
+    chosen = [(row, runs[name]) for row in plain for name in row.run_names[:1] if name in runs][:5]
+    if not chosen:
+        return None
+    warm = max(run.warmup_steps for _, run in chosen)
+    plot = Lines(
+        "step",
+        "step time (ms)",
+        tuple(_steps(row, run) for row, run in chosen),
+        (Span(0.5, warm + 0.5, "warm-up"),) if warm else (),
+        log_y=_spread(chosen) > 8,
+    )
+    return Figure(f"{experiment.name}-trace", "Step by step", "First run of each arm; shaded: left out.", plot)
+
+
+def _steps(row: ArmRow, run: RunFigures) -> Series:
+    numbers = tuple(float(number) for number in range(1, len(run.step_seconds) + 1))
+    return Series(row.label, numbers, tuple(seconds * 1e3 for seconds in run.step_seconds))
+
+
+def _spread(chosen: Sequence[tuple[ArmRow, RunFigures]]) -> float:
+    every = [seconds for _, run in chosen for seconds in run.step_seconds]
+    return max(every) / min(every)
+
+
+def anatomy(experiment: ExperimentAnalysis) -> Figure | None:
+    """Where the time of a step goes."""
+    rows = [row for row in experiment.rows if row.step_seconds and any(row.phase_seconds.values())][:MOST_BARS]
+    if not rows:
+        return None
+    parts = [Part(phase, tuple(_milliseconds(row.phase_seconds.get(phase)) for row in rows)) for phase in PHASES]
+    shown = tuple(part for part in parts if any(value > 0 for value in part.values))
+    marks = tuple(mark_of(row) for row in rows)
+    plot = Bars(tuple(_bar_name(row, experiment) for row in rows), shown, "ms per step, mean over ranks", marks=marks)
+    return Figure(f"{experiment.name}-anatomy", "Where the time of a step goes", "", plot)
+
+
+def _milliseconds(seconds: float | None) -> float:
+    return nan if seconds is None else seconds * 1e3
+
+
+def _bar_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
+    words = [value_text(row.axes[axis]) for axis in experiment.axes if axis in row.axes]
+    words += [f"{row.ranks} rank{'' if row.ranks == 1 else 's'}"]
+    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    return ", ".join(words)
+
+
+def memory(experiment: ExperimentAnalysis) -> Figure | None:
+    """The peak of a rank: of the device where there is one, else of the process."""
+    rows = [row for row in experiment.rows if row.intervention == "none"][:MOST_BARS]
+    device = any(row.memory.cuda_peak_allocated_bytes for row in rows)
+    peaks = [row.memory.cuda_peak_allocated_bytes if device else row.memory.peak_rss_bytes for row in rows]
+    known = [(row, peak) for row, peak in zip(rows, peaks, strict=True) if peak]
+    if not known:
+        return None
+    what = "peak device memory of a rank (MiB)" if device else "peak memory of a rank's process (MiB)"
+    plot = Bars(
+        tuple(_bar_name(row, experiment) for row, _ in known),
+        (Part("peak", tuple(peak / MEBI for _, peak in known)),),
+        what,
+        marks=tuple(mark_of(row) for row, _ in known),
+    )
+    return Figure(f"{experiment.name}-memory", "Memory", "The largest over ranks.", plot)

@@ -1,0 +1,147 @@
+"""The end of every report: the machine, what speaks against the numbers, what is missing, and how to repeat it."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from scalewise.analysis.caveats import Caveat
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.evidence import Evidence
+from scalewise.records.folder import RunFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.report.document import Block, Code, Paragraph, Section
+from scalewise.results.run import LoadedSuite
+from scalewise.units import bytes_text
+
+SUITES = ("**",)
+ORDER = 1000
+MOST_ARMS = 4  # named in a list; the rest is counted
+MOST_HOLES = 8
+LONGEST_EVIDENCE = 160
+
+
+def build(evidence: Evidence) -> Section:
+    """Small, but complete: nothing that speaks against a number is left out."""
+    blocks: list[Block] = [Paragraph(text) for text in _machine(evidence.machine)]
+    blocks += [Paragraph(text) for text in _holes(evidence)]
+    blocks += [Paragraph(text) for text in _caveats(evidence)]
+    blocks += [Paragraph("To repeat:"), Code("\n".join(_commands(evidence)))]
+    return Section("closing", "Machine, caveats, commands to repeat", tuple(blocks))
+
+
+def _machine(machine: MachineFacts | None) -> Iterator[str]:
+    if machine is None:
+        yield "Machine: not recorded in these runs."
+        return
+    gpus = [f"{gpu.name} ({bytes_text(gpu.memory_bytes)})" for gpu in machine.gpus]
+    kinds = [f"{gpus.count(one)} × {one}" for one in dict.fromkeys(gpus)]
+    where = "virtual machine" if machine.virtual else "bare metal"
+    cpu = f"{machine.cpu_model}, {len(machine.cores)} cores usable, {bytes_text(machine.memory_bytes)}, {where}"
+    governor = f", governor {machine.governor}" if machine.governor else ""
+    yield f"Machine: {cpu}{governor}. GPUs: {', '.join(kinds) or 'none'}. {machine.system}."
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+    yield f"Versions: {versions or 'not recorded'}."
+    works = [f"{one.precision} {one.result}{f' with {one.isa_cap}' if one.isa_cap else ''}" for one in machine.probes]
+    if works:
+        cap = f"; capped at {machine.isa_cap}" if machine.isa_cap else ""
+        yield f"Precisions tried on this CPU: {', '.join(works)}{cap}."
+
+
+def _holes(evidence: Evidence) -> Iterator[str]:
+    """Runs that failed or are not there, each by name."""
+    loaded, analysis = evidence.loaded, evidence.analysis
+    found = [
+        f"{run.spec.name}: {_cut(run.outcome.sentence if run.outcome else 'not finished')}"
+        for run in loaded.runs
+        if not run.measured
+    ]
+    present = {one.name for one in analysis.experiments}
+    found += [f"experiment {one.name}: no run of it is here" for one in loaded.experiments if one.name not in present]
+    found += [f"not read: {_cut(_local(note, evidence))}" for note in loaded.notes]
+    if not found:
+        yield f"No run failed or is missing ({len(loaded.runs)} runs)."
+        return
+    shown = "; ".join(one.rstrip(".") for one in found[:MOST_HOLES])
+    more = f"; and {len(found) - MOST_HOLES} more" if len(found) > MOST_HOLES else ""
+    yield f"Missing or failed ({len(found)}): {shown}{more}."
+
+
+def _caveats(evidence: Evidence) -> Iterator[str]:
+    """Each once, doubts first, with the arms it touches and the evidence of the first."""
+    groups: dict[tuple[str, str], list[tuple[str, ArmRow, Caveat]]] = {}
+    for experiment in evidence.analysis.experiments:
+        for row in experiment.rows:
+            for caveat in row.caveats:
+                if row.mark != "failed":
+                    groups.setdefault((caveat.severity, caveat.name), []).append((experiment.name, row, caveat))
+    if not groups:
+        yield "No reason was found to doubt any number."
+    for (severity, name), touched in sorted(groups.items(), key=lambda item: (item[0][0] != "doubt", item[0][1])):
+        first = touched[0][2]
+        word = "Doubt" if severity == "doubt" else "Note"
+        yield (
+            f"{word}, {name}: {_cut(_local(first.evidence, evidence)).rstrip('.')}. "
+            f"{first.remedy[:1].upper()}{_local(first.remedy, evidence)[1:]}. Touches {_arms(touched)}."
+        )
+
+
+def _arms(touched: Sequence[tuple[str, ArmRow, Caveat]]) -> str:
+    """By experiment, with counts: `strong-scaling (5 arms), delay (2 ranks, delay 0.01)`."""
+    by_experiment: dict[str, list[str]] = {}
+    for experiment, row, _ in touched:
+        by_experiment.setdefault(experiment, []).append(row.label)
+    named = [
+        f"{name} ({labels[0] if len(labels) == 1 else f'{len(labels)} arms'})" for name, labels in by_experiment.items()
+    ]
+    more = [f"{len(named) - MOST_ARMS} more experiments"] if len(named) > MOST_ARMS else []
+    return ", ".join([*named[:MOST_ARMS], *more])
+
+
+def _commands(evidence: Evidence) -> Iterator[str]:
+    loaded = evidence.loaded
+    yield _run_line(loaded)
+    yield f"scalewise report {shlex.quote(f'runs/{loaded.path.name}')}"
+    yield from _torchrun_line(evidence)
+
+
+def _run_line(loaded: LoadedSuite) -> str:
+    """The suite by name, or the script with its ranks and arguments."""
+    first = next((run.spec for run in loaded.runs), None)
+    if first is None or loaded.title != Path(first.script).name:
+        return f"scalewise run {shlex.quote(loaded.name)}"
+    ranks = ",".join(str(ranks) for ranks in sorted({run.spec.ranks for run in loaded.runs}))
+    how = "--plain" if first.mode == "python" else f"--ranks {ranks}"
+    repeats = max(run.spec.repeat for run in loaded.runs) + 1
+    words = [
+        how,
+        *([f"--repeat {repeats}"] if repeats > 1 else []),
+        *(["--", shlex.join(first.args)] * bool(first.args)),
+    ]
+    return f"scalewise run {shlex.quote(Path(first.script).name)} {' '.join(words)}"
+
+
+def _torchrun_line(evidence: Evidence) -> Iterator[str]:
+    """One run without scalewise, as its folder keeps it, with the folders of this machine taken out."""
+    runs = sorted(evidence.loaded.runs, key=lambda run: -run.spec.world_size)
+    for run in runs:
+        try:
+            text = RunFolder(run.folder).command.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        line = next((line for line in reversed(text.splitlines()) if "&&" in line and "SCALEWISE" not in line), "")
+        if line:
+            short = re.sub(r"^#?\s*cd \S+ && ", "", line)
+            yield f"# {run.spec.name}, without scalewise:"
+            yield re.sub(r"(?<![\w.])/\S*/(?=[\w.-]+(?: |$))", "", short)
+            return
+
+
+def _local(text: str, evidence: Evidence) -> str:
+    """Without the place where the folder happens to lie: the same runs give the same report anywhere."""
+    return text.replace(f"{evidence.loaded.path}/", "")
+
+
+def _cut(text: str) -> str:
+    single = " ".join(text.split())
+    return single if len(single) <= LONGEST_EVIDENCE else f"{single[: LONGEST_EVIDENCE - 1]}…"

@@ -1,0 +1,99 @@
+"""Each table of a document as CSV for programs and as Markdown for people."""
+
+import csv
+import io
+import re
+
+from scalewise.report.document import Column, Document, Table
+from scalewise.report.view import plain_text, row_view
+
+_ORDERS = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for a formula
+
+
+def tables_of(document: Document) -> tuple[Table, ...]:
+    """In the order of the document."""
+    return tuple(block for section in document.sections for block in section.blocks if isinstance(block, Table))
+
+
+def table_files(document: Document) -> dict[str, str]:
+    """File name -> text."""
+    files: dict[str, str] = {}
+    for table in tables_of(document):
+        files[f"{file_name(table.id)}.csv"] = csv_text(table)
+        files[f"{file_name(table.id)}.md"] = markdown_text(table)
+    return files
+
+
+def file_name(identity: str) -> str:
+    """An id as a name that every file system takes and that leads nowhere else."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", identity).strip(".-") or "table"
+
+
+def csv_text(table: Table) -> str:
+    """Numbers in full, beside each its interval where the column has any, and the runs behind the row."""
+    bounds = [_bounded(table, index) for index in range(len(table.columns))]
+    head: list[str] = []
+    for column, bounded in zip(table.columns, bounds, strict=True):
+        name = _titled(column)
+        head += [name, f"{name} low", f"{name} high"] if bounded else [name]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_harmless(one) for one in (*head, "mark", "runs")])
+    for number, row in enumerate(table.rows):
+        fields: list[str] = []
+        for cell, bounded in zip(row, bounds, strict=True):
+            fields.append(_number(cell.number) if cell.number is not None else _harmless(cell.text))
+            fields += [_number(cell.low), _number(cell.high)] if bounded else []
+        marks = dict.fromkeys(cell.mark for cell in row if cell.mark != "measured")
+        runs = table.runs[number] if number < len(table.runs) else ()
+        writer.writerow([*fields, " ".join(marks) or "measured", _harmless(" ".join(runs))])
+    return text.getvalue()
+
+
+def markdown_text(table: Table) -> str:
+    """As a reader of Markdown shows it; the notes below."""
+    views = [row_view(row) for row in table.rows]
+    marked = any(view.mark for view in views)
+    heads = [_escaped(_titled(column)) for column in table.columns] + ([""] if marked else [])
+    rules = ["---:" if column.numeric else ":---" for column in table.columns] + ([":---"] if marked else [])
+    lines = [f"**{_escaped(table.title)}**", "", _row(heads), _row(rules)]
+    for view in views:
+        cells = [" ".join(filter(None, (_escaped(c.text), _interval(c.interval), c.mark))) for c in view.cells]
+        lines.append(_row([*cells, view.mark] if marked else cells))
+    if table.notes:
+        lines += ["", *(f"{_escaped(note)}  " for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _interval(text: str) -> str:
+    """Brackets around two numbers are no link, and read better as they are."""
+    return text if re.fullmatch(r"\[[-−\d.,e+ ]*\]", text) else _escaped(text)
+
+
+def _bounded(table: Table, index: int) -> bool:
+    return any(row[index].low is not None or row[index].high is not None for row in table.rows)
+
+
+def _titled(column: Column) -> str:
+    return f"{column.title} ({column.unit})" if column.unit else column.title
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.9g}"
+
+
+def _harmless(text: str) -> str:
+    """A text that a spreadsheet shows, and does not obey."""
+    shown = plain_text(text)
+    return f"'{shown}" if shown.startswith(_ORDERS) else shown
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """No character of the text is Markdown or HTML."""
+    single = " ".join(plain_text(text).split())
+    marked = re.sub(r"([\\`*_\[\]|~#$!])", r"\\\1", single)
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
