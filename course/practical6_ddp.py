@@ -1,0 +1,90 @@
+"""Practical 6: DistributedDataParallel. Every rank trains the same model on its part of the global batch.
+
+torchrun --nproc_per_node=2 course/practical6_ddp.py
+"""
+
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+from constants import LOCAL_RANK, RANK, RANKS, check_ranks, constant, seed
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+DIM = constant("DIM", 1024)  # width of every layer
+DEPTH = constant("DEPTH", 2)  # number of layers
+BATCH = constant("BATCH", 64)  # global: all ranks together
+STEPS = constant("STEPS", 40)
+WARMUP = constant("WARMUP", 5, least=0)  # first steps, which do not count
+SEED = seed(0)  # SEED=none: not fixed
+LR = constant("LR", 0.01, least=0)
+DELAY = constant("DELAY", 0.0, least=0)  # seconds before backward, on every rank (homework 1, 5A: 0.01)
+IMBALANCE = constant("IMBALANCE", 0.0, least=0)  # seconds before backward, on rank 0 alone (5C: 0.02)
+
+
+class LargeLinearModel(nn.Module):
+    """`depth` layers of `dim` x `dim` weights."""
+
+    def __init__(self, dim, depth):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(dim, dim), nn.ReLU()) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def clock():
+    """The time, once the GPU has done all that it was given."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def train(device):
+    if SEED is not None:
+        torch.manual_seed(SEED)
+        torch.cuda.manual_seed_all(SEED)
+    model = DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))
+    loss_fn = nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    # The global batch is drawn on every rank alike, and each takes its part.
+    x, y = (part[RANK::RANKS].contiguous().to(device) for part in torch.randn(2, BATCH, DIM))
+
+    times = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        start = clock()
+        output = model(x)
+        loss = loss_fn(output, y)
+        time.sleep(DELAY)
+        if dist.get_rank() == 0:
+            time.sleep(IMBALANCE)
+        loss.backward()
+        optimizer.step()
+        times.append(clock() - start)
+        if RANK == 0:
+            note = "  (warm-up)" if step < WARMUP else ""
+            print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.9g}{note}", flush=True)
+    if RANK == 0:
+        median = statistics.median(times[WARMUP:]) * 1000
+        print(f"{RANKS} ranks, global batch {BATCH}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+
+
+def main():
+    check_ranks(DIM, DEPTH, BATCH, STEPS, WARMUP)
+    if torch.cuda.is_available():
+        device = torch.device("cuda", LOCAL_RANK)
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl")
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+    train(device)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
