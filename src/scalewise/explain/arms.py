@@ -1,0 +1,115 @@
+"""Arms of a suite as answers need them: the one with figures, its runs, why it is missing, and how two differ."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from scalewise.analysis.arms import arm_of
+from scalewise.analysis.compare import compare
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.figures import RunFigures
+from scalewise.analysis.ratio import seconds_difference
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.words import listed, percent_phrase, seconds_phrase
+from scalewise.plan.words import value_text
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import Run
+
+Verdict = Literal["faster", "slower", "cannot tell"]
+MEANT = ("precision", "interventions")  # differences between two arms that are the question itself
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """B against A: what one changed thing did to the step."""
+
+    verdict: Verdict  # B is ...
+    change: Estimate  # B's step time over A's, less one
+    seconds: Estimate  # B's step time less A's
+    smallest_visible: float  # relative difference that would have been seen
+
+    @property
+    def condition(self) -> str:
+        """The rule behind the verdict, with its numbers."""
+        change = f"change of the step time {percent_phrase(self.change)}"
+        if self.verdict == "cannot tell":
+            return f"{change}: its 98 % interval holds 0"
+        return f"{change}: its 98 % interval lies {'above' if self.verdict == 'slower' else 'below'} 0"
+
+
+def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
+    """The arm with these values that has figures; of several, the one with the most ranks."""
+    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    return next((row for row in reversed(rows) if row.step_seconds is not None), None)
+
+
+def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
+    """Why that arm has no figures, for a sentence: `experiment amp, precision float16: it ran out of memory`."""
+    name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
+    rows = evidence.rows(experiment, **axes)
+    reason = next((row.reason for row in rows if row.reason), "")
+    if reason:
+        return f"{name} failed ({reason.rstrip('.')})"
+    return f"{name} is not finished" if rows else f"{name} was not run"
+
+
+def holes(evidence: Evidence, experiment: str, axis: str, values: tuple[AxisValue, ...]) -> str:
+    """The arms along one axis that have no figures, in one sentence; empty where none is missing."""
+    points: list[dict[str, Any]] = [{axis: value} for value in values]
+    missing = [point for point in points if usable(evidence, experiment, **point) is None]
+    return listed([hole(evidence, experiment, **point) for point in missing])
+
+
+def runs_of(evidence: Evidence, row: ArmRow) -> tuple[Run, ...]:
+    """The arm's runs, usable or not."""
+    return tuple(run for name in row.run_names if (run := evidence.run(name)) is not None)
+
+
+def figures_of(evidence: Evidence, row: ArmRow | None) -> tuple[RunFigures, ...]:
+    """The figures of the arm's usable runs."""
+    if row is None:
+        return ()
+    found = [one for experiment in evidence.analysis.experiments for one in experiment.runs]
+    return tuple(one for one in found if one.name in row.run_names)
+
+
+def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast | None:
+    """What B changes against A; None where one is missing or their work is not the same."""
+    if a is None or b is None:
+        return None
+    runs_a, runs_b = runs_of(evidence, a), runs_of(evidence, b)
+    if not runs_a or not runs_b:
+        return None
+    found = compare(runs_a, runs_b, allow=MEANT)
+    if found.change is None or found.smallest_visible is None or found.answer == "refused":
+        return None
+    return Contrast(found.answer, found.change, _seconds(runs_a, runs_b), found.smallest_visible)
+
+
+def step_phrase(row: ArmRow) -> str:
+    """The arm's step with its interval."""
+    return seconds_phrase(row.step_seconds) if row.step_seconds else "no step time"
+
+
+def change_phrase(found: Contrast) -> str:
+    """`12.0 % [8.0, 16.0] less time`."""
+    share = found.change
+    if share.value < 0:
+        share = Estimate(-share.value, -share.high, -share.low, share.steps, share.runs, share.method)
+        return f"{percent_phrase(share)} less time"
+    return f"{percent_phrase(share)} more time"
+
+
+def all_reduces(row: ArmRow) -> tuple[float, float]:
+    """(count, bytes) of the all-reduces of one optimizer step on one rank."""
+    own = [one for one in row.collectives if one.kind == "all_reduce"]
+    return sum(one.count for one in own), sum(one.bytes for one in own)
+
+
+def _seconds(a: tuple[Run, ...], b: tuple[Run, ...]) -> Estimate:
+    one, two = arm_of(a), arm_of(b)
+    difference = seconds_difference(one.side(), two.side())
+    steps = sum(item.median.steps for arm in (one, two) for item in arm.measured)
+    middle, reach = difference.middle, difference.reach()
+    runs = len(one.measured) + len(two.measured)
+    return Estimate(middle, middle - reach, middle + reach, steps, runs, difference.method())

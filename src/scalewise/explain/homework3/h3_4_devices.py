@@ -1,0 +1,79 @@
+"""H3.4: the same model on more devices: are all of them used, is it faster, and what would be the ideal."""
+
+from scalewise.analysis.pipeline import Pipeline, pipeline_bound
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.answer import Answer, unanswered
+from scalewise.explain.arms import change_phrase, contrast, hole, step_phrase
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase
+from scalewise.explain.homework3.h3_2_depth import turns_sentence
+from scalewise.explain.homework3.h3_3_placement import pipelines
+from scalewise.explain.words import bytes_phrase, listed
+from scalewise.units import seconds_text
+
+ROW = "H3.4"
+USED = "Are all devices used?"
+FASTER = "Does adding devices make it faster?"
+TABLE = "h3-4-devices"
+MICRO_BATCHES = 8  # of the pipeline that is held against the measurement
+IDLE = 0.01  # of the step: a device that works less is not used
+
+
+def answers(evidence: Evidence) -> tuple[Answer, ...]:
+    """To both questions."""
+    return _used(evidence), _faster(evidence)
+
+
+def _used(evidence: Evidence) -> Answer:
+    found = [one for one in pipelines(evidence).values() if one.step_seconds]
+    if not found:
+        return unanswered(ROW, USED, f"{hole(evidence, ALL)} under inspection")
+    widest = max(found, key=lambda one: one.device_count)
+    idle = [one.device for one in widest.devices if one.busy_share < IDLE]
+    count = widest.device_count
+    if idle:
+        text = f"No: of {devices_phrase(count)}, {listed(idle)} did nothing."
+    elif count > 1:
+        text = f"Yes, but one at a time. {turns_sentence(widest)}"
+        if widest.together_share > 0.5:
+            text = f"Yes, and together. {turns_sentence(widest)}"
+    else:
+        text = turns_sentence(widest)
+    memory = [f"{one.device} {bytes_phrase(one.peak_bytes)}" for one in widest.devices if one.peak_bytes is not None]
+    if memory:
+        text += f" Memory is what is shared: {listed(memory)}."
+    condition = f"least busy share {min(one.busy_share for one in widest.devices):.2f} against {IDLE:g}"
+    return Answer(ROW, USED, text, f"{condition}; more than one busy {widest.together_share:.2f}", (TABLE,))
+
+
+def _faster(evidence: Evidence) -> Answer:
+    rows = {count: row for count, (row, _) in arms_along(evidence, ALL, "devices", DEVICES).items() if row}
+    if len(rows) < 2:
+        missing = [count for count in DEVICES if count not in rows]
+        return unanswered(ROW, FASTER, listed([hole(evidence, ALL, devices=count) for count in missing]))
+    few, many = min(rows), max(rows)
+    found = contrast(evidence, rows[few], rows[many])
+    if found is None:
+        return unanswered(ROW, FASTER, "the arms did not do the same work")
+    steps = listed([f"{step_phrase(row)} on {count}" for count, row in rows.items()])
+    if found.verdict == "faster":
+        verdict = f"Yes: {devices_phrase(many)} take {change_phrase(found)} than {few}"
+    elif found.verdict == "slower":
+        verdict = f"No, slower: {devices_phrase(many)} take {change_phrase(found)} than {few}"
+    else:
+        verdict = f"No difference that can be told between {few} and {many} ({change_phrase(found)})"
+    text = f"{verdict}: {steps}. {_ideal(rows[many], many, pipelines(evidence).get(many))}"
+    return Answer(ROW, FASTER, text, found.condition, (TABLE,))
+
+
+def _ideal(row: ArmRow, devices: int, pipeline: Pipeline | None) -> str:
+    """What a pipeline could make of it at best: the measured step with all devices at work at once."""
+    if row.step_seconds is None or devices < 2:
+        return ""
+    step = row.step_seconds.value
+    best, filled = pipeline_bound(step, devices), pipeline_bound(step, devices, MICRO_BATCHES)
+    copies = f" The layers wait for {pipeline.forward.count} hand-overs each way." if pipeline else ""
+    return (
+        f"A pipeline that kept all {devices} at work would need {seconds_text(best)} (T/N, predicted), with "
+        f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}; without one, devices add memory, not speed.{copies}"
+    )

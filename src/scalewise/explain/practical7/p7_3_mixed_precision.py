@@ -1,0 +1,172 @@
+"""P7.3: whether mixed precision pays here, why there is a GradScaler, and what happens without one."""
+
+from scalewise.analysis.memory_parts import MemoryChange
+from scalewise.analysis.stability import Stability, gradients_of, stability
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.answer import Answer, unanswered
+from scalewise.explain.arms import Contrast, change_phrase, contrast, figures_of, hole, holes, step_phrase, usable
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, peak_of, size_change_phrase
+from scalewise.explain.words import percent_text
+from scalewise.units import seconds_text
+
+ROW = "P7.3"
+WHY_MIXED = "Why mixed precision: is it faster here, and does it need less memory?"
+WHY_SCALER = "Why is there a GradScaler?"
+WITHOUT = "What happens without GradScaler?"
+HALVES = ("float16", "bfloat16")
+RESCUED = 0.01  # share of the gradients: fewer lost ones are no reason for a scaler
+SMALLEST_HALF = 2.0**-24  # the smallest positive float16
+
+
+def answers(evidence: Evidence) -> tuple[Answer, ...]:
+    """To the three questions."""
+    return why_mixed(evidence), why_scaler(evidence), without_scaler(evidence)
+
+
+def why_mixed(evidence: Evidence) -> Answer:
+    """Time and memory of the half precisions beside float32."""
+    base = usable(evidence, "amp", precision="float32")
+    if base is None:
+        return unanswered(ROW, WHY_MIXED, hole(evidence, "amp", precision="float32"))
+    said, conditions = [], []
+    for name in HALVES:
+        row = usable(evidence, "amp", precision=name)
+        found = contrast(evidence, base, row)
+        if row is None or found is None:
+            said.append(f"{name}: not told, {hole(evidence, 'amp', precision=name)}.")
+            continue
+        time = f"{name}: {step_phrase(row)} against {step_phrase(base)} in float32, {time_words(found, base, row)}"
+        said.append(f"{time} {memory_words(evidence, name)}".rstrip())
+        conditions.append(f"{name}: {found.condition}")
+    if not conditions:
+        return unanswered(ROW, WHY_MIXED, holes(evidence, "amp", "precision", HALVES))
+    return Answer(ROW, WHY_MIXED, " ".join(said), "; ".join(conditions), ("p7-3-amp",))
+
+
+def time_words(found: Contrast, base: ArmRow, row: ArmRow) -> str:
+    """The verdict on the time, and the phases that made it."""
+    if found.verdict == "faster":
+        verdict = f"{change_phrase(found)}: half-precision products save more here than casts and scaling cost"
+    elif found.verdict == "slower":
+        verdict = f"{change_phrase(found)}: casts and scaling cost more here than half-precision products save"
+    else:
+        visible = 100 * found.smallest_visible
+        verdict = f"no difference that can be told ({change_phrase(found)}; {visible:.0f} % would have been seen)"
+    phases = phase_changes(base, row)
+    return f"{verdict}{f' ({phases})' if phases else ''}."
+
+
+def phase_changes(base: ArmRow, row: ArmRow) -> str:
+    """How much each phase gained or lost, largest first."""
+    changes = {}
+    for name, before in base.phase_seconds.items():
+        after = row.phase_seconds.get(name)
+        if before is not None and after is not None:
+            changes[name] = after - before
+    largest = sorted(changes.items(), key=lambda item: -abs(item[1]))[:3]
+    return ", ".join(f"{name} {'+' if change > 0 else '-'}{seconds_text(abs(change))}" for name, change in largest)
+
+
+def memory_words(evidence: Evidence, precision: str) -> str:
+    """How the peak changed against float32, and which parts did it; empty where memory was not seen."""
+    before, after = (peak_of(evidence, "amp", precision=name) for name in ("float32", precision))
+    if before is None or after is None or before.witness != after.witness:
+        return ""
+    word = memory_word(before.bytes, after.bytes)
+    change = change_of(*(parts_of(evidence, "amp", precision=name) for name in ("float32", precision)))
+    why = f" ({parts_phrase(change)})" if change else ""
+    if word == "the same":
+        return f"Memory: the same peak{why}."
+    return f"Memory: {size_change_phrase(after.bytes - before.bytes)} at the peak{why}.{_weighed(change)}"
+
+
+def _weighed(change: MemoryChange | None) -> str:
+    """Copies of weights against halved activations, where both are there."""
+    if change is None:
+        return ""
+    copies, activations = change.parts["half-precision copies"], change.parts["activations"]
+    if copies > 0 and copies > -activations:
+        return " The copies of the weights outweigh what shorter activations save: the batch is small for this model."
+    if activations < 0 and copies < -activations:
+        return " Shorter activations save more than the copies of the weights take."
+    return ""
+
+
+def why_scaler(evidence: Evidence) -> Answer:
+    """Gradients lost to underflow with and without it."""
+    shares = {}
+    for value in (1, 0):
+        inspected = evidence.inspection("scaler", scaler=value)
+        found = gradients_of(inspected.gradients) if inspected else None
+        if found is None:
+            missing = hole(evidence, "scaler", scaler=value) if inspected is None else "its gradients were not seen"
+            return unanswered(ROW, WHY_SCALER, missing)
+        shares[value] = found.zero_share
+    natural = _natural_share(evidence)
+    lost = shares[0] - shares[1]
+    counted = (
+        f"{percent_text(shares[0])} of the float16 gradients are exactly zero without the scaler and "
+        f"{percent_text(shares[1])} with it{natural}"
+    )
+    if lost > RESCUED:
+        text = (
+            f"{counted}. float16 knows no positive number below {SMALLEST_HALF:.1e}; the scaler multiplies the loss "
+            f"({_scale_words(evidence)}), which lifts the gradients above that, and divides them again in float32."
+        )
+        condition = f"share of zeros falls by {percent_text(lost)} > {percent_text(RESCUED)}"
+    else:
+        text = f"{counted}: these gradients are large enough for float16, so the scaler rescues nothing here."
+        condition = f"share of zeros falls by {percent_text(lost)} <= {percent_text(RESCUED)}"
+    return Answer(ROW, WHY_SCALER, text, condition, ("p7-3-scaler",))
+
+
+def _natural_share(evidence: Evidence) -> str:
+    """Zeros that are there in float32, too: inactive units, not underflow."""
+    inspected = evidence.inspection("scaler-reference")
+    found = gradients_of(inspected.gradients) if inspected else None
+    return f" ({percent_text(found.zero_share)} in float32: inactive units)" if found else ""
+
+
+def _scale_words(evidence: Evidence) -> str:
+    figures = figures_of(evidence, usable(evidence, "scaler", scaler=1))
+    scales = [scale for scale in figures[0].scales if scale] if figures else []
+    if not scales:
+        return "its scale was not seen"
+    first, last = scales[0], scales[-1]
+    return f"by {first:g}, kept to the end" if first == last else f"by {first:g} at first, {last:g} at the end"
+
+
+def scaler_stability(evidence: Evidence, scaler: int) -> Stability | None:
+    """Of the float16 run with or without the scaler, beside float32."""
+    reference = figures_of(evidence, usable(evidence, "scaler-reference"))
+    inspected = evidence.inspection("scaler", scaler=scaler)
+    return stability(
+        figures_of(evidence, usable(evidence, "scaler", scaler=scaler)),
+        reference[0] if reference else None,
+        inspected.gradients if inspected else (),
+    )
+
+
+def without_scaler(evidence: Evidence) -> Answer:
+    """The word that the run without it earns, beside the run with it."""
+    bare, scaled = scaler_stability(evidence, 0), scaler_stability(evidence, 1)
+    if bare is None or scaled is None:
+        return unanswered(ROW, WITHOUT, holes(evidence, "scaler", "scaler", (1, 0)))
+    lines = [f"Without the scaler the run is called {bare.word}: {bare.condition}."]
+    if bare.curve:
+        lines.append(f"Its loss departs from float32's by up to {percent_text(bare.curve.largest_distance)}.")
+    lines.append(f"With the scaler it is called {scaled.word}: {scaled.condition}; {skips_phrase(scaled)}.")
+    if bare.word == scaled.word:
+        lines.append("For these gradients the scaler makes no difference that shows.")
+    return Answer(
+        ROW, WITHOUT, " ".join(lines), f"without: {bare.condition}; with: {scaled.condition}", ("p7-3-scaler",)
+    )
+
+
+def skips_phrase(found: Stability) -> str:
+    """`2 of 40 steps skipped while it looked for its scale`."""
+    if not found.skipped_steps:
+        return f"none of {found.steps} steps skipped"
+    early = found.skipped_steps - found.late_skipped_steps
+    return f"{found.skipped_steps} of {found.steps} steps skipped, {early} of them while it looked for its scale"

@@ -1,0 +1,151 @@
+"""P7.5: accumulation beside mixed precision, both against plain float32 DDP at the same global batch."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from scalewise.analysis.memory_parts import MemoryChange
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.answer import Answer, unanswered
+from scalewise.explain.arms import Contrast, all_reduces, change_phrase, contrast, hole, usable
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, peak_of, size_change_phrase
+from scalewise.explain.words import bytes_phrase, listed
+from scalewise.units import seconds_text
+
+ROW = "P7.5"
+MEMORY = "Which saves more memory?"
+SPEED = "Which is faster?"
+COMBINED = "Can they be combined?"
+TABLE = "p7-5-comparison"
+BASE: tuple[str, dict[str, Any]] = ("amp", {"precision": "float32"})
+ACCUMULATION: tuple[str, dict[str, Any]] = ("no-sync", {"no_sync": 1})
+MIXED: tuple[str, dict[str, Any]] = ("amp", {"precision": "float16"})
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one technique changes against plain float32 DDP; None where it was not measured."""
+
+    name: str
+    row: ArmRow | None
+    time: Contrast | None
+    peak_change_bytes: int | None
+    base_peak_bytes: int | None
+    parts: MemoryChange | None
+
+    @property
+    def memory_text(self) -> str:
+        """For the table and for answers."""
+        if self.peak_change_bytes is None or self.base_peak_bytes is None:
+            return "not measured"
+        if memory_word(self.base_peak_bytes, self.base_peak_bytes + self.peak_change_bytes) == "the same":
+            return "the same peak"
+        return f"{size_change_phrase(self.peak_change_bytes)} at the peak"
+
+    @property
+    def speed_text(self) -> str:
+        """The same for the step."""
+        if self.time is None:
+            return "not measured"
+        unsure = " (cannot be told from none)" if self.time.verdict == "cannot tell" else ""
+        return f"{change_phrase(self.time)} a step{unsure}"
+
+    @property
+    def communication_text(self) -> str:
+        """All-reduces of one optimizer step."""
+        if self.row is None:
+            return "not measured"
+        count, size = all_reduces(self.row)
+        if not count:
+            return "none (one rank)"
+        micro = self.row.micro_batches
+        shared = f", once for {micro:g} micro-batches" if micro and micro > 1 else ""
+        return f"{count:g} all-reduces of {bytes_phrase(size)} in all{shared}"
+
+
+def effect_of(evidence: Evidence, name: str, place: tuple[str, dict[str, Any]]) -> Effect:
+    """Of the technique measured there."""
+    base = usable(evidence, BASE[0], **BASE[1])
+    row = usable(evidence, place[0], **place[1])
+    before, after = (peak_of(evidence, experiment, **axes) for experiment, axes in (BASE, place))
+    change = after.bytes - before.bytes if before and after and before.witness == after.witness else None
+    parts = change_of(*(parts_of(evidence, experiment, **axes) for experiment, axes in (BASE, place)))
+    return Effect(name, row, contrast(evidence, base, row), change, before.bytes if before else None, parts)
+
+
+def effects(evidence: Evidence) -> tuple[Effect, Effect]:
+    """Accumulation, then mixed precision."""
+    return effect_of(evidence, "Accumulation", ACCUMULATION), effect_of(evidence, "Mixed precision", MIXED)
+
+
+def answers(evidence: Evidence) -> tuple[Answer, ...]:
+    """To the three questions."""
+    accumulation, mixed = effects(evidence)
+    missing = listed(
+        [hole(evidence, e, **axes) for e, axes in (BASE, ACCUMULATION, MIXED) if not usable(evidence, e, **axes)]
+    )
+    return (
+        _memory(accumulation, mixed, missing or "memory was not seen"),
+        _speed(evidence, accumulation, mixed, missing or "the arms did not do the same work"),
+        _combined(evidence, accumulation, mixed, missing or "the arms did not do the same work"),
+    )
+
+
+def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
+    a, m, base = accumulation.peak_change_bytes, mixed.peak_change_bytes, accumulation.base_peak_bytes
+    if a is None or m is None or base is None:
+        return unanswered(ROW, MEMORY, missing)
+    said = f"Against plain float32 DDP ({bytes_phrase(base)}): {_part_words(accumulation)}; {_part_words(mixed)}."
+    condition = f"change of the peak: accumulation {a:+d} B, mixed precision {m:+d} B"
+    if min(a, m) >= 0:
+        verdict = "Neither saves memory here."
+    elif memory_word(base + a, base + m) == "the same":
+        verdict = "Both save the same, to within one percent."
+    else:
+        verdict = f"{'Accumulation' if a < m else 'Mixed precision'} saves more."
+    return Answer(ROW, MEMORY, f"{verdict} {said}", condition, (TABLE,))
+
+
+def _part_words(effect: Effect) -> str:
+    why = f" ({parts_phrase(effect.parts)})" if effect.parts else ""
+    return f"{effect.name.lower()} {effect.memory_text}{why}"
+
+
+def _speed(evidence: Evidence, accumulation: Effect, mixed: Effect, missing: str) -> Answer:
+    between = contrast(evidence, accumulation.row, mixed.row)
+    if accumulation.time is None or mixed.time is None or between is None:
+        return unanswered(ROW, SPEED, missing)
+    said = f"Against plain float32 DDP: accumulation {accumulation.speed_text}, mixed precision {mixed.speed_text}."
+    if between.verdict == "cannot tell":
+        verdict = "Neither can be called faster than the other."
+    else:
+        faster = mixed if between.verdict == "faster" else accumulation
+        verdict = f"{faster.name} is faster."
+        if faster.time is not None and faster.time.verdict == "slower":
+            verdict += " But plain float32 DDP is faster still."
+    return Answer(
+        ROW, SPEED, f"{verdict} {said}", f"mixed precision against accumulation: {between.condition}", (TABLE,)
+    )
+
+
+def _combined(evidence: Evidence, accumulation: Effect, mixed: Effect, missing: str) -> Answer:
+    base = usable(evidence, BASE[0], **BASE[1])
+    if base is None or base.step_seconds is None or accumulation.time is None or mixed.time is None:
+        return unanswered(ROW, COMBINED, missing)
+    factor = (1 + accumulation.time.change.value) * (1 + mixed.time.change.value)
+    expected = base.step_seconds.value * factor
+    said = (
+        f"Yes: autocast and the scaler work inside each micro-batch and leave the accumulation as it is (Code 3, "
+        f"homework 2). If their effects multiply, its step would take {seconds_text(expected)} (predicted), "
+        f"{'more' if factor > 1 else 'less'} than the {seconds_text(base.step_seconds.value)} of plain DDP"
+    )
+    shared = _shared_parts(accumulation.parts, mixed.parts)
+    both = f"; both act on {listed(shared)}, so those savings do not simply add up" if shared else ""
+    condition = f"product of the two time ratios {factor:.2f} {'>' if factor > 1 else '<='} 1"
+    return Answer(ROW, COMBINED, f"{said}{both}.", condition, (TABLE,))
+
+
+def _shared_parts(a: MemoryChange | None, b: MemoryChange | None) -> list[str]:
+    if a is None or b is None:
+        return []
+    return [name for name in a.parts if a.parts[name] and b.parts[name]]
