@@ -1,0 +1,152 @@
+"""Work and memory of every device of DataParallel and of DDP, from NVML, from inspected runs, or from busy cores."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework1.pieces import runs_of
+from scalewise.results.run import Run
+
+DP = "DataParallel"
+DDP = "DDP"
+BY_NVML = "NVML"
+BY_TIMELINE = "inspected step"
+BY_CORES = "busy cores"
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """One device of one method; None where it was not recorded."""
+
+    method: str
+    device: str
+    utilisation: float | None  # 0 to 1
+    utilisation_by: str
+    memory_bytes: float | None
+    memory_by: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both methods, device by device."""
+
+    dp: ArmRow | None
+    ddp: ArmRow | None
+    inspected: Inspection | None  # of DataParallel
+    devices: tuple[DeviceUse, ...]
+    alone_share: float | None  # of DP's inspected step in which only its first device works
+    emulated: bool
+
+    def uses(self, method: str) -> tuple[DeviceUse, ...]:
+        """The devices of one method, the first first."""
+        return tuple(one for one in self.devices if one.method == method)
+
+
+def comparison(evidence: Evidence) -> Comparison:
+    """From the experiments data-parallel and ddp."""
+    dp = next((row for row in evidence.rows("data-parallel") if row.step_seconds is not None), None)
+    ddp = next((row for row in evidence.rows("ddp") if row.step_seconds is not None), None)
+    inspected = evidence.inspection("data-parallel")
+    emulated = bool(inspected and inspected.emulated) or bool(dp and dp.mark == "emulated")
+    devices = (*_data_parallel(evidence, dp, inspected, emulated), *_ddp(evidence, ddp))
+    return Comparison(dp, ddp, inspected, devices, alone_share(inspected) if inspected else None, emulated)
+
+
+def _data_parallel(
+    evidence: Evidence, row: ArmRow | None, inspected: Inspection | None, emulated: bool
+) -> tuple[DeviceUse, ...]:
+    if inspected is None:
+        return ()
+    shares = busy_shares(inspected)
+    memory = {one.device: float(one.peak_bytes) for one in inspected.device_memory}
+    names = sorted({*shares, *memory})
+    nvml = {} if emulated or row is None else _nvml_utilisation(runs_of(row, evidence))
+    found = []
+    for index, name in enumerate(names):
+        used = (nvml[index], BY_NVML) if index in nvml else (shares.get(name), BY_TIMELINE)
+        found.append(DeviceUse(DP, name, *used, memory.get(name), BY_TIMELINE))
+    return tuple(found)
+
+
+def _ddp(evidence: Evidence, row: ArmRow | None) -> tuple[DeviceUse, ...]:
+    if row is None:
+        return ()
+    runs = runs_of(row, evidence)
+    inspected = evidence.inspection("ddp")
+    own = float(inspected.peak_bytes) if inspected and inspected.peak_bytes else None
+    nvml = _nvml_utilisation(runs) if row.device == "cuda" else {}
+    experiment = evidence.experiment("ddp")
+    figures = [one for one in (experiment.runs if experiment else ()) if one.name in row.run_names]
+    found = []
+    for rank in range(row.ranks):
+        busy = [one.ranks[rank].busy_cores for one in figures if rank < len(one.ranks)]
+        cores = _median(value / _threads(runs[0], rank) for value in busy if value is not None)
+        peak = _median(one.ranks[rank].cuda_peak_allocated_bytes or 0 for one in figures if rank < len(one.ranks))
+        used = (nvml[rank], BY_NVML) if rank in nvml else (cores, BY_CORES)
+        held = (peak, "torch's allocator") if peak else (own, "inspected step of rank 0")
+        found.append(DeviceUse(DDP, f"rank {rank}", *used, *held))
+    return tuple(found)
+
+
+def _threads(run: Run, rank: int) -> int:
+    return max(1, len(run.spec.shares[rank])) if rank < len(run.spec.shares) else 1
+
+
+def _nvml_utilisation(runs: list[Run]) -> dict[int, float]:
+    """Median of the samples of every GPU, as nvidia-smi would show it, 0 to 1."""
+    seen: dict[int, list[float]] = {}
+    for run in runs:
+        for sample in run.samples:
+            for gpu in sample.gpus:
+                if gpu.utilisation is not None:
+                    seen.setdefault(gpu.index, []).append(gpu.utilisation)
+    return {index: median(values) for index, values in seen.items()}
+
+
+def busy_shares(inspected: Inspection) -> dict[str, float]:
+    """Share of the inspected step in which each device worked."""
+    if not inspected.timeline:
+        return {}
+    begin, end = _span(inspected)
+    found = {}
+    for device in dict.fromkeys(row.device for row in inspected.timeline):
+        merged = _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device == device)
+        found[device] = sum(b - a for a, b in merged) / max(1, end - begin)
+    return found
+
+
+def alone_share(inspected: Inspection) -> float | None:
+    """Share of the inspected step in which the first device worked and no other did."""
+    shares = busy_shares(inspected)
+    if len(shares) < 2:
+        return None
+    first = sorted(shares)[0]
+    begin, end = _span(inspected)
+    everyone = sum(b - a for a, b in _merged((row.begin_ns, row.end_ns) for row in inspected.timeline))
+    others = sum(
+        b - a for a, b in _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device != first)
+    )
+    return (everyone - others) / max(1, end - begin)
+
+
+def _span(inspected: Inspection) -> tuple[int, int]:
+    return min(row.begin_ns for row in inspected.timeline), max(row.end_ns for row in inspected.timeline)
+
+
+def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The stretches without overlap."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(stretches):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return median(known) if known else None

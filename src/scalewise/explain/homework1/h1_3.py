@@ -1,0 +1,243 @@
+"""H1.3: communication against computation for a small and a large model, and where the two are equal."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.propagate import exact, propagate
+from scalewise.analysis.step_model import ComputeLine, batch_at_balance, rate_at_balance
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.answer import Answer, unanswered
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework1.pieces import (
+    REMOVED,
+    compute_line,
+    link_at,
+    not_scaling,
+    price,
+    scales,
+    volume,
+    weights,
+)
+from scalewise.explain.words import listed, number_phrase, percent_phrase, rate_phrase, seconds_phrase
+
+ROW = "H1.3"
+EXPERIMENT = "model-size"
+TABLE = "h1-3-model-size"
+RATIO_TABLE = "h1-3-bytes-and-flops"
+WHICH = "In which case is DDP more efficient?"
+WHY = "Why?"
+WHEN = "When does communication become the bottleneck?"
+FLOP_PER_WEIGHT_AND_SAMPLE = 6  # a product and a sum in forward, and twice that in backward
+SAME = 0.01  # bytes per flop of two cases that differ by less are called equal
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model of the experiment over its ranks."""
+
+    name: str
+    used: str  # 2048 x 8
+    asked: str  # 8192 x 8; empty: used as asked
+    rule: str  # by which it was made smaller
+    rows: tuple[ArmRow, ...]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """One case at the most ranks that scale: bytes and flops of a rank's step, and the time of both."""
+
+    case: Case
+    row: ArmRow
+    samples_per_rank: float
+    weights: int
+    all_reduces: float
+    bytes: float
+    communication: Estimate | None
+    computing: Estimate | None  # the step without communication
+    line: ComputeLine | None
+    batch: Estimate | None  # per rank, at which the two take equally long
+    link_rate: Estimate | None  # bytes per second, at which they do with the batch as it is
+
+    @property
+    def flops(self) -> float:
+        """Of one rank's step."""
+        return FLOP_PER_WEIGHT_AND_SAMPLE * self.samples_per_rank * self.weights
+
+    @property
+    def ratio(self) -> Estimate | None:
+        """Communication over computing."""
+        if self.communication is None or self.computing is None:
+            return None
+        return propagate(lambda a, b: a / b, self.communication, self.computing)
+
+
+def cases(evidence: Evidence) -> tuple[Case, ...]:
+    """In the order of the suite."""
+    rows = evidence.rows(EXPERIMENT)
+    names = dict.fromkeys(str(row.axes.get("case")) for row in rows)
+    return tuple(_case(evidence, name, evidence.rows(EXPERIMENT, case=name)) for name in sorted(names, reverse=True))
+
+
+def _case(evidence: Evidence, name: str, rows: tuple[ArmRow, ...]) -> Case:
+    run = next((run for row in rows for one in row.run_names if (run := evidence.run(one))), None)
+    if run is None:
+        return Case(name, "", "", "", rows)
+    env, asked = run.spec.env, run.spec.asked
+    used = " x ".join(env[key] for key in ("DIM", "DEPTH") if key in env)
+    wanted = " x ".join({**env, **asked}[key] for key in ("DIM", "DEPTH") if key in env) if asked else ""
+    return Case(name, used, wanted, run.spec.shrink_rule, rows)
+
+
+def balance(evidence: Evidence, case: Case) -> Balance | None:
+    """At the most ranks of the case that are real scaling; None where there are none."""
+    row = next((row for row in reversed(case.rows) if row.ranks > 1 and scales(row)), None)
+    count = weights(row, evidence) if row else None
+    if row is None or not count or not row.samples_per_step:
+        return None
+    own = row.samples_per_step / row.ranks
+    line = compute_line(evidence, EXPERIMENT, case=case.name)
+    link, exchanged, cost = link_at(evidence, row.ranks), volume(row), price(row)
+    removed = evidence.row(EXPERIMENT, ranks=row.ranks, intervention=REMOVED, case=case.name)
+    return Balance(
+        case=case,
+        row=row,
+        samples_per_rank=own,
+        weights=count,
+        all_reduces=exchanged[0],
+        bytes=exchanged[1],
+        communication=cost,
+        computing=removed.step_seconds if removed else None,
+        line=line,
+        batch=batch_at_balance(line, cost) if line and cost else None,
+        link_rate=rate_at_balance(line, own, link, exchanged) if line and link else None,
+    )
+
+
+def balances(evidence: Evidence) -> tuple[Balance, ...]:
+    """Of every case that has one."""
+    found = (balance(evidence, case) for case in cases(evidence))
+    return tuple(one for one in found if one is not None)
+
+
+def which_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
+    """The case whose efficiency lies above the other's with its whole interval; neither where they overlap."""
+    known = [(one, one.row.scaling.efficiency) for one in found if one.row.scaling.efficiency is not None]
+    pairs = [(one, efficiency) for one, efficiency in known if efficiency is not None]
+    if len(pairs) < 2 or len({one.row.ranks for one, _ in pairs}) != 1:
+        return unanswered(ROW, WHICH, _hole(evidence))
+    ordered = sorted(pairs, key=lambda pair: pair[1].value)
+    (worse, low), (better, high) = ordered[0], ordered[-1]
+    ranks = better.row.ranks
+    numbers = (
+        f"{percent_phrase(high)} for {_named(better)} and {percent_phrase(low)} for {_named(worse)} on {ranks} ranks"
+    )
+    if high.low > low.high:
+        text = f"The {better.case.name} one: efficiency is {numbers}."
+    else:
+        text = f"Neither, as far as can be told: efficiency is {numbers}, and the intervals overlap."
+    slow = [one.case.name for one, efficiency in pairs if efficiency.high * ranks < 1]
+    if len(slow) == len(pairs):
+        text += f" In no case does DDP pay: with {ranks} ranks each of them is slower than with one."
+    elif slow:
+        text += f" With {ranks} ranks the {listed(slow)} one is slower than with one."
+    condition = "lower end of the better efficiency above the upper end of the other; else neither"
+    return Answer(ROW, WHICH, text, condition, (TABLE,))
+
+
+def why_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
+    """Bytes per flop do not depend on the size; if the times' ratio differs, something other than size does it."""
+    known = [one for one in found if one.bytes > 0 and one.ratio is not None]
+    if len(known) < 2:
+        return unanswered(ROW, WHY, _hole(evidence))
+    per_flop = [one.bytes / one.flops for one in known]
+    equal = abs(max(per_flop) / min(per_flop) - 1) <= SAME
+    law = (
+        f"For L stacked D x D layers a rank reduces 4 D^2 L bytes and computes 6 b D^2 L flop, so bytes per flop are "
+        f"2 / (3 b) whatever D and L; with b = {known[0].samples_per_rank:g} that is "
+        f"{2 / 3 / known[0].samples_per_rank:.4f}."
+    )
+    seen = listed([f"{value:.4f} for {one.case.name}" for one, value in zip(known, per_flop, strict=True)])
+    tested = f"Counted: {seen}, {'equal' if equal else 'not equal, so the cases differ in more than size'}."
+    condition = f"bytes per flop within {SAME:.0%} of each other; intervals of communication / computing apart or not"
+    return Answer(ROW, WHY, f"{law} {tested} {_ratio_words(known)}", condition, (RATIO_TABLE,))
+
+
+def _ratio_words(known: list[Balance]) -> str:
+    ratios = [(one, one.ratio) for one in known]
+    ordered = sorted(((one, ratio) for one, ratio in ratios if ratio), key=lambda pair: pair[1].value)
+    (light, low), (heavy, high) = ordered[0], ordered[-1]
+    said = (
+        f"Communication over computing is {number_phrase(high)} for {heavy.case.name} and {number_phrase(low)} for "
+        f"{light.case.name}"
+    )
+    if high.low <= low.high:
+        return f"{said}: the same within the intervals, as equal bytes per flop demand. Size alone does not help DDP."
+    return f"{said}. Size cannot be the cause; the rates are: {_rate_words(heavy)}, {_rate_words(light)}."
+
+
+def _rate_words(one: Balance) -> str:
+    if one.communication is None or one.computing is None:
+        return f"{one.case.name}: not known"
+    link = one.bytes / one.communication.value / 1e9 if one.communication.value > 0 else float("inf")
+    flop = one.flops / one.computing.value / 1e9
+    return f"{one.case.name} reaches {link:.2f} GB/s and {flop:.0f} GFLOP/s"
+
+
+def when_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
+    """The batch per rank and the link rate of balance, for every case that has them."""
+    known = [one for one in found if one.batch is not None]
+    if not known:
+        return unanswered(ROW, WHEN, _hole(evidence))
+    text = " ".join(_when_words(one) for one in known)
+    condition = (
+        "batch of balance = (communication - overhead) / time per sample, against the batch per rank that was run"
+    )
+    return Answer(ROW, WHEN, text, condition, (TABLE, RATIO_TABLE))
+
+
+def _when_words(one: Balance) -> str:
+    batch, ranks, own = one.batch, one.row.ranks, one.samples_per_rank
+    if batch is None or one.communication is None:
+        return ""
+    name = f"The {one.case.name} model"
+    cost = f"pays {seconds_phrase(one.communication)} for communication on {ranks} ranks"
+    if batch.value <= 0:
+        said = f"{name} {cost}, less than its fixed overhead: communication is no bottleneck at any batch."
+    elif batch.value > own:
+        said = (
+            f"{name} {cost}; computing takes as long only at {number_phrase(batch, 'samples per rank')}, and {own:g} "
+            "were run: communication is the bottleneck now."
+        )
+    else:
+        said = (
+            f"{name} {cost}; computing takes as long at {number_phrase(batch, 'samples per rank')} already, and "
+            f"{own:g} were run: communication is the bottleneck only below that."
+        )
+    if one.link_rate is None:
+        return said
+    return f"{said} At {own:g} samples the two would be equal over a link of {rate_phrase(one.link_rate)}."
+
+
+def per_second(amount: float, time: Estimate | None) -> Estimate | None:
+    """An amount over the time it took."""
+    return None if time is None or time.value <= 0 else propagate(lambda a, t: a / t, exact(amount), time)
+
+
+def _named(one: Balance) -> str:
+    return f"{one.case.name} ({one.case.used})" if one.case.used else one.case.name
+
+
+def _hole(evidence: Evidence) -> str:
+    names = cases(evidence)
+    if not names:
+        return f"the experiment {EXPERIMENT} was not run"
+    holes = [hole for case in names if (hole := not_scaling(case.rows, f"{EXPERIMENT}, {case.name},"))]
+    if holes:
+        return "; ".join(holes)
+    return "two cases with communication measured at the same ranks are needed"
+
+
+def answers(evidence: Evidence) -> tuple[Answer, ...]:
+    """The three questions of H1.3."""
+    found = balances(evidence)
+    return which_answer(evidence, found), why_answer(evidence, found), when_answer(evidence, found)
