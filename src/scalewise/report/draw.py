@@ -17,7 +17,7 @@ def draw(figure: Figure, scale: float = 1.0) -> Drawing:
     if isinstance(plot, Lines):
         return drawn(lambda page, axes: paint_lines(page, axes, plot), width, lines_height(plot, width) * scale)
     if isinstance(plot, Bars):
-        return drawn(lambda page, axes: paint_bars(page, axes, plot), width, bars_height(plot, scale))
+        return drawn(lambda page, axes: paint_bars(page, axes, plot), width, bars_height(plot, width, scale))
     return drawn(lambda page, axes: paint_timeline(page, axes, plot), width, timeline_height(plot, scale))
 
 

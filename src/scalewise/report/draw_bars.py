@@ -5,6 +5,7 @@ from typing import Any
 
 from scalewise.report.canvas import Hit, place
 from scalewise.report.document import Bars, Mark
+from scalewise.report.legend import LONGEST_LABEL, bar_name, elided, legend_points, paint_legend
 from scalewise.report.palette import GREY, INK, PAPER, colours_of
 from scalewise.units import three_digits
 
@@ -13,10 +14,12 @@ OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "oversubscrib
 NO_BAR: tuple[Mark, ...] = ("failed", "missing")
 
 
-def bars_height(plot: Bars, scale: float) -> float:
+def bars_height(plot: Bars, width_points: float, scale: float) -> float:
     """In points: as many bars, one axis, and a legend where there is more than one part."""
-    per_bar = BAR_POINTS * max(scale, 0.75)
-    return max(3, len(plot.bars)) * per_bar + 34 + (_legend_rows(plot) * 11 + 3 if len(plot.parts) > 1 else 0)
+    lines = sum(1.0 + 0.35 * bar_name(name).count("\n") for name in plot.bars)
+    names = [part.name for part in plot.parts]
+    legend = legend_points(names, width_points) if len(names) > 1 else 0.0
+    return max(3.0, lines) * BAR_POINTS * max(scale, 0.75) + 34 + legend
 
 
 def paint_bars(figure: Any, axes: Any, plot: Bars) -> Callable[[], list[Hit]]:
@@ -33,15 +36,15 @@ def paint_bars(figure: Any, axes: Any, plot: Bars) -> Callable[[], list[Hit]]:
         left = [begin + value for begin, value in zip(left, values, strict=True)]
     _paint_intervals(axes, plot, left)
     _paint_totals(axes, plot, left, marks)
-    axes.set_yticks(list(rows), plot.bars)
+    axes.set_yticks(list(rows), [bar_name(name) for name in plot.bars], linespacing=0.85)
     axes.set_ylim(len(plot.bars) - 0.4, -0.6)
     axes.set_xlim(0, max([*left, *plot.high, 1e-12]) * 1.16)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(plot.value_label)
+    axes.set_xlabel(elided(plot.value_label, LONGEST_LABEL))
     axes.grid(axis="x")
     if len(plot.parts) > 1:
-        _legend(axes, plot, colours)
+        _legend(figure, plot, colours)
     return lambda: _hits(axes, plot, marks)
 
 
@@ -79,21 +82,11 @@ def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark,
                       color=GREY if word else INK)  # fmt: skip
 
 
-def _legend(axes: Any, plot: Bars, colours: dict[str, str]) -> None:
+def _legend(figure: Any, plot: Bars, colours: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colours[part.name], edgecolor="none") for part in plot.parts]
-    axes.legend(handles, [part.name for part in plot.parts], loc="lower left", bbox_to_anchor=(0, 1.0),
-                ncols=_columns(plot), handlelength=0.9, handleheight=0.8)  # fmt: skip
-
-
-def _columns(plot: Bars) -> int:
-    longest = max(len(part.name) for part in plot.parts)
-    return min(len(plot.parts), max(1, 44 // (longest + 5)))
-
-
-def _legend_rows(plot: Bars) -> int:
-    return -(-len(plot.parts) // _columns(plot))
+    paint_legend(figure, handles, [part.name for part in plot.parts])
 
 
 def _hits(axes: Any, plot: Bars, marks: tuple[Mark, ...]) -> list[Hit]:

@@ -1,11 +1,13 @@
 """Lines over a common axis: intervals as bars or bands, names at the lines' ends, warm-up shaded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import log10
 from typing import Any
 
 from scalewise.report.canvas import Hit, place, text_width
 from scalewise.report.document import Lines, Series
+from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
 from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SHADE, colours_of
 
 NAME_SIZE = 8
@@ -24,8 +26,14 @@ PATTERNS: dict[str, Any] = {
 
 def lines_height(plot: Lines, width_points: float) -> float:
     """In points: flatter the wider it is."""
-    legend = 13.0 if len({one.name for one in plot.series}) > MOST_NAMED else 0.0
-    return min(0.62 * width_points, 165.0) + legend
+    names = list(dict.fromkeys(one.name for one in plot.series))
+    return min(0.62 * width_points, 165.0) + (legend_points(names, width_points) if _above(names, width_points) else 0)
+
+
+def _above(names: Sequence[str], width_points: float) -> bool:
+    """Whether the names are too many or too long to stand at the lines' ends."""
+    longest = max((len(elided(name)) for name in names), default=0) * LETTER_POINTS
+    return len(names) > MOST_NAMED or longest > WIDEST_NAME * width_points
 
 
 def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
@@ -33,39 +41,53 @@ def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
     _scales(axes, plot)
     named = [one.name for one in plot.series if one.style != "ideal"]
     colours = {**colours_of(named), **{one.name: GREY for one in plot.series if one.style == "ideal"}}
-    order = list(dict.fromkeys(named))
+    markers = _markers(plot)
     for span in plot.spans:
         axes.axvspan(span.begin, span.end, color=SHADE, linewidth=0, zorder=0)
-        middle = (max(span.begin, axes.get_xlim()[0] if plot.x_ticks else span.begin) + span.end) / 2
-        axes.text(middle, 0.98, span.label, transform=axes.get_xaxis_transform(), ha="center", va="top",
-                  fontsize=7, color=GREY)  # fmt: skip
+        axes.annotate(span.label, (span.begin, 1.0), xycoords=axes.get_xaxis_transform(), xytext=(0, 1.5),
+                      textcoords="offset points", ha="left", va="bottom", fontsize=7, color=GREY)  # fmt: skip
     for one in plot.series:
-        marker = MARKERS[order.index(one.name) % len(MARKERS)] if one.name in order else ""
-        _paint_series(axes, one, colours[one.name], marker)
+        _paint_series(axes, one, colours[one.name], markers.get(one.name, ""))
     _limits(axes, plot)
-    axes.set_xlabel(plot.x_label)
-    axes.set_ylabel(plot.y_label)
+    axes.set_xlabel(elided(plot.x_label, LONGEST_LABEL))
+    axes.set_ylabel(elided(plot.y_label, LONGEST_NAME))
     axes.grid(axis="y")
     _names(figure, axes, plot, colours)
     return lambda: [hit for one in plot.series for hit in _hits(axes, one, plot)]
 
 
 def _scales(axes: Any, plot: Lines) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    plain = FuncFormatter(lambda value, _: _short(value))
     for axis, logarithmic in ((axes.xaxis, plot.log_x), (axes.yaxis, plot.log_y)):
         if logarithmic:
             axes.set_xscale("log") if axis is axes.xaxis else axes.set_yscale("log")
             axis.set_major_formatter(plain)
+            if _decades(plot, axis is axes.xaxis) < 2.5:
+                axis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
             axis.set_minor_formatter(NullFormatter())
     if plot.x_ticks:
         axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
         axes.minorticks_off()
 
 
+def _short(value: float) -> str:
+    """1000000 as 1M: ticks of a small figure have room for three letters."""
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= 10 * scale or (value >= scale and value % scale == 0):
+            return f"{value / scale:g}{letter}"
+    return f"{value:g}"
+
+
+def _decades(plot: Lines, along_x: bool) -> float:
+    values = [value for one in plot.series for value in (one.x if along_x else one.y) if value > 0]
+    return log10(max(values) / min(values)) if values else 0.0
+
+
 def _limits(axes: Any, plot: Lines) -> None:
     """A time or a speedup is read against nothing, so the axis begins there unless it is logarithmic."""
+    axes.margins(x=0.03)
     if not plot.log_y:
         values = [value for one in plot.series for value in (*one.y, *one.low)]
         if values and min(values) >= 0:
@@ -102,18 +124,18 @@ def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str]) -> None
             ends[one.name] = points[-1]
     if len(ends) < 2 and not any(one.style in ("model", "ideal") for one in plot.series):
         return
-    widest = max(text_width(figure, name, NAME_SIZE) for name in ends)
-    if len(ends) > MOST_NAMED or widest > WIDEST_NAME * figure.bbox.width:
-        _legend(axes, plot, colours)
+    if _above(list(ends), float(figure.bbox.width)):
+        _legend(figure, plot, colours)
         return
+    widest = max(text_width(figure, elided(name), NAME_SIZE) for name in ends)
     figure.get_layout_engine().set(rect=(0, 0, 1 - (widest + 5) / figure.bbox.width, 1))
     figure.draw_without_rendering()
     for name, height in _apart({name: axes.transData.transform(end)[1] for name, end in ends.items()}).items():
         across = axes.transAxes.inverted().transform((0, height))[1]
         end = axes.transAxes.inverted().transform(axes.transData.transform(ends[name]))
         beyond = 1 + 4 / axes.bbox.width
-        axes.text(beyond, across, name, transform=axes.transAxes, color=_dark(colours[name]), fontsize=NAME_SIZE,
-                  va="center", ha="left", clip_on=False, in_layout=False)  # fmt: skip
+        axes.text(beyond, across, elided(name), transform=axes.transAxes, color=_dark(colours[name]), va="center",
+                  ha="left", fontsize=NAME_SIZE, clip_on=False, in_layout=False)  # fmt: skip
         if end[0] < 0.97 or abs(end[1] - across) * axes.bbox.height > 3:
             axes.plot([end[0], beyond], [end[1], across], color=FAINT, linewidth=0.5, transform=axes.transAxes,
                       clip_on=False, zorder=0, in_layout=False)  # fmt: skip
@@ -138,18 +160,24 @@ def _apart(heights: dict[str, float], least: float = 9.0) -> dict[str, float]:
     return moved
 
 
-def _legend(axes: Any, plot: Lines, colours: dict[str, str]) -> None:
+def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
     from matplotlib.lines import Line2D
 
-    styles = {one.name: one for one in reversed(plot.series)}
+    styles = {one.name: one.style for one in reversed(plot.series)}
     order = list(dict.fromkeys(one.name for one in plot.series))
+    markers = _markers(plot)
     handles = [
-        Line2D([], [], color=colours[name], linestyle=PATTERNS[styles[name].style],
-               linewidth=0.7 if styles[name].style == "ideal" else 1.3)
+        Line2D([], [], color=colours[name], linestyle=PATTERNS[styles[name]], marker=markers.get(name, ""),
+               linewidth=0.7 if styles[name] == "ideal" else 1.3)
         for name in order
     ]  # fmt: skip
-    columns = 3 if max(map(len, order)) <= 16 else 2
-    axes.legend(handles, order, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns)
+    paint_legend(figure, handles, order)
+
+
+def _markers(plot: Lines) -> dict[str, str]:
+    """One for each name that is drawn with markers."""
+    named = dict.fromkeys(one.name for one in plot.series if one.style not in ("ideal", "model"))
+    return {name: MARKERS[index % len(MARKERS)] for index, name in enumerate(named)}
 
 
 def _hits(axes: Any, one: Series, plot: Lines) -> list[Hit]:

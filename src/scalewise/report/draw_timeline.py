@@ -5,6 +5,7 @@ from typing import Any
 
 from scalewise.report.canvas import Hit, place
 from scalewise.report.document import Timeline
+from scalewise.report.legend import LONGEST_LABEL, bar_name, elided, paint_legend
 from scalewise.report.palette import SHADE, colours_of
 
 LANE_POINTS = 15.0
@@ -26,22 +27,20 @@ def paint_timeline(figure: Any, axes: Any, plot: Timeline) -> Callable[[], list[
         for phase in phases:
             pieces = [(begin, stop - begin) for begin, stop, name in lane.stretches if name == phase]
             axes.broken_barh(pieces, (row - 0.33, 0.66), facecolors=colours[phase], linewidth=0)
-    axes.set_yticks(range(len(plot.lanes)), [lane.name for lane in plot.lanes])
+    axes.set_yticks(range(len(plot.lanes)), [bar_name(lane.name) for lane in plot.lanes])
     axes.set_ylim(len(plot.lanes) - 0.4, -0.6)
     axes.set_xlim(0, end)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(plot.x_label)
-    _legend(axes, [*phases, "waits"], {**colours, "waits": SHADE})
+    axes.set_xlabel(elided(plot.x_label, LONGEST_LABEL))
+    _legend(figure, [*phases, "waits"], {**colours, "waits": SHADE})
     return lambda: _hits(axes, plot)
 
 
-def _legend(axes: Any, names: list[str], colours: dict[str, str]) -> None:
+def _legend(figure: Any, names: list[str], colours: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
-    handles = [Patch(facecolor=colours[name], edgecolor="none") for name in names]
-    axes.legend(handles, names, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(len(names), 5),
-                handlelength=0.9, handleheight=0.8)  # fmt: skip
+    paint_legend(figure, [Patch(facecolor=colours[name], edgecolor="none") for name in names], names)
 
 
 def _hits(axes: Any, plot: Timeline) -> list[Hit]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -78,37 +79,60 @@ def compiler_of(document: Document, setting: Setting = SETTINGS[0]) -> Any:
 def page_data(document: Document, setting: Setting) -> dict[str, Any]:
     """The document in the words of `page.typ`."""
     numbers = numbers_of(document)
-    sections = [
-        {
-            "title": plain_text(section.title),
-            "small": section is document.sections[-1] and section.id == "closing",
-            "blocks": [_group(group, numbers, setting) for group in _groups(section)],
-        }
-        for section in document.sections
-    ]
+    sections = [_section(section, numbers, setting) for section in document.sections]
     return {"title": plain_text(document.title), "subtitle": plain_text(document.subtitle), "sections": sections}
 
 
-def _groups(section: Section) -> list[list[Block]]:
-    """Neighbouring figures that fit side by side make one group; a table takes a narrow figure that follows it."""
+def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, Any]:
+    groups = groups_of(section.blocks)
+    blocks = [_group(group, numbers, setting) for group in groups]
+    for block, following in zip(blocks, groups[1:], strict=False):
+        if block["kind"] == "paragraph":  # what introduces a table or a figure stays with it
+            block["sticky"] = isinstance(following[0], (Table, Figure))
+    small = section.id == "closing"
+    return {
+        "title": plain_text(section.title),
+        "small": small,
+        "blocks": [] if small else blocks,
+        "halves": _halves(blocks) if small else [],
+    }
+
+
+def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Two columns of about the same length: small print is cut where half of its letters stand on either side."""
+    lengths = [len(str(block.get("text", ""))) + 60 for block in blocks]
+    cut = min(range(len(blocks) + 1), key=lambda place: abs(sum(lengths[:place]) - sum(lengths[place:])))
+    return [blocks[:cut], blocks[cut:]]
+
+
+def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Neighbouring figures that fit side by side make one group; the odd one of them goes beside the table above."""
     groups: list[list[Block]] = []
-    for block in section.blocks:
+    for index, block in enumerate(blocks):
         last = groups[-1] if groups else []
-        if isinstance(block, Figure) and last and _beside(last, block):
+        together = isinstance(block, Figure) and last and _fits(last, block, blocks[index:])
+        if together:
             last.append(block)
         else:
             groups.append([block])
     return groups
 
 
-def _beside(group: Sequence[Block], block: Figure) -> bool:
+def _fits(group: Sequence[Block], block: Figure, rest: Sequence[Block]) -> bool:
+    if len(group) == 1 and isinstance(group[0], Table):
+        narrow = list(takewhile(lambda one: isinstance(one, Figure) and one.width <= 0.5, rest))
+        return len(narrow) % 2 == 1
     widths = [one.width for one in group if isinstance(one, Figure)]
     return len(widths) == len(group) and sum(widths) + block.width <= ROW
 
 
 def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
     blocks = [_block(block, numbers, setting) for block in group]
-    return blocks[0] if len(blocks) == 1 else {"kind": "row", "blocks": blocks}
+    if len(blocks) == 1:
+        return blocks[0]
+    if blocks[0]["kind"] == "table":
+        return {"kind": "beside", "table": blocks[0], "figure": blocks[1]}
+    return {"kind": "row", "blocks": blocks}
 
 
 def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
@@ -135,16 +159,18 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
         }
     if isinstance(block, Formula):
         # `#` would begin code: sections have no need of it, so such a formula is shown in plain letters.
-        return {"kind": "formula", "typst": "" if "#" in block.typst else block.typst, "plain": block.plain}
+        return {"kind": "formula", "typst": "" if "#" in block.typst else block.typst, "plain": plain_text(block.plain)}
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}
     assert isinstance(block, Paragraph)
-    return {"kind": "paragraph", "text": plain_text(block.text)}
+    return {"kind": "paragraph", "text": plain_text(block.text), "sticky": False}
 
 
 def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
     rows = [row_view(row) for row in table.rows]
-    intervals = [any(row.cells[index].interval for row in rows) for index in range(len(table.columns))]
+    intervals = [
+        any(row.cells[index].interval or row.cells[index].mark for row in rows) for index in range(len(table.columns))
+    ]
     return {
         "kind": "table",
         "number": numbers.tables[table.id],

@@ -1,0 +1,44 @@
+"""Names of lines and parts in rows above a figure, as many beside each other as there is room for."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+LETTER_POINTS = 3.7  # a letter of 8 points, on average
+HANDLE_POINTS = 22.0  # the sign before a name and the gap after it
+ROW_POINTS = 11.5
+LONGEST_NAME = 44
+LONGEST_LABEL = 60
+BAR_NAME_LETTERS = 22
+
+
+def legend_columns(names: Sequence[str], width_points: float) -> int:
+    """So many that the longest name fits everywhere."""
+    longest = max(len(elided(name)) for name in names) * LETTER_POINTS + HANDLE_POINTS
+    return max(1, min(len(names), int(width_points // longest)))
+
+
+def legend_points(names: Sequence[str], width_points: float) -> float:
+    """How much of a figure's height it takes."""
+    return -(-len(names) // legend_columns(names, width_points)) * ROW_POINTS + 2
+
+
+def paint_legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Row by row, first name first."""
+    columns = legend_columns(names, float(figure.bbox.width))
+    # matplotlib fills columns first; people read rows first.
+    order = [index for column in range(columns) for index in range(column, len(names), columns)]
+    figure.legend([handles[index] for index in order], [elided(names[index]) for index in order],
+                  loc="outside upper left", ncols=columns)  # fmt: skip
+
+
+def elided(text: str, most: int = LONGEST_NAME) -> str:
+    """Short enough for a figure; the whole stands in the tables."""
+    single = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    return single if len(single) <= most else f"{single[: most - 1]}…"
+
+
+def bar_name(text: str) -> str:
+    """On two lines at most."""
+    lines = textwrap.wrap(elided(text), BAR_NAME_LETTERS)
+    return "\n".join([lines[0], elided(" ".join(lines[1:]), BAR_NAME_LETTERS)]) if len(lines) > 1 else elided(text)
