@@ -62,14 +62,17 @@ def check_ranks(dim, depth, batch, steps, warmup, accum_steps=1):
         refuse(f"Start it with torchrun: torchrun --nproc_per_node=2 {sys.argv[0]}.")
     gpus = torch.cuda.device_count()
     if gpus and gpus < RANKS_HERE:
-        refuse(
-            f"{RANKS_HERE} ranks need {RANKS_HERE} GPUs and {gpus} can be seen; use --nproc_per_node={gpus}, "
-            "or the cores instead of the GPUs with CUDA_VISIBLE_DEVICES= (empty)."
-        )
+        if not switch("SHARE_GPUS", 0):
+            refuse(
+                f"{RANKS_HERE} ranks need {RANKS_HERE} GPUs and {gpus} can be seen; use --nproc_per_node={gpus}, "
+                "or let ranks share a GPU with SHARE_GPUS=1, or use the cores with CUDA_VISIBLE_DEVICES= (empty)."
+            )
+        if RANK == 0:
+            print(f"{RANKS_HERE} ranks share {gpus} GPU over gloo, so times are those of an emulation")
     _check_steps(steps, warmup)
     micro_batches = f" x {accum_steps} micro-batches (ACCUM_STEPS)" if accum_steps > 1 else ""
     _check_batch(batch, RANKS * accum_steps, f"{RANKS} ranks{micro_batches}")
-    _check_memory(dim, depth, batch // RANKS, models_in_one_memory=1 if gpus else RANKS_HERE)
+    _check_memory(dim, depth, batch // RANKS, models_in_one_memory=math.ceil(RANKS_HERE / max(1, gpus)))
 
 
 def check_devices(dim, depth, batch, steps, warmup, devices, split):

@@ -8,7 +8,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from constants import LOCAL_RANK, RANK, RANKS, check_ranks, choice, constant, seed, switch
+from constants import LOCAL_RANK, RANK, RANKS, RANKS_HERE, check_ranks, choice, constant, seed, switch
 from torch import nn
 from torch.amp import GradScaler, autocast
 from torch.nn.parallel import DistributedDataParallel
@@ -78,13 +78,12 @@ def train(device):
 
 def main():
     check_ranks(DIM, DEPTH, BATCH, STEPS, WARMUP)
-    if torch.cuda.is_available():
-        device = torch.device("cuda", LOCAL_RANK)
+    gpus = torch.cuda.device_count()
+    device = torch.device("cuda", LOCAL_RANK % gpus) if gpus else torch.device("cpu")
+    if gpus:
         torch.cuda.set_device(device)
-        dist.init_process_group("nccl")
-    else:
-        device = torch.device("cpu")
-        dist.init_process_group("gloo")
+    # NCCL wants a GPU for every rank; gloo works on CPUs, and on a GPU that ranks share.
+    dist.init_process_group("nccl" if RANKS_HERE <= gpus else "gloo")
     train(device)
     dist.destroy_process_group()
 
