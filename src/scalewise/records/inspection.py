@@ -21,7 +21,7 @@ class LayerRow:
     """A module that holds parameters of its own, in the order of the first forward pass."""
 
     name: str
-    kind: str  # class name
+    module: str  # class name; lines of a rank have a `kind` of their own
     device: str  # cuda:1, cpu, logical:1
     parameter_bytes: int
 

@@ -38,7 +38,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
-        recorder.may_rest = recorder.may_rest and spec.world_size == 1
+        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not spec.inspect
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
@@ -79,10 +79,21 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
         farewell.keep_groups_until_exit()
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
+        if spec.inspect:
+            _inspect(recorder)
         os.register_at_fork(after_in_child=recorder.leave)
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
+
+
+def _inspect(recorder: Recorder) -> None:
+    try:
+        from scalewise.watch import inspection
+
+        inspection.install(recorder)
+    except Exception as error:
+        recorder.journal.trouble("inspecting", error)
 
 
 def _finish(recorder: Recorder) -> None:

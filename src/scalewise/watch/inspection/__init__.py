@@ -1,0 +1,12 @@
+"""Watches an inspected run from close by: what lies where, what moves, who works when, how healthy gradients are.
+
+Its times mean nothing; what the script computes, prints and returns stays as it is. One file per concern.
+"""
+
+from scalewise.watch.inspection.inspector import Inspector
+from scalewise.watch.recorder import Recorder
+
+
+def install(recorder: Recorder) -> None:
+    """Hooks into torch on top of the ordinary hooks, once per process."""
+    Inspector(recorder).install()

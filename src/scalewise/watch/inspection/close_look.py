@@ -1,0 +1,171 @@
+"""Memory by device and purpose, and transfers: the part of an inspection that looks at every operation."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils._pytree import tree_leaves
+
+from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryPartsRow
+from scalewise.watch.inspection.dispatch import Books, Moment, Operations
+from scalewise.watch.inspection.places import device_of, storage_bytes
+from scalewise.watch.inspection.saved import SavedTensors
+
+Broke = Callable[[str, Exception], None]
+
+
+class _Thread(threading.local):
+    """What is on this thread's stacks of ours."""
+
+    operations: Operations | None = None
+    saves = False
+
+
+class CloseLook:
+    """On in a few steps; off and gone for good after them."""
+
+    def __init__(self, moment: Moment, broke: Broke) -> None:
+        self._moment = moment
+        self._broke = broke
+        self._books = Books(moment, broke)
+        self.saved = SavedTensors(self._books, broke)
+        self._thread = _Thread()
+        self._on = False
+        self._activation_bytes = self._gradient_bytes = self._optimizer_bytes = 0  # largest of the step
+        self._devices: set[str] = set()  # of the layers
+        self._weights: list[torch.Tensor] = []
+
+    def begin_step(self, root: nn.Module) -> None:
+        """Enters what is there already, and from here on every operation."""
+        if not self._on:
+            self._on = True
+            self._weights = list(root.parameters())
+            for parameter in self._weights:
+                self._books.ledger.label(self._books.own(parameter, "weights"), "weights")
+                self._devices.add(device_of(parameter))
+            for buffer in root.buffers():
+                self._books.own(buffer, "other")
+        self._books.ledger.begin_step()
+        self._enter_mode()
+
+    def begin_forward(self) -> None:
+        """What autograd keeps from here to backward is counted."""
+        if self._on and not self._thread.saves:
+            self._thread.saves = self.saved.push()
+
+    def enter_thread(self) -> None:
+        """A thread that works for a step of the main one (nn.DataParallel's) has stacks of its own."""
+        if self._on:
+            self._enter_mode()
+            self.begin_forward()
+
+    def leave_thread(self) -> None:
+        """The thread is done with its part."""
+        self._leave_saved()
+        self._leave_mode()
+
+    def begin_backward(self) -> None:
+        """Now the most is kept."""
+        self._leave_saved()
+        if self._on:
+            self._activation_bytes = max(self._activation_bytes, self.saved.kept_bytes())
+
+    def end_backward(self, parameters: Iterable[torch.Tensor]) -> None:
+        """What autograd has left in the parameters are the gradients."""
+        if self._on:
+            gradients = [one.grad for one in (*self._weights, *parameters) if one.grad is not None]
+            self._gradient_bytes = max(self._gradient_bytes, storage_bytes(gradients))
+            self._enter_all(gradients, "gradients")
+
+    def begin_optimizer(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Gradients may also have been put there by hand."""
+        self.end_backward(parameters)
+
+    def end_optimizer(self, optimizers: Iterable[Optimizer]) -> None:
+        """Its state is there from the first step on."""
+        if self._on:
+            held = [one for optimizer in optimizers for one in tree_leaves(list(optimizer.state.values()))]
+            state = [one for one in held if isinstance(one, torch.Tensor)]
+            self._optimizer_bytes = max(self._optimizer_bytes, storage_bytes(state))
+            self._enter_all(state, "optimizer")
+
+    def end_step(self, last: bool) -> list[object]:
+        """The rows of the step, between this one and the next; after the last one nothing is looked at any more."""
+        if not self._on:
+            return []
+        ledger = self._books.ledger
+        rows: list[object] = [*self._books.transfers]
+        if self._books.on:
+            rows.append(
+                MemoryPartsRow(
+                    step=self._moment.step,
+                    weight_bytes=storage_bytes(self._weights),
+                    gradient_bytes=self._gradient_bytes,
+                    optimizer_bytes=self._optimizer_bytes,
+                    activation_bytes=self._activation_bytes,
+                    half_copy_bytes=ledger.largest("half copies"),
+                    bucket_bytes=ledger.largest("buckets"),
+                    peak_bytes=ledger.peak_bytes,
+                    at_peak=ledger.at_peak(),
+                )
+            )
+        self._books.transfers = []
+        self._activation_bytes = self._gradient_bytes = self._optimizer_bytes = 0
+        if last:
+            rows += self._device_rows()
+            self.stop()
+        return rows
+
+    def last_rows(self) -> list[object]:
+        """At the end of the script: what GPUs have held over the whole run."""
+        if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+            return []
+        devices = range(torch.cuda.device_count())
+        peaks = [(f"cuda:{index}", torch.cuda.max_memory_allocated(index)) for index in devices]
+        return [DeviceMemoryRow(device, peak) for device, peak in peaks if peak]
+
+    def stop(self) -> None:
+        """For good."""
+        self._on = self._books.on = self.saved.on = False
+        self._leave_saved()
+        self._leave_mode()
+        self._weights = []
+
+    def _device_rows(self) -> list[object]:
+        """Of the devices that hold layers; a GPU's own allocator knows better, and tells at the end."""
+        peaks = self._books.ledger.device_peaks
+        return [
+            DeviceMemoryRow(device, peaks[device])
+            for device in sorted(peaks)
+            if device in self._devices or device.startswith(LOGICAL_PREFIX)
+            if not device.startswith("cuda")
+        ]
+
+    def _enter_all(self, tensors: Iterable[torch.Tensor], purpose: str) -> None:
+        for tensor in tensors:
+            if tensor.layout is torch.strided:
+                self._books.ledger.label(self._books.own(tensor, purpose), purpose)
+
+    def _enter_mode(self) -> None:
+        """Only where the script has no mode of its own, whose place on the stack ours could take."""
+        if self._thread.operations is None and self._books.on:
+            if _get_current_dispatch_mode() is not None:
+                self._broke("memory and transfers", RuntimeError("the script has a dispatch mode of its own"))
+                return
+            operations: Any = Operations(self._books)
+            operations.__enter__()
+            self._thread.operations = operations
+
+    def _leave_mode(self) -> None:
+        operations = self._thread.operations
+        if operations is not None and operations is _get_current_dispatch_mode():
+            self._thread.operations = None
+            operations.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
+    def _leave_saved(self) -> None:
+        if self._thread.saves:
+            self._thread.saves = not self.saved.pop()

@@ -1,0 +1,130 @@
+"""Sees every operation below autograd: which storages come to be where, and which tensors move between devices."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
+
+from scalewise.records.inspection import LOGICAL_PREFIX, TransferRow
+from scalewise.watch.inspection.ledger import Entry, Ledger
+from scalewise.watch.inspection.places import asking_line, device_of, logical_device_of
+
+NAMESPACE = LOGICAL_PREFIX.rstrip(":")  # of the operators that hand over between logical devices
+MOST_TRANSFERS = 2000  # of one step
+
+
+class Moment(Protocol):
+    """What the script is doing."""
+
+    step: int
+    phase: str
+    paused: bool  # we are at work ourselves
+
+
+class Operations(TorchDispatchMode):
+    """Passes every operation on as it is; one instance per thread, all of them write into the same books."""
+
+    def __init__(self, books: "Books") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._books = books
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Called for every operation of the thread."""
+        result = func(*args, **(kwargs or {}))
+        self._books.see(func, args, kwargs or {}, result)
+        return result
+
+
+class Books:
+    """Keeps the ledger, and the transfers of the step."""
+
+    def __init__(self, moment: Moment, broke: Callable[[str, Exception], None]) -> None:
+        self.ledger = Ledger()
+        self.transfers: list[TransferRow] = []
+        self.on = True
+        self._moment = moment
+        self._broke = broke
+
+    def see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """One operation is done; whatever goes wrong here ends the books, not the script."""
+        if not self.on or self._moment.paused:
+            return
+        try:
+            self._enter(func, args, kwargs, result)
+        except Exception as error:
+            self.on = False
+            self._broke("memory and transfers", error)
+
+    def _enter(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        inputs = _tensors((args, kwargs))
+        entries = [self.own(tensor, "data") for tensor in inputs]
+        move = _move(func, args, kwargs, inputs, result)
+        place = next((entry.device for entry in entries if entry.device.startswith(LOGICAL_PREFIX)), None)
+        if move is not None:
+            source, target = move
+            place = target if target.startswith(LOGICAL_PREFIX) else None
+            self._note(source, target, inputs[-1] if _is(func, "copy_") else inputs[0])
+        # What comes to be outside forward, backward and optimizer, the script has brought along.
+        purpose = "data" if self._moment.phase == "own" else "other"
+        for tensor in _tensors(result):
+            entry = self.ledger.own(tensor, place or str(tensor.device), purpose)
+            if entries and entries[0].purpose == "weights" and entry is not entries[0]:
+                self._copied(entry, inputs[0], tensor, move is not None)
+        if func.namespace == "c10d" and self._moment.phase == "backward":
+            for entry in entries:
+                self.ledger.label(entry, "buckets")  # unless they turn out to be the gradients themselves
+
+    def own(self, tensor: torch.Tensor, purpose: str) -> Entry:
+        """The tensor's entry, on the device that the script has noted on it."""
+        entry = self.ledger.own(tensor, device_of(tensor), purpose)
+        logical = logical_device_of(tensor)
+        if logical is not None:
+            self.ledger.move(entry, logical)
+        return entry
+
+    def _copied(self, entry: Entry, weight: torch.Tensor, copy: torch.Tensor, moved: bool) -> None:
+        """A weight's copy: on another device it is a replica, in fewer bytes autocast's."""
+        if copy.shape == weight.shape and copy.dtype.itemsize < weight.dtype.itemsize:
+            self.ledger.label(entry, "half copies")
+        elif moved:
+            self.ledger.label(entry, "weights")
+
+    def _note(self, source: str, target: str, tensor: torch.Tensor) -> None:
+        backward = self._moment.phase == "backward"
+        file, line = ("", 0) if backward else asking_line()
+        if len(self.transfers) < MOST_TRANSFERS:
+            size = tensor.numel() * tensor.element_size()
+            direction: Any = "backward" if backward else "forward"
+            self.transfers.append(TransferRow(self._moment.step, direction, source, target, size, file, line))
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    """Those that have a storage of their own."""
+    return [
+        one
+        for one in tree_leaves(values)
+        if isinstance(one, torch.Tensor)
+        and one.layout is torch.strided
+        and one.device.type != "meta"
+        and not is_traceable_wrapper_subclass(one)
+    ]
+
+
+def _is(func: Any, name: str) -> bool:
+    return bool(func.namespace == "aten") and func._schema.name == f"aten::{name}"
+
+
+def _move(func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor], result: Any) -> tuple[str, str] | None:
+    """Source and target, if the operation copies a tensor from one device to another."""
+    if func.namespace == NAMESPACE:
+        names = [one for one in tree_leaves((args, kwargs)) if isinstance(one, str)]
+        return (names[0], names[1]) if len(names) >= 2 and inputs else None
+    if not isinstance(result, torch.Tensor) or not inputs:
+        return None
+    if _is(func, "_to_copy") or _is(func, "copy_"):
+        source = inputs[-1] if _is(func, "copy_") else inputs[0]
+        if source.device != result.device:
+            return str(source.device), str(result.device)
+    return None

@@ -1,0 +1,254 @@
+"""Tells each concern of an inspection what the script does, and writes down what it has found between two steps."""
+
+import atexit
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler, OptState
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from scalewise.watch.inspection.close_look import CloseLook
+from scalewise.watch.inspection.gradients import gradient_row
+from scalewise.watch.inspection.places import in_main_thread
+from scalewise.watch.inspection.timeline import Timeline
+from scalewise.watch.recorder import Recorder
+
+LOOK_STEPS = range(3)  # memory and transfers: every operation is looked at
+TIMED_STEPS = range(1, 5)  # the last two of them without the close look, which takes time of its own
+
+
+class Abstained(Exception):
+    """What is left out, and why; no fault of ours."""
+
+
+class _Depth(threading.local):
+    """Of modules in one thread."""
+
+    modules = 0
+
+
+class Inspector:
+    """One per process. Every hook is guarded: a fault of ours ends the inspection's part, never the script."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.step = -1
+        self.phase = "own"
+        self.paused = False
+        self._recorder = recorder
+        self._troubles: deque[tuple[str, Exception]] = deque()
+        self._noted: set[str] = set()
+        self._depth = _Depth()
+        self._backward_depth = 0
+        self._optimizers: dict[int, Optimizer] = {}
+        self._look = CloseLook(self, self.broke)
+        self._timeline: Timeline | None = Timeline(self.broke)
+        self._module_hooks: list[Any] = []
+        self._scaling = False  # a scaler is at its step, and has shown its gradients
+
+    def install(self) -> None:
+        """On top of the ordinary hooks, which open and close the steps."""
+        before, after = self._guarded(self._before_module), self._guarded(self._after_module)
+        self._module_hooks = [
+            register_module_forward_pre_hook(lambda module, inputs: before(module)),
+            register_module_forward_hook(after),
+        ]
+        register_optimizer_step_pre_hook(self._guarded(self._before_optimizer))
+        register_optimizer_step_post_hook(self._guarded(self._after_optimizer))
+        self._wrap_backward()
+        self._wrap_scaler()
+        self._wrap_compile()
+        self._look.saved.step_aside_for_transforms()
+        atexit.register(self._guarded(self._finish))
+
+    def broke(self, where: str, error: Exception) -> None:
+        """Rows are written by the main thread alone, between two steps; each part breaks once."""
+        if where not in self._noted:
+            self._noted.add(where)
+            self._troubles.append((f"inspection of {where}", error))
+
+    # ---- hooks
+
+    def _before_module(self, module: nn.Module) -> None:
+        outermost, self._depth.modules = not self._depth.modules, self._depth.modules + 1
+        if not torch.is_grad_enabled() or self._backward_depth:
+            return
+        if in_main_thread():
+            if outermost and self._recorder.open and module.training:
+                if self._recorder.step != self.step:
+                    self._open_step(module)
+                self.phase = "forward"
+                self._look.begin_forward()
+        elif outermost:
+            self._look.enter_thread()
+        if self._timeline is not None and self._recorder.open:
+            self._quietly("timeline", lambda timeline: timeline.before(module))
+
+    def _after_module(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        self._depth.modules = max(0, self._depth.modules - 1)
+        if torch.is_grad_enabled() and not self._backward_depth:
+            self._quietly("timeline", lambda timeline: timeline.after(module, inputs, output))
+        if not self._depth.modules and not in_main_thread():
+            self._look.leave_thread()
+
+    def _wrap_backward(self) -> None:
+        autograd: Any = torch.autograd
+        original = autograd.backward
+
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            self._backward_depth += 1
+            if self._backward_depth == 1:
+                self._guarded(self._before_backward)()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._backward_depth -= 1
+                if not self._backward_depth:
+                    self._guarded(self._after_backward)()
+
+        autograd.backward = backward
+
+    def _before_backward(self) -> None:
+        self._look.begin_backward()
+        self.phase = "backward"
+
+    def _after_backward(self) -> None:
+        self._depth.modules = 0  # outside all modules, also where one has raised
+        self.phase = "own"
+        self._look.end_backward(self._parameters())
+        self._quietly("timeline", lambda timeline: timeline.after_backward())
+
+    def _before_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._optimizers[id(optimizer)] = optimizer
+        self.phase = "optimizer"
+        if not self._scaling:
+            if kwargs.get("closure") is not None or args[1:2] not in ((), (None,)):
+                self._abstain("gradients", "the optimizer calls the closure itself, after they could be looked at")
+            else:
+                self._show_gradients(optimizer, 1.0)
+        self._look.begin_optimizer(self._parameters())
+        parameters = self._parameters()
+        self._quietly("timeline", lambda timeline: timeline.optimizer("begin", parameters))
+
+    def _after_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        parameters = self._parameters()
+        self._quietly("timeline", lambda timeline: timeline.optimizer("end", parameters))
+        self._look.end_optimizer(list(self._optimizers.values()))
+        self.phase = "own"
+
+    def _wrap_scaler(self) -> None:
+        scalers: Any = GradScaler
+        original = scalers.step
+
+        @functools.wraps(original)
+        def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            self._guarded(self._before_scaler)(scaler, optimizer)
+            try:
+                return original(scaler, optimizer, *args, **kwargs)
+            finally:
+                self._scaling = False
+
+        scalers.step = step
+
+    def _before_scaler(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """A step that the scaler will skip never reaches the optimizer, so its gradients are looked at here."""
+        if not scaler.is_enabled():
+            return
+        self._optimizers[id(optimizer)] = optimizer
+        scaled = scaler._per_optimizer_states[id(optimizer)]["stage"] is OptState.READY
+        self._look.begin_optimizer(self._parameters())
+        self._show_gradients(optimizer, scaler.get_scale() if scaled else 1.0)
+        self._scaling = True
+
+    def _wrap_compile(self) -> None:
+        """Hooks and modes would break up or change what is compiled: then only gradients are looked at."""
+        original = torch.compile
+
+        @functools.wraps(original)
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            self._guarded(self._stop_looking)("torch.compile is at work, and looking closely would change its graphs")
+            return original(*args, **kwargs)
+
+        torch.compile = compile
+
+    # ---- the life of an inspected step
+
+    def _open_step(self, root: nn.Module) -> None:
+        self._close_step(last=self.step + 1 not in LOOK_STEPS)
+        self.step = step = self._recorder.step
+        if self._timeline is not None and any(is_traceable_wrapper_subclass(one) for one in root.parameters()):
+            self._stop_looking("the parameters are sharded tensors, which lie elsewhere than they say")
+        if self._timeline is not None:
+            timing = step in TIMED_STEPS
+            self._quietly("timeline", lambda timeline: timeline.begin_step(root, step, timing))
+            if step in LOOK_STEPS:
+                self._look.begin_step(root)
+
+    def _close_step(self, last: bool) -> None:
+        """Writes what the last step has shown."""
+        journal = self._recorder.journal
+        rows: list[object] = []
+        if self._timeline is not None:
+            rows += [*self._timeline.new_layers(), *self._timeline.take_rows()]
+        rows += self._look.end_step(last)
+        for row in rows:
+            journal.row(row)
+        while self._troubles:
+            self._recorder.broke(*self._troubles.popleft())
+
+    def _finish(self) -> None:
+        if self._recorder.on and self._recorder.started:
+            self._close_step(last=True)
+            for row in self._look.last_rows():
+                self._recorder.journal.row(row)
+
+    def _stop_looking(self, why: str) -> None:
+        for hook in self._module_hooks:
+            hook.remove()
+        self._module_hooks = []
+        self._timeline = None
+        self._look.stop()
+        self._abstain("layers, memory and transfers", why)
+
+    def _show_gradients(self, optimizer: Optimizer, scale: float) -> None:
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        self.paused = True
+        try:
+            row = gradient_row(self._recorder.step, parameters, scale)
+        finally:
+            self.paused = False
+        if row is not None:
+            self._recorder.journal.row(row)
+
+    def _parameters(self) -> list[torch.Tensor]:
+        groups = (group for optimizer in self._optimizers.values() for group in optimizer.param_groups)
+        return list({id(one): one for group in groups for one in group["params"]}.values())
+
+    def _abstain(self, what: str, why: str) -> None:
+        self.broke(what, Abstained(why))
+
+    def _quietly(self, where: str, act: Callable[[Timeline], None]) -> None:
+        if self._timeline is None:
+            return
+        try:
+            act(self._timeline)
+        except Exception as error:
+            self._timeline.timing = False
+            self.broke(where, error)
+
+    def _guarded(self, hook: Callable[..., None]) -> Callable[..., None]:
+        def guarded(*args: Any) -> None:
+            if self._recorder.on:
+                try:
+                    hook(*args)
+                except Exception as error:
+                    self.broke(hook.__name__.strip("_").replace("_", " "), error)
+
+        return guarded

@@ -1,0 +1,115 @@
+"""An account of storages: which are alive, on which device, what for, and what was there when most of them were."""
+
+import threading
+import weakref
+from collections import Counter, deque
+from typing import Any
+
+import torch
+
+from scalewise.records.inspection import PURPOSES
+
+_STRENGTH = {purpose: len(PURPOSES) - place for place, purpose in enumerate(PURPOSES)}
+
+
+class Entry:
+    """One storage; it keeps its purpose after its death, for those who look back."""
+
+    __slots__ = ("device", "key", "purpose", "reference", "size")
+
+    def __init__(self, key: int, size: int, device: str, purpose: str) -> None:
+        self.key, self.size, self.device, self.purpose = key, size, device, purpose
+        self.reference: Any = None
+
+
+class Ledger:
+    """Charged where tensors appear, credited when their storages die, which a weak reference tells.
+
+    Deaths come at any moment and in any thread, so they are only queued then, and booked before the next entry.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._alive: dict[int, Entry] = {}
+        self._dead: deque[Entry] = deque()
+        self._now = 0
+        self._on_device: Counter[str] = Counter()
+        self._for_purpose: Counter[str] = Counter()
+        self.device_peaks: dict[str, int] = {}
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """From here on count the peaks of a new step; those of the devices go on."""
+        self._book_deaths()
+        self.peak_bytes = self._now
+        self._at_peak: list[Entry] | None = None
+        self._purpose_peaks = Counter(self._for_purpose)
+
+    def own(self, tensor: torch.Tensor, device: str, purpose: str) -> Entry:
+        """The tensor's storage, entered if it is new."""
+        with self._lock:
+            self._book_deaths()
+            storage = tensor.untyped_storage()
+            entry = self._alive.get(storage._cdata)
+            return self._new(storage, device, purpose) if entry is None else entry
+
+    def move(self, entry: Entry, device: str) -> None:
+        """The script has said where the storage really lies."""
+        with self._lock:
+            if entry.device != device:
+                self._charge(entry, -entry.size)
+                entry.device = device
+                self._charge(entry, entry.size)
+
+    def label(self, entry: Entry, purpose: str) -> None:
+        """A stronger purpose replaces a weaker one: a saved weight stays a weight."""
+        with self._lock:
+            if _STRENGTH[purpose] > _STRENGTH[entry.purpose]:
+                size = entry.size if self._alive.get(entry.key) is entry else 0
+                self._charge(entry, -size)
+                entry.purpose = purpose
+                self._charge(entry, size)
+
+    def is_alive(self, entry: Entry) -> bool:
+        """Whether its storage is still there."""
+        with self._lock:
+            self._book_deaths()
+            return self._alive.get(entry.key) is entry
+
+    def largest(self, purpose: str) -> int:
+        """The most bytes that served the purpose at once in this step."""
+        return self._purpose_peaks[purpose]
+
+    def at_peak(self) -> dict[str, int]:
+        """Bytes by purpose at the step's peak, by what has since been learned of their purposes."""
+        entries = list(self._alive.values()) if self._at_peak is None else self._at_peak
+        found: Counter[str] = Counter()
+        for entry in entries:
+            found[entry.purpose] += entry.size
+        return {purpose: found[purpose] for purpose in PURPOSES if found[purpose]}
+
+    def _new(self, storage: Any, device: str, purpose: str) -> Entry:
+        entry = Entry(storage._cdata, storage.nbytes(), device, purpose)
+        dead = self._dead
+        entry.reference = weakref.ref(storage, lambda _: dead.append(entry))
+        self._alive[entry.key] = entry
+        self._charge(entry, entry.size)
+        return entry
+
+    def _charge(self, entry: Entry, size: int) -> None:
+        self._now += size
+        self._on_device[entry.device] += size
+        self._for_purpose[entry.purpose] += size
+        if self._now > self.peak_bytes:
+            self.peak_bytes, self._at_peak = self._now, None
+        self.device_peaks[entry.device] = max(self._on_device[entry.device], self.device_peaks.get(entry.device, 0))
+        self._purpose_peaks[entry.purpose] = max(self._for_purpose[entry.purpose], self._purpose_peaks[entry.purpose])
+
+    def _book_deaths(self) -> None:
+        while self._dead:
+            entry = self._dead.popleft()
+            if self._alive.get(entry.key) is entry:
+                if self._at_peak is None and self._now == self.peak_bytes:
+                    self._at_peak = list(self._alive.values())  # the peak is over with this death
+                del self._alive[entry.key]
+                self._charge(entry, -entry.size)

@@ -1,0 +1,78 @@
+"""Where tensors lie and what modules are called: real devices, logical ones, layers and their replicas."""
+
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable
+from types import FrameType
+
+import torch
+from torch import nn
+
+from scalewise.records.inspection import LOGICAL_ATTRIBUTE, LOGICAL_PREFIX
+
+_LIBRARIES = tuple(
+    os.path.join(os.path.realpath(folder), "")
+    for folder in (
+        os.path.dirname(torch.__file__),
+        os.path.dirname(os.path.dirname(os.path.dirname(__file__))),  # scalewise
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+    )
+)
+MAIN_THREAD = threading.main_thread().ident
+
+
+def in_main_thread() -> bool:
+    """Only there are rows written."""
+    return threading.get_ident() == MAIN_THREAD
+
+
+def logical_device_of(tensor: torch.Tensor) -> str | None:
+    """The logical device that the script has noted on the tensor."""
+    name = getattr(tensor, LOGICAL_ATTRIBUTE, None)
+    return name if isinstance(name, str) and name.startswith(LOGICAL_PREFIX) else None
+
+
+def device_of(tensor: torch.Tensor) -> str:
+    """Logical where the tensor says so, else real."""
+    return logical_device_of(tensor) or str(tensor.device)
+
+
+def own_parameters(module: nn.Module) -> list[torch.Tensor]:
+    """The module's own, not its children's; a replica of nn.DataParallel keeps its copies under another name."""
+    held = module._parameters or getattr(module, "_former_parameters", {})
+    return [one for one in held.values() if isinstance(one, torch.Tensor)]
+
+
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Each storage once; of a sharded tensor this rank's shard."""
+    sizes = {}
+    for tensor in tensors:
+        storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
+        sizes[storage._cdata] = storage.nbytes()
+    return sum(sizes.values())
+
+
+def asking_line() -> tuple[str, int]:
+    """The script's line that asked for what torch is doing now: of a module's forward, else the nearest of its own."""
+    frame: FrameType | None = sys._getframe(1)
+    nearest: tuple[str, int] = ("", 0)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith("<") and not os.path.realpath(file).startswith(_LIBRARIES):
+            here = (file, frame.f_lineno)
+            if frame.f_code.co_name == "forward" and isinstance(frame.f_locals.get("self"), nn.Module):
+                return here
+            nearest = nearest if nearest[0] else here
+        frame = frame.f_back
+    return nearest
+
+
+def synchronize(tensors: Iterable[torch.Tensor]) -> None:
+    """Waits for the devices of the tensors; not while a CUDA graph is being captured, which would not survive it."""
+    devices = {tensor.device for tensor in tensors if tensor.is_cuda}
+    if devices and not torch.cuda.is_current_stream_capturing():
+        for device in devices:
+            torch.cuda.synchronize(device)

@@ -1,0 +1,80 @@
+"""Sees what autograd keeps for backward, by hooks that keep what they are given."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from scalewise.watch.inspection.dispatch import Books
+from scalewise.watch.inspection.ledger import Entry
+
+_hooks: Any = torch._C._autograd
+
+
+class SavedTensors:
+    """On the stack of hooks only while forward passes run, and only where no hook of the script's is."""
+
+    def __init__(self, books: Books, broke: Callable[[str, Exception], None]) -> None:
+        self._books = books
+        self._broke = broke
+        self.on = True
+        self._kept: dict[tuple[int, int, int], tuple[Entry, int]] = {}
+
+    def push(self) -> bool:
+        """Whether the hooks are on the stack now."""
+        if not self.on or _hooks._top_saved_tensors_default_hooks(False) is not None:
+            return False
+        if not _hooks._saved_tensors_hooks_is_enabled():
+            return False
+        _hooks._push_saved_tensors_default_hooks(self._pack, _unpack)
+        return True
+
+    def pop(self) -> bool:
+        """Whether the hooks are off the stack; beneath hooks of the script's they must wait."""
+        top = _hooks._top_saved_tensors_default_hooks(False)
+        if top is not None and top[1] is _unpack:
+            _hooks._pop_saved_tensors_default_hooks()
+            return True
+        return False
+
+    def kept_bytes(self) -> int:
+        """What was kept since the last question and is still alive."""
+        kept, self._kept = self._kept, {}
+        counted = {}
+        for (key, offset, _), (entry, size) in kept.items():
+            if self._books.ledger.is_alive(entry) and entry.purpose in ("activations", "data"):
+                counted[(key, offset) if entry.purpose == "data" else key] = size
+        return sum(counted.values())
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        try:
+            if self.on and tensor.layout is torch.strided and tensor.device.type != "meta":
+                self._keep(tensor)
+        except Exception as error:
+            self.on = False
+            self._broke("activations", error)
+        return tensor
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        entry = self._books.own(tensor, "other")
+        if entry.purpose == "other":
+            self._books.ledger.label(entry, "activations")
+        # Of what the script brought along only the part that is kept counts: a batch may be a piece of a whole.
+        size = tensor.numel() * tensor.element_size() if entry.purpose == "data" else entry.size
+        self._kept[entry.key, int(tensor.storage_offset()), tensor.numel()] = (entry, size)
+
+    def step_aside_for_transforms(self) -> None:
+        """torch.func refuses to work while any such hook is on the stack: ours leaves it first."""
+        original = torch.autograd.graph.disable_saved_tensors_hooks
+
+        @functools.wraps(original)
+        def disable_saved_tensors_hooks(error_message: str) -> Any:
+            self.pop()
+            return original(error_message)
+
+        torch.autograd.graph.disable_saved_tensors_hooks = disable_saved_tensors_hooks
+
+
+def _unpack(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor

@@ -1,0 +1,176 @@
+"""Sees which layer works on which device when, forward and backward, with the devices synchronised at every end."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from scalewise.records.inspection import BusyRow, LayerRow
+from scalewise.watch.inspection.places import device_of, in_main_thread, own_parameters, storage_bytes, synchronize
+
+MOST_ROWS = 4000  # of one step
+now_ns = time.perf_counter_ns
+
+Broke = Callable[[str, Exception], None]
+
+
+class _Call:
+    """One call of a layer, on its way forward and back."""
+
+    __slots__ = ("_broke", "begin_ns", "device", "end_ns", "forward_ns", "layer", "parameters")
+
+    def __init__(self, layer: str, parameters: list[torch.Tensor], broke: Broke) -> None:
+        self.layer, self.device, self.parameters = layer, device_of(parameters[0]), parameters
+        self._broke = broke
+        self.forward_ns = now_ns()
+        self.begin_ns = self.end_ns = 0  # of backward
+
+    def begin(self, _: torch.Tensor) -> None:
+        """The gradient of its output is there."""
+        self.begin_ns = self._moment_ns()
+
+    def end(self, _: torch.Tensor) -> None:
+        """The gradient of one of its weights is there, or that of its input; the last one counts."""
+        self.end_ns = self._moment_ns()
+
+    def _moment_ns(self) -> int:
+        """Called by autograd, which would hand an error of ours on to the script."""
+        try:
+            synchronize(self.parameters)
+        except Exception as error:
+            self._broke("timeline", error)
+        return now_ns()
+
+
+class _Thread(threading.local):
+    """What the layers of one thread are up to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[nn.Module, _Call]] = []
+        self.seen = 0  # layers since the step opened
+
+
+class Timeline:
+    """Layers in the order of their first call, and their working hours in chosen steps."""
+
+    def __init__(self, broke: Broke) -> None:
+        self._broke = broke
+        self.timing = False
+        self.step = 0
+        self._origin_ns = 0
+        self._names: dict[int, str] = {}
+        self._owners: list[tuple[str, str]] = []  # name and kind of the modules that own parameters
+        self._layers: dict[tuple[str, str], LayerRow] = {}
+        self._elsewhere: dict[tuple[str, str], LayerRow] = {}  # called by other threads
+        self._written: set[tuple[str, str]] = set()
+        self._optimizer_ns = 0
+        self._thread = _Thread()
+        self._rows: list[BusyRow] = []
+        self._calls: list[_Call] = []  # whose backward is still to come
+        self._handles: list[Any] = []
+
+    def begin_step(self, root: nn.Module, step: int, timing: bool) -> None:
+        """The outermost module is about to be called."""
+        if not self._names:
+            named = [(name.removeprefix("module."), module) for name, module in root.named_modules()]
+            self._names = {id(module): name for name, module in named}
+            self._owners = [(name, type(module).__name__) for name, module in named if own_parameters(module)]
+        self.step, self.timing = step, timing
+        self._thread = _Thread()
+        self._rows, self._calls = [], []
+        self._origin_ns = now_ns()
+
+    def before(self, module: nn.Module) -> None:
+        """A module is called."""
+        parameters = own_parameters(module)
+        if parameters:
+            call = _Call(self._name(module), parameters, self._broke)
+            self._introduce(module, call)
+            if self.timing:
+                synchronize(parameters)
+                call.forward_ns = now_ns()
+                self._thread.calls.append((module, call))
+
+    def after(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        """A module has returned."""
+        calls = self._thread.calls
+        if not self.timing or not any(one is module for one, _ in calls):
+            return
+        while calls:  # those above it have raised
+            one, call = calls.pop()
+            if one is module:
+                break
+        synchronize(call.parameters)
+        self._add(call, "forward", call.forward_ns, now_ns())
+        if torch.is_grad_enabled():
+            self._follow(call, inputs, output)
+
+    def after_backward(self) -> None:
+        """The rows of the backward pass; hooks are left on no tensor."""
+        calls, self._calls = self._calls, []
+        for call in calls:
+            if call.end_ns > call.begin_ns > 0:
+                self._add(call, "backward", call.begin_ns, call.end_ns)
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+
+    def optimizer(self, work: Literal["begin", "end"], parameters: list[torch.Tensor]) -> None:
+        """The optimizer works; whose turn it is among several devices cannot be seen, so that is left out."""
+        devices = {device_of(one) for one in parameters}
+        if not self.timing or len(devices) != 1:
+            return
+        synchronize(parameters)
+        if work == "begin":
+            self._optimizer_ns = now_ns()
+        else:
+            call = _Call("", parameters, self._broke)
+            self._add(call, "optimizer", self._optimizer_ns, now_ns())
+
+    def new_layers(self) -> list[LayerRow]:
+        """Those that are still to be written."""
+        others = sorted(self._elsewhere.items(), key=lambda item: item[1].device)
+        rows = {**self._layers, **{key: row for key, row in others if key not in self._layers}}
+        found = [row for key, row in rows.items() if key not in self._written]
+        self._written |= rows.keys()
+        return found
+
+    def take_rows(self) -> list[BusyRow]:
+        """The step's, in order."""
+        rows, self._rows = self._rows, []
+        return sorted(rows, key=lambda row: row.begin_ns)
+
+    def _name(self, module: nn.Module) -> str:
+        """A replica is another object: it is known by its place in the order of calls, which may begin anew."""
+        place, self._thread.seen = self._thread.seen, self._thread.seen + 1
+        name = self._names.get(id(module))
+        if name is not None:
+            return name or type(module).__name__
+        kind = type(module).__name__
+        known, known_kind = self._owners[place % len(self._owners)] if self._owners else ("", "")
+        return known if known_kind == kind else f"{kind} {place}"
+
+    def _introduce(self, module: nn.Module, call: _Call) -> None:
+        layers = self._layers if in_main_thread() else self._elsewhere
+        if (call.layer, call.device) not in layers:
+            kind = type(module).__name__
+            layers[call.layer, call.device] = LayerRow(call.layer, kind, call.device, storage_bytes(call.parameters))
+
+    def _add(self, call: _Call, phase: Literal["forward", "backward", "optimizer"], begin: int, end: int) -> None:
+        if len(self._rows) < MOST_ROWS:
+            origin = self._origin_ns
+            self._rows.append(BusyRow(self.step, call.device, phase, call.layer, begin - origin, end - origin))
+
+    def _follow(self, call: _Call, inputs: Any, output: Any) -> None:
+        """Hooks on tensors, not on modules: those would put nodes of their own into the graph."""
+        outputs = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor) and one.requires_grad]
+        ends = [one for one in call.parameters if one.requires_grad]
+        if not ends:
+            ends = [one for one in tree_leaves(inputs) if isinstance(one, torch.Tensor) and one.requires_grad]
+        if outputs and ends:
+            self._calls.append(call)
+            self._handles += [outputs[0].register_hook(call.begin), *(one.register_hook(call.end) for one in ends)]
