@@ -4,9 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 
 .PHONY: lab test bench clean
-# Exit 3 is a finished tour with doubts, which it names: no error of make's.
+# Exit 3 is a finished course with doubts, which its reports name: no error of make's.
 lab: $(VENV)/.ok
-	$(BIN)/scalewise run tour || [ $$? -eq 3 ]
+	$(BIN)/scalewise course || [ $$? -eq 3 ]
 
 test: $(VENV)/.ok
 	$(BIN)/ruff format --check .

@@ -90,7 +90,7 @@ def main():
     if gpus:
         torch.cuda.set_device(device)
     # NCCL wants a GPU for every rank; gloo works on CPUs, and on a GPU that ranks share.
-    dist.init_process_group("nccl" if RANKS_HERE <= gpus else "gloo")
+    dist.init_process_group("nccl" if gpus >= RANKS_HERE else "gloo")
     train(device)
     dist.destroy_process_group()
 

@@ -1,6 +1,7 @@
 """From a suite to a folder of finished runs: look at the machine, plan, launch, and keep what was asked beside it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ from scalewise.records.codec import write_json
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
+from scalewise.records.spec import Nodes
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine, looked at, with processes ready to start ranks from."""
+
+    servers: Servers
+    facts: MachineFacts
 
 
 def measure(suite: Suite, output: Output, options: Mapping[str, Any]) -> tuple[SuiteFolder, bool]:
@@ -24,15 +34,21 @@ def measure(suite: Suite, output: Output, options: Mapping[str, Any]) -> tuple[S
     nodes = requested_nodes(options)
     output.say("looking at the machine")
     with Servers() as servers:
-        facts = machine_facts(servers)
-        plan = expand(suite, facts, Path.cwd(), nodes=nodes)
-        _narrate_refusals(output, plan.refusals)
-        if not plan.runs:
-            raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
-        folder = _folder(suite, plan, facts, options["out"], options["again"])
-        output.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
-        with Progress(output) as progress:
-            outcomes = run_campaign(plan.runs, folder, facts, progress, servers)
+        return measure_here(suite, output, options, Here(servers, machine_facts(servers)), nodes)
+
+
+def measure_here(
+    suite: Suite, output: Output, options: Mapping[str, Any], here: Here, nodes: Nodes | None = None
+) -> tuple[SuiteFolder, bool]:
+    """The same on a machine that was looked at already."""
+    plan = expand(suite, here.facts, Path.cwd(), nodes=nodes)
+    _narrate_refusals(output, plan.refusals)
+    if not plan.runs:
+        raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
+    folder = _folder(suite, plan, here.facts, options["out"], options["again"])
+    output.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
+    with Progress(output) as progress:
+        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers)
     return folder, _all_made(output, outcomes)
 
 

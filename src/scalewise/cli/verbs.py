@@ -11,9 +11,11 @@ from scalewise import __version__
 from scalewise.errors import BadRequest, ReaderGone
 
 if TYPE_CHECKING:
+    from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
 
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
+_SEVERITY = (DONE, DOUBTFUL, FAILED)
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
 _quiet = click.option("--quiet", "-q", is_flag=True, help="No narration, only results and errors.")
@@ -62,6 +64,7 @@ def machine(as_json: bool, quiet: bool) -> int:
 @click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
               "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0.")  # fmt: skip
+@click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
@@ -89,6 +92,33 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
     code = _show(output, folder.path, as_json)
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
     return code if complete else FAILED
+
+
+@verbs.command()
+@click.option("--full", is_flag=True, help="The course's own sizes, even where the machine is small for them.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@click.option("--reports", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"), show_default=True)
+@click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
+@_as_json
+@_quiet
+def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
+    """The whole course: homework 1 to 3 and practical 7 are run, and a report is written of each.
+
+    The same command continues where it was interrupted.
+    """
+    from scalewise.cli.course import run_suites, write_reports
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    folders, complete = run_suites(output, options)
+    files, written = write_reports(output, folders, reports)
+    if as_json:
+        output.json({"runs": [str(path) for path in folders], "reports": [str(path) for path in files]})
+    else:
+        for path in files:
+            output.show(str(path))
+    return max(map(_code, folders), key=_SEVERITY.index, default=FAILED) if complete and written else FAILED
 
 
 @verbs.command()
@@ -154,6 +184,17 @@ def _show(output: "Output", folder: Path, as_json: bool) -> int:
         from scalewise.console.analysis_view import show_analysis
 
         show_analysis(output, analysis)
+    return _verdict(analysis)
+
+
+def _code(folder: Path) -> int:
+    from scalewise.analysis.summary import summarise
+    from scalewise.results.load import load
+
+    return _verdict(summarise(load(folder)))
+
+
+def _verdict(analysis: "Analysis") -> int:
     if analysis.failed:
         return FAILED
     return DOUBTFUL if analysis.doubtful else DONE

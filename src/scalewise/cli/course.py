@@ -1,0 +1,68 @@
+"""The whole course in one go: its suites one after another, then their reports."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalewise.cli.measure import Here, measure_here
+from scalewise.console.output import Output
+from scalewise.errors import BadRequest
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.experiment import Suite, changed
+from scalewise.plan.find import find_suite
+from scalewise.plan.suite import load_suite
+
+SUITES = ("homework1", "practical7", "homework2", "homework3")
+
+
+def run_suites(output: Output, options: Mapping[str, Any], names: Sequence[str] = SUITES) -> tuple[list[Path], bool]:
+    """The folders of the suites that could be run, and whether all could; a failed run stops nothing."""
+    folders: list[Path] = []
+    complete = True
+    suites = [_suite(name, options) for name in names]  # all are read first: a slip of the pen shows at once
+    output.say("looking at the machine")
+    with Servers() as servers:
+        here = Here(servers, machine_facts(servers))
+        for suite in suites:
+            output.say(f"{suite.title} ({suite.name})", style="bold")
+            try:
+                folder, made = measure_here(suite, output, options, here)
+            except BadRequest as problem:
+                output.refuse(problem)
+                complete = False
+                continue
+            folders.append(folder.path)
+            if not made:
+                raise KeyboardInterrupt
+    return folders, complete
+
+
+def write_reports(output: Output, folders: Sequence[Path], out: Path) -> tuple[list[Path], bool]:
+    """The files for people, one per suite where it could be made: the PDF, else the page; and whether all were."""
+    from scalewise.report.write import write_report
+
+    files: list[Path] = []
+    complete = True
+    for folder in folders:
+        try:
+            made = write_report(folder, out, say=output.say)
+        except BadRequest as problem:
+            output.refuse(problem)
+            complete = False
+            continue
+        files += _to_read(made)
+    return files, complete
+
+
+def _suite(name: str, options: Mapping[str, Any]) -> Suite:
+    return changed(load_suite(find_suite(name)), device=options["device"], full=options["full"])
+
+
+def _to_read(files: Sequence[Path]) -> list[Path]:
+    """A machine without Typst makes no PDF, but a page."""
+    for ending in (".pdf", ".html"):
+        found = [file for file in files if file.suffix == ending]
+        if found:
+            return found
+    return list(files[:1])
