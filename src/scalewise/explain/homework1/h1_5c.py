@@ -129,7 +129,8 @@ def shows_answer(found: Imbalance | None) -> Answer:
         )
     slow, others = found.slow, found.others
     waits = listed([f"rank {one.rank} waits {seconds_phrase(one.waiting_seconds)} longer" for one in others])
-    own = f"rank {slow.rank} sleeps {seconds_phrase(slow.own_seconds)} and waits {seconds_phrase(slow.waiting_seconds)} more"
+    sleeps, more = seconds_phrase(slow.own_seconds), seconds_phrase(slow.waiting_seconds)
+    own = f"rank {slow.rank} sleeps {sleeps} and waits {more} more"
     lead = others[0].waiting_seconds
     moved = propagate(lambda wait, sleep: wait / sleep if sleep else 0.0, lead, slow.own_seconds)
     numbers = (
@@ -137,8 +138,8 @@ def shows_answer(found: Imbalance | None) -> Answer:
     )
     if lead.low > 0 and moved.high > 0.5:
         text = (
-            f"{numbers} The all-reduce is a meeting: nobody leaves it before the last has come, so time lost on one rank "
-            "turns into waiting on all others, and no rank's own phases show the cause."
+            f"{numbers} The all-reduce is a meeting: nobody leaves it before the last has come, so time lost on one "
+            "rank turns into waiting on all others, and no rank's own phases show the cause."
         )
     else:
         text = f"{numbers} The others do not clearly wait: the ranks are not in lock-step in every step."

@@ -1,0 +1,77 @@
+"""H1.2: answers follow the speedups, the model finds what was put in, and 4 ranks on 2 cores never count."""
+
+import pytest
+from homework1_evidence import WEIGHTS, link, strong
+
+from evidence_factories import make_evidence
+from scalewise.explain.homework1.h1_2 import answers, link_words, strong_scaling
+
+
+def texts(*runs):
+    return [answer.text for answer in answers(make_evidence(*runs))]
+
+
+def test_no_overhead_and_no_exchange_is_linear_and_drops_nowhere():
+    linear, drop, _ = texts(*strong(overhead=0.0))
+    assert linear.startswith("Yes")
+    assert drop.startswith("Nowhere")
+
+
+def test_a_long_exchange_makes_more_ranks_slower():
+    linear, drop, why = texts(*strong(exchange=0.020), link(rate=4e8), link(rate=4e8, ranks=4))
+    assert linear.startswith("No: it is below 1")
+    assert "above 1" in linear
+    assert drop.startswith("Between one rank and 2 ranks")
+    assert why.startswith("Communication is the larger loss")
+
+
+def test_overhead_alone_is_a_fixed_serial_part():
+    found = strong_scaling(make_evidence(*strong(overhead=3e-3)))
+    share = 3e-3 / (3e-3 + 64e-4)
+    assert found.amdahl.serial_fraction.value == pytest.approx(share, rel=0.02)
+    linear, drop, _ = texts(*strong(overhead=3e-3), link(rate=1e11), link(rate=1e11, ranks=4))
+    assert linear.startswith("No: it grows")
+    assert "as a fixed serial part would give" in drop
+
+
+def test_exchange_makes_karp_and_flatts_fraction_grow():
+    runs = [*strong(ranks=(1, 2), exchange=1e-3), *strong(ranks=(4,), exchange=4e-3)]
+    _, drop, _ = texts(*runs)
+    assert "it grows, so the loss is work that ranks add" in drop
+
+
+def test_the_model_finds_the_parts_that_were_put_in():
+    exchange = 2 * 1e-4 + 4 * WEIGHTS / 1e9
+    found = strong_scaling(make_evidence(*strong(exchange=exchange), link(), link(ranks=4)))
+    two = next(part for part in found.parts if part.ranks == 2)
+    assert two.overhead_seconds == pytest.approx(1e-3, rel=0.05)
+    assert two.compute_seconds == pytest.approx(32e-4, rel=0.02)
+    assert two.communication_seconds == pytest.approx(exchange, rel=0.01)
+    assert abs(two.relative_residual) < 0.01
+    assert two.communication_measured.value == pytest.approx(exchange, rel=0.02)
+    assert "within the interval" in answers(make_evidence(*strong(exchange=exchange), link(), link(ranks=4)))[2].text
+
+
+def test_the_sign_of_the_residual_picks_its_reading():
+    links = (link(), link(ranks=4))
+    assert "higher price than the link alone" in texts(*strong(exchange=0.03), *links)[2]
+    assert "runs behind backward" in texts(*strong(exchange=0.001), *links)[2]
+
+
+def test_oversubscribed_ranks_are_in_no_fit_and_no_model():
+    runs = [*strong(ranks=(1, 2)), *strong(ranks=(4,), oversubscribed=True), link(), link(ranks=4, oversubscribed=True)]
+    found = strong_scaling(make_evidence(*runs))
+    assert [one.ranks for one in found.speedups] == [2]
+    assert [part.ranks for part in found.parts] == [1, 2]
+    assert "4 ranks (oversubscribed) cannot show scaling" in texts(*runs)[1]
+
+
+def test_only_oversubscribed_ranks_leave_the_question_open():
+    runs = [*strong(ranks=(1,)), *strong(ranks=(2, 4), oversubscribed=True)]
+    assert all("Not answered" in text and "oversubscribed" in text for text in texts(*runs))
+
+
+def test_a_link_that_was_not_measured_is_named():
+    assert "the link was not fitted" in texts(*strong(exchange=0.01))[2]
+    assert link_words(make_evidence()) == "not measured"
+    assert "1.00 GB/s" in link_words(make_evidence(link()))
