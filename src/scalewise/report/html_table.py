@@ -1,7 +1,7 @@
 """A table as HTML: values to hover over, raw rows to follow, and a button that copies it as CSV."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -9,60 +9,62 @@ from urllib.parse import quote
 from scalewise.records.folder import RunFolder
 from scalewise.report.document import Column, Table
 from scalewise.report.tables import csv_text
-from scalewise.report.view import CellView, RowView, plain_text, row_view
+from scalewise.report.view import RowView, plain_text, row_view
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
 
 
 def table_markup(table: Table, number: int, runs: Path, out: Path) -> str:
-    """With caption and notes."""
+    """With caption and notes; a table wider than the window scrolls, its caption does not."""
     views = [row_view(row) for row in table.rows]
-    heads = "".join(_head(column) for column in table.columns)
-    raw = any(table.runs)
-    extra = f'<th scope="col" class="raw">{"raw rows" if raw else ""}</th>' if raw or _marked(views) else ""
+    beside = [any(view.cells[index].interval or view.cells[index].mark for view in views) for index in _columns(table)]
+    marked, raw = any(view.mark for view in views), any(table.runs)
+    heads = "".join(_head(column, wide) for column, wide in zip(table.columns, beside, strict=True))
+    heads += "<th></th>" * marked + '<th scope="col" class="raw">raw rows</th>' * raw
     body = "".join(
-        f"<tr>{''.join(_cells(table, view))}"
-        + (f'<td class="raw">{_mark(view.mark)} {_links(table, index, runs, out)}</td>' if extra else "")
+        f"<tr>{''.join(_cells(table, view, beside))}"
+        + f"<td>{_mark(view.mark)}</td>" * marked
+        + f'<td class="raw">{_links(table, index, runs, out)}</td>' * raw
         + "</tr>"
         for index, view in enumerate(views)
     )
     notes = "".join(f'<p class="quiet small">{_shown(note)}</p>' for note in table.notes)
     dot = "" if table.title.endswith((".", "?")) else "."
     return (
-        f'<div class="table" id="table{number}" role="region" aria-label="Table {number}" tabindex="0">'
-        f"<table><caption><b>Table {number}.</b> {_shown(table.title)}{dot} "
-        f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">Copy CSV</button></caption>'
-        f"<thead><tr>{heads}{extra}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+        f'<div class="table" id="table{number}"><p class="caption" id="table{number}-caption"><b>Table {number}.</b> '
+        f'{_shown(table.title)}{dot} <button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">'
+        f'Copy CSV</button></p><div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
     )
 
 
-def _head(column: Column) -> str:
+def _columns(table: Table) -> range:
+    return range(len(table.columns))
+
+
+def _head(column: Column, wide: bool) -> str:
     unit = f' <span class="unit">({_shown(column.unit)})</span>' if column.unit else ""
-    return f'<th scope="col" class="{_kind(column)}">{_shown(column.title)}{unit}</th>'
+    span = ' colspan="2"' if wide else ""
+    return f'<th scope="col"{span} class="{_kind(column)}{" wide" * wide}">{_shown(column.title)}{unit}</th>'
 
 
 def _kind(column: Column) -> str:
     return "number" if column.numeric else "word"
 
 
-def _cells(table: Table, view: RowView) -> Iterator[str]:
-    for column, cell in zip(table.columns, view.cells, strict=True):
+def _cells(table: Table, view: RowView, beside: Sequence[bool]) -> Iterator[str]:
+    """A number and, in a column of its own so that numbers stand below each other, its interval."""
+    for column, cell, wide in zip(table.columns, view.cells, beside, strict=True):
         # The title is for readers without scripts; the page's own script shows the same, and sooner.
-        tip = f' title="{_shown(cell.tip)}" tabindex="0"' if cell.tip else ""
-        yield f'<td class="{_kind(column)}"{tip}>{_shown_cell(cell)}</td>'
-
-
-def _shown_cell(cell: CellView) -> str:
-    interval = f' <span class="interval">{_shown(cell.interval)}</span>' if cell.interval else ""
-    return f"{_shown(cell.text)}{interval}{_mark(cell.mark)}"
+        tip = f' title="{_shown(cell.tip)}"' if cell.tip else ""
+        focus = ' tabindex="0"' if cell.tip else ""
+        yield f'<td class="{_kind(column)}"{tip}{focus}>{_shown(cell.text)}</td>'
+        if wide:
+            yield f'<td class="interval"{tip}>{_shown(cell.interval)}{_mark(cell.mark)}</td>'
 
 
 def _mark(word: str) -> str:
     return f' <span class="mark">{_shown(word)}</span>' if word else ""
-
-
-def _marked(views: list[RowView]) -> bool:
-    return any(view.mark for view in views)
 
 
 def _links(table: Table, index: int, runs: Path, out: Path) -> str:
