@@ -70,9 +70,13 @@ def asking_line() -> tuple[str, int]:
     return nearest
 
 
-def synchronize(tensors: Iterable[torch.Tensor]) -> None:
-    """Waits for the devices of the tensors; not while a CUDA graph is being captured, which would not survive it."""
-    devices = {tensor.device for tensor in tensors if tensor.is_cuda}
-    if devices and not torch.cuda.is_current_stream_capturing():
-        for device in devices:
-            torch.cuda.synchronize(device)
+def gpus_of(tensors: Iterable[torch.Tensor]) -> tuple[torch.device, ...]:
+    """The real GPUs that the tensors lie on."""
+    return tuple({tensor.device for tensor in tensors if tensor.is_cuda})
+
+
+def synchronize(gpus: tuple[torch.device, ...]) -> None:
+    """Waits for the GPUs; not while a CUDA graph is being captured, which would not survive it."""
+    if gpus and not torch.cuda.is_current_stream_capturing():
+        for gpu in gpus:
+            torch.cuda.synchronize(gpu)

@@ -57,7 +57,7 @@ class SavedTensors:
         return tensor
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        entry = self._books.own(tensor, "other")
+        entry = self._books.own(tensor, "data")  # what no operation has made so far was there before
         if entry.purpose == "other":
             self._books.ledger.label(entry, "activations")
         # Of what the script brought along only the part that is kept counts: a batch may be a piece of a whole.

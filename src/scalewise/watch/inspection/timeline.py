@@ -10,7 +10,14 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import BusyRow, LayerRow
-from scalewise.watch.inspection.places import device_of, in_main_thread, own_parameters, storage_bytes, synchronize
+from scalewise.watch.inspection.places import (
+    device_of,
+    gpus_of,
+    in_main_thread,
+    own_parameters,
+    storage_bytes,
+    synchronize,
+)
 
 MOST_ROWS = 4000  # of one step
 now_ns = time.perf_counter_ns
@@ -19,28 +26,36 @@ Broke = Callable[[str, Exception], None]
 
 
 class _Call:
-    """One call of a layer, on its way forward and back."""
+    """One call of a layer, on its way forward and back; it holds on to no tensor, for memory is watched, too."""
 
-    __slots__ = ("_broke", "begin_ns", "device", "end_ns", "forward_ns", "layer", "parameters")
+    __slots__ = ("_broke", "begin_ns", "device", "end_ns", "forward_ns", "gpus", "inside", "layer", "thread")
 
     def __init__(self, layer: str, parameters: list[torch.Tensor], broke: Broke) -> None:
-        self.layer, self.device, self.parameters = layer, device_of(parameters[0]), parameters
+        self.layer, self.device, self.gpus = layer, device_of(parameters[0]), gpus_of(parameters)
         self._broke = broke
+        self.inside: _Call | None = None  # the call of another layer that this one is part of
         self.forward_ns = now_ns()
-        self.begin_ns = self.end_ns = 0  # of backward
+        self.begin_ns = self.end_ns = self.thread = 0  # of backward
 
     def begin(self, _: torch.Tensor) -> None:
         """The gradient of its output is there."""
-        self.begin_ns = self._moment_ns()
+        self.begin_ns, self.thread = self._moment_ns(), threading.get_ident()
 
     def end(self, _: torch.Tensor) -> None:
         """The gradient of one of its weights is there, or that of its input; the last one counts."""
         self.end_ns = self._moment_ns()
 
+    def is_part_of(self, other: "_Call") -> bool:
+        """Whether it was called by the other one."""
+        call = self.inside
+        while call is not None and call is not other:
+            call = call.inside
+        return call is other
+
     def _moment_ns(self) -> int:
         """Called by autograd, which would hand an error of ours on to the script."""
         try:
-            synchronize(self.parameters)
+            synchronize(self.gpus)
         except Exception as error:
             self._broke("timeline", error)
         return now_ns()
@@ -89,11 +104,13 @@ class Timeline:
         parameters = own_parameters(module)
         if parameters:
             call = _Call(self._name(module), parameters, self._broke)
-            self._introduce(module, call)
+            self._introduce(module, call, parameters)
             if self.timing:
-                synchronize(parameters)
+                calls = self._thread.calls
+                call.inside = calls[-1][1] if calls else None
+                synchronize(call.gpus)
                 call.forward_ns = now_ns()
-                self._thread.calls.append((module, call))
+                calls.append((module, call))
 
     def after(self, module: nn.Module, inputs: Any, output: Any) -> None:
         """A module has returned."""
@@ -104,17 +121,21 @@ class Timeline:
             one, call = calls.pop()
             if one is module:
                 break
-        synchronize(call.parameters)
+        synchronize(call.gpus)
         self._add(call, "forward", call.forward_ns, now_ns())
         if torch.is_grad_enabled():
-            self._follow(call, inputs, output)
+            self._follow(call, own_parameters(module), inputs, output)
 
     def after_backward(self) -> None:
         """The rows of the backward pass; hooks are left on no tensor."""
         calls, self._calls = self._calls, []
-        for call in calls:
-            if call.end_ns > call.begin_ns > 0:
-                self._add(call, "backward", call.begin_ns, call.end_ns)
+        calls = sorted((call for call in calls if call.end_ns > call.begin_ns > 0), key=lambda call: call.begin_ns)
+        for place, call in enumerate(calls):
+            # A weight that several calls share is done late, but a thread of autograd does one thing after the other.
+            later = (one for one in calls[place + 1 :] if one.thread == call.thread and not one.is_part_of(call))
+            following = next(later, None)
+            end_ns = min(call.end_ns, following.begin_ns) if following else call.end_ns
+            self._add(call, "backward", call.begin_ns, end_ns)
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -124,7 +145,7 @@ class Timeline:
         devices = {device_of(one) for one in parameters}
         if not self.timing or len(devices) != 1:
             return
-        synchronize(parameters)
+        synchronize(gpus_of(parameters))
         if work == "begin":
             self._optimizer_ns = now_ns()
         else:
@@ -154,21 +175,21 @@ class Timeline:
         known, known_kind = self._owners[place % len(self._owners)] if self._owners else ("", "")
         return known if known_kind == kind else f"{kind} {place}"
 
-    def _introduce(self, module: nn.Module, call: _Call) -> None:
+    def _introduce(self, module: nn.Module, call: _Call, parameters: list[torch.Tensor]) -> None:
         layers = self._layers if in_main_thread() else self._elsewhere
         if (call.layer, call.device) not in layers:
             kind = type(module).__name__
-            layers[call.layer, call.device] = LayerRow(call.layer, kind, call.device, storage_bytes(call.parameters))
+            layers[call.layer, call.device] = LayerRow(call.layer, kind, call.device, storage_bytes(parameters))
 
     def _add(self, call: _Call, phase: Literal["forward", "backward", "optimizer"], begin: int, end: int) -> None:
         if len(self._rows) < MOST_ROWS:
             origin = self._origin_ns
             self._rows.append(BusyRow(self.step, call.device, phase, call.layer, begin - origin, end - origin))
 
-    def _follow(self, call: _Call, inputs: Any, output: Any) -> None:
+    def _follow(self, call: _Call, parameters: list[torch.Tensor], inputs: Any, output: Any) -> None:
         """Hooks on tensors, not on modules: those would put nodes of their own into the graph."""
         outputs = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor) and one.requires_grad]
-        ends = [one for one in call.parameters if one.requires_grad]
+        ends = [one for one in parameters if one.requires_grad]
         if not ends:
             ends = [one for one in tree_leaves(inputs) if isinstance(one, torch.Tensor) and one.requires_grad]
         if outputs and ends:
