@@ -44,10 +44,16 @@ def make_inspection(run: str = "run-inspect", **changes: Any) -> Inspection:
 
 
 def make_pipeline(
-    devices: int = 2, depth: int = 6, run: str = "run-inspect", *, together: bool = False, script: str = "/s/mp.py"
+    devices: int = 2,
+    depth: int = 6,
+    run: str = "run-inspect",
+    *,
+    together: bool = False,
+    alternate: bool = False,
+    script: str = "/s/mp.py",
 ) -> Inspection:
     """Layers in even blocks, one millisecond each way, device after device unless they work together."""
-    places = [f"logical:{i * devices // depth}" for i in range(depth)]
+    places = [f"logical:{i % devices if alternate else i * devices // depth}" for i in range(depth)]
     layers = tuple(LayerRow(f"layers.{i}", "Linear", place, 400) for i, place in enumerate(places))
     order = [("forward", i) for i in range(depth)] + [("backward", i) for i in reversed(range(depth))]
     timeline = []

@@ -12,7 +12,7 @@ from scalewise.explain.words import bytes_phrase
 ROW = "H3.1"
 LAYERS = "How many layers lie on each device?"
 WHERE = "Where in forward() is the data handed over?"
-TABLE = "h3-1-layers"
+TABLE = "h3-2-depth"
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:

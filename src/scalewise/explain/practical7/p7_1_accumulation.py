@@ -164,7 +164,7 @@ def without_no_sync(evidence: Evidence) -> Answer:
         return unanswered(ROW, WITHOUT, missing)
     times = f"The step takes {step_phrase(plain)} without no_sync() and {step_phrase(synced)} with it"
     return Answer(
-        ROW, WITHOUT, f"{times}: {_price(found, synced, plain)}", found.condition, ("p7-1-accumulation", "no-sync")
+        ROW, WITHOUT, f"{times}: {_price(found, synced, plain)}", found.condition, ("p7-1-accumulation", "p7-1-anatomy")
     )
 
 

@@ -1,0 +1,44 @@
+"""P7.5: the winner changes with the numbers, and there may be none."""
+
+from course_evidence import precision_evidence
+from scalewise.explain.practical7.p7_5_comparison import answers, effects
+
+
+def test_the_one_with_the_lower_peak_saves_more():
+    memory = answers(precision_evidence(peaks=(20000, 18000)))[0]
+    assert memory.text.startswith("Mixed precision saves more.")
+    memory = answers(precision_evidence(peaks=(20000, 21000)))[0]
+    assert memory.text.startswith("Accumulation saves more.")
+
+
+def test_neither_may_save_memory():
+    evidence = precision_evidence(peaks=(20000, 21000))
+    raised = tuple(
+        type(one)(**{**vars(one), "peak_bytes": 22000}) if one.run.startswith("no-sync") else one
+        for one in evidence.inspections
+    )
+    memory = answers(type(evidence)(**{**vars(evidence), "inspections": raised}))[0]
+    assert memory.text.startswith("Neither saves memory here.")
+
+
+def test_the_one_with_the_shorter_step_is_faster():
+    assert answers(precision_evidence(half=0.010))[1].text.startswith("Mixed precision is faster.")
+    assert answers(precision_evidence(half=0.040))[1].text.startswith("Accumulation is faster.")
+    assert "Neither can be called faster" in answers(precision_evidence(half=0.015))[1].text
+
+
+def test_a_winner_that_loses_to_plain_ddp_is_said_to():
+    text = answers(precision_evidence(half=0.040, full=0.010))[1].text
+    assert "plain float32 DDP is faster still" in text
+
+
+def test_the_combination_is_a_prediction_and_says_so():
+    text = answers(precision_evidence(half=0.010, full=0.020))[2].text
+    assert "7.50 ms (predicted), less than the 20.0 ms" in text
+    assert "both act on activations" in text
+
+
+def test_the_table_tells_collectives_of_a_step():
+    accumulation, mixed = effects(precision_evidence())
+    assert "once for 4 micro-batches" in accumulation.communication_text
+    assert mixed.communication_text == "2 all-reduces of 7.81 KiB in all"
