@@ -75,7 +75,7 @@ def test_a_rank_that_left_in_order_is_blamed_for_the_failure_of_those_it_left(la
 
 
 def test_a_hang_is_seen_with_stacks(launch: Launch) -> None:
-    run = launch("wait_for_nobody.py", launcher="torchrun", stall_seconds=12.0)  # torch must have been imported by then
+    run = launch("wait_for_nobody.py", launcher="torchrun", stall_seconds=3.0)
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("hung", 1)
     assert any("rank_one_is_busy" in frame for frame in run.outcome.ranks[1].stack)
 

@@ -34,9 +34,20 @@ def test_one_moving_rank_keeps_the_run_from_being_hung() -> None:
     assert judge([moving(0, 1.0), moving(1, 4.0)], 15.0, LIMITS) == Verdict("hung")
 
 
-def test_before_the_first_sign_of_life_the_clock_runs_from_the_start() -> None:
-    assert judge([RankView(0)], 9.0, LIMITS) is None
-    assert judge([RankView(0)], 11.0, LIMITS) == Verdict("hung")
+def test_a_rank_without_a_sign_of_life_may_still_be_importing_torch() -> None:
+    assert judge([RankView(0)], 59.0, LIMITS) is None
+    assert judge([RankView(0)], 61.0, LIMITS) == Verdict("hung")
+
+
+def test_a_long_stall_limit_holds_for_the_start_as_well() -> None:
+    patient = Limits(limit_seconds=500.0, stall_seconds=90.0)
+    assert judge([RankView(0)], 89.0, patient) is None
+    assert judge([RankView(0)], 91.0, patient) == Verdict("hung")
+
+
+def test_the_first_sign_of_life_starts_the_clock_of_a_standstill() -> None:
+    assert judge([moving(0, 20.0, "starting")], 29.0, LIMITS) is None
+    assert judge([moving(0, 20.0, "starting")], 31.0, LIMITS) == Verdict("hung")
 
 
 def test_the_limit_of_the_whole_run_ends_even_what_moves() -> None:

@@ -46,6 +46,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "interventions": ((), *(parse_intervention(text) for text in options["change"])) if options["change"] else None,
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
+        "turns": options["turns"],
     }
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
 
@@ -54,7 +55,7 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.find import find_suite
 
     path = find_suite(name)
-    for option in ("plain", "change", "limit", "stall"):
+    for option in ("plain", "change", "turns", "limit", "stall"):
         if options[option]:
             raise BadRequest(f"--{option} is for a script; {name} is a suite.", f"Say it in the suite's file: {path}.")
     if args:

@@ -1,17 +1,20 @@
 """Makes the runs of a plan one after another, each in its folder; what is finished already is not made again."""
 
 import errno
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from scalewise.errors import BadRequest
 from scalewise.launch.command import command_text
-from scalewise.launch.forkserver import Servers, user_environment
+from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.local import Place, run_one
 from scalewise.launch.lock import locked
+from scalewise.launch.ring import Branches, make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
@@ -39,6 +42,23 @@ class Listener(Protocol):
         """It had been made before."""
 
 
+class OneAtATime:
+    """Lets only one thread at a time speak to the listener, which need not know that there are several."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        told = getattr(self._listener, name)
+
+        def tell(*values: object) -> None:
+            with self._lock:
+                told(*values)
+
+        return tell
+
+
 def run_campaign(
     specs: Sequence[RunSpec],
     folder: SuiteFolder,
@@ -55,29 +75,63 @@ def run_campaign(
         stack.enter_context(locked(folder.path, node_rank))
         servers = servers or stack.enter_context(Servers())
         interrupts = stack.enter_context(Interrupts())
-        for index, spec in enumerate(specs):
+        maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts)
+        for start, stop in rings(specs):
             if interrupts.asked:
                 break
-            run = folder.run(spec.name)
-            outcome = finished_outcome(run, spec)
-            if outcome is not None:
-                listener.skipped(index, len(specs), spec, outcome)
-            else:
-                listener.started(index, len(specs), spec)
-                outcome = _make(spec, run, machine, servers, listener, interrupts)
-                listener.ended(index, len(specs), spec, outcome)
-            outcomes[index] = outcome
+            outcomes[start:stop] = maker.make(range(start, stop))
     return tuple(outcomes)
 
 
-def _make(
-    spec: RunSpec,
-    run: RunFolder,
-    machine: MachineFacts,
-    servers: Servers,
-    listener: Listener,
-    interrupts: Interrupts,
-) -> Outcome:
+def rings(specs: Sequence[RunSpec]) -> Iterator[tuple[int, int]]:
+    """Where each group of runs that are made together begins and ends; most runs are alone."""
+    start = 0
+    for index, spec in enumerate(specs):
+        following = specs[index + 1].turns if index + 1 < len(specs) else None
+        if spec.turns is None or following is None or spec.turns.ring != following.ring:
+            yield start, index + 1
+            start = index + 1
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """What all runs of a campaign share."""
+
+    specs: Sequence[RunSpec]
+    folder: SuiteFolder
+    machine: MachineFacts
+    servers: Servers
+    listener: Listener
+    interrupts: Interrupts
+
+    def make(self, indices: range) -> list[Outcome]:
+        """The outcomes of runs that belong together; a ring in which one is missing is made anew as a whole."""
+        found = [finished_outcome(self.folder.run(self.specs[index].name), self.specs[index]) for index in indices]
+        known = [outcome for outcome in found if outcome is not None]
+        if len(known) == len(found):
+            for index, outcome in zip(indices, known, strict=True):
+                self.listener.skipped(index, len(self.specs), self.specs[index], outcome)
+            return known
+        if self.specs[indices[0]].turns is None:
+            return [self._one(indices[0], self.servers, lambda: self.interrupts.asked)]
+        places = {self.specs[index].name: index for index in indices}
+
+        def make(spec: RunSpec, branches: Branches) -> Outcome:
+            return self._one(places[spec.name], branches, lambda: self.interrupts.asked or branches.failed)
+
+        return make_together([self.specs[index] for index in indices], self.folder, self.servers, make)
+
+    def _one(self, index: int, servers: ServerSource, stop: Callable[[], bool]) -> Outcome:
+        spec = self.specs[index]
+        self.listener.started(index, len(self.specs), spec)
+        place = _prepared(spec, self.folder.run(spec.name), self.machine, servers)
+        outcome = run_one(spec, place, lambda pulses, seconds: self.listener.pulses(spec, pulses, seconds), stop)
+        write_json(outcome_path(place.folder, spec), outcome)
+        self.listener.ended(index, len(self.specs), spec, outcome)
+        return outcome
+
+
+def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: ServerSource) -> Place:
     if not _is_second_node(spec):
         clear(run)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -86,14 +140,7 @@ def _make(
     write_json(_node_name(run.machine, spec), machine)
     text = command_text(spec, spec_path.resolve(), machine.isa_cap, user_environment())
     _node_name(run.command, spec).write_text(text, encoding="utf-8")
-    outcome = run_one(
-        spec,
-        Place(run, spec_path, machine, servers),
-        hear=lambda pulses, seconds: listener.pulses(spec, pulses, seconds),
-        stop=lambda: interrupts.asked,
-    )
-    write_json(outcome_path(run, spec), outcome)
-    return outcome
+    return Place(run, spec_path, machine, servers)
 
 
 def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
@@ -166,5 +213,5 @@ def _work(spec: RunSpec) -> tuple[object, ...]:
     """What decides the figures of a run; limits and names may differ."""
     return (
         spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
-        spec.env, spec.interventions, spec.nodes and spec.nodes.count,
+        spec.env, spec.interventions, spec.nodes and spec.nodes.count, spec.turns,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scalewise.launch.evidence import blames_another, tail
-from scalewise.launch.forkserver import Event, ForkServer
+from scalewise.launch.forkserver import Connection, Event
 from scalewise.launch.processes import process_runs
 from scalewise.launch.verdict import Exit
 from scalewise.records.folder import RunFolder
@@ -60,7 +60,7 @@ class DirectFleet:
     """Ranks that the fork server itself has started, one process each."""
 
     def __init__(
-        self, server: ForkServer, orders: Mapping[int, RankOrder | ExecOrder], folder: RunFolder, start_ns: int
+        self, server: Connection, orders: Mapping[int, RankOrder | ExecOrder], folder: RunFolder, start_ns: int
     ) -> None:
         self.exits: dict[int, Exit] = {}
         self.pids: dict[int, int] = {}

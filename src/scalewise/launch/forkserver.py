@@ -1,5 +1,6 @@
 """The parent's side of the fork server: starts it, sends orders, hears what became of them."""
 
+import contextlib
 import json
 import os
 import select
@@ -12,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import scalewise
 from scalewise.errors import BadRequest
@@ -28,6 +29,7 @@ _BOOT = (
     "job = serve(int(sys.argv[2]), sys.argv[3] == 'preload'); job and job()"
 )
 _START_SECONDS = 60.0
+_END_SECONDS = 5.0
 _SERVERS_KEPT = 3
 
 # Read once, when the interpreter or a native library is loaded: a rank forked later could not obey them.
@@ -59,52 +61,12 @@ def server_key(python: str, cwd: str, environment: Mapping[str, str], preload: b
     return ServerKey(python or sys.executable, cwd, preload, tuple(chosen) if preload else ())
 
 
-class ForkServer:
-    """One fork server process and the connection to it."""
+class Connection:
+    """Orders to one server, and what it tells of them."""
 
-    def __init__(self, key: ServerKey, environment: Mapping[str, str]) -> None:
-        self.key = key
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+    def __init__(self, connection: socket.socket) -> None:
         self._received = b""
-        self._connection, other = socket.socketpair()
-        with other:
-            self._process = self._start(other, environment)
-        self.versions: dict[str, str] = {}
-        try:
-            ready = self.wait_for("ready", _START_SECONDS)
-            if "error" in ready:
-                raise _torch_missing(key.python, ready["error"])
-        except BaseException:
-            self.close()
-            raise
-        self.pid: int = ready["pid"]
-        self.versions.update(ready.get("versions", {}))
-
-    def _start(self, other: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        mode = "preload" if self.key.preload else "bare"
-        try:
-            return subprocess.Popen(
-                [self.key.python, "-c", _BOOT, _SOURCE, str(other.fileno()), mode],
-                pass_fds=[other.fileno()],
-                env=dict(environment),
-                cwd=self.key.cwd,
-                start_new_session=True,  # Ctrl-C is for the parent to decide about
-                stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
-            )
-        except OSError as error:
-            self._connection.close()
-            self._said.close()
-            raise BadRequest(
-                f"{self.key.python} cannot be started in {self.key.cwd}: {error.strerror}",
-                "check the interpreter and the working folder of the run",
-            ) from error
-
-    @property
-    def alive(self) -> bool:
-        """Whether the server still runs."""
-        return self._process.poll() is None
+        self._connection = connection
 
     def order(self, order: RankOrder | ExecOrder | ProbeOrder) -> None:
         """Asks for one process; `started` and `ended` events with its label will follow."""
@@ -158,23 +120,112 @@ class ForkServer:
     def close(self) -> None:
         """Hangs up: the server kills what it has started and leaves."""
         self._connection.close()
+
+    def _send(self, request: dict[str, Any], descriptor: int | None = None) -> None:
+        data = json.dumps(request).encode() + b"\n"
         try:
-            self._process.wait(5.0)
+            if descriptor is None:
+                self._connection.sendall(data)
+            else:
+                socket.send_fds(self._connection, [data], [descriptor])
+        except OSError as error:
+            raise ServerDied(self._last_words() or str(error)) from error
+
+    def _last_words(self) -> str:
+        return "it said nothing"
+
+
+class ForkServer(Connection):
+    """One fork server process and the connection to it."""
+
+    def __init__(self, key: ServerKey, environment: Mapping[str, str]) -> None:
+        connection, other = socket.socketpair()
+        super().__init__(connection)
+        self.key = key
+        self.branches: list[Connection] = []
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        with other:
+            self._process = self._start(other, environment)
+        self.versions: dict[str, str] = {}
+        try:
+            ready = self.wait_for("ready", _START_SECONDS)
+            if "error" in ready:
+                raise _torch_missing(key.python, ready["error"])
+        except BaseException:
+            self.close()
+            raise
+        self.pid: int = ready["pid"]
+        self.versions.update(ready.get("versions", {}))
+
+    def branch(self) -> Connection:
+        """A copy of the server, for a run that is alive beside others: its processes are ended apart from theirs.
+
+        Ranks of all copies are alike to the layout of their memory, which those of different servers would not be.
+        """
+        connection, other = socket.socketpair()
+        with other:
+            self._send({"do": "branch"}, other.fileno())
+            copy = Connection(connection)
+            self.branches.append(copy)
+        copy.wait_for("ready", _START_SECONDS)
+        return copy
+
+    def prune(self) -> None:
+        """Ends the copies, with all that they have started."""
+        copies, self.branches = self.branches, []
+        for copy in copies:
+            copy.close()
+            with contextlib.suppress(ServerDied):
+                self.wait_for("ended", _END_SECONDS)
+
+    def _start(self, other: socket.socket, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        mode = "preload" if self.key.preload else "bare"
+        try:
+            return subprocess.Popen(
+                [self.key.python, "-c", _BOOT, _SOURCE, str(other.fileno()), mode],
+                pass_fds=[other.fileno()],
+                env=dict(environment),
+                cwd=self.key.cwd,
+                start_new_session=True,  # Ctrl-C is for the parent to decide about
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+            )
+        except OSError as error:
+            self._connection.close()
+            self._said.close()
+            raise BadRequest(
+                f"{self.key.python} cannot be started in {self.key.cwd}: {error.strerror}",
+                "check the interpreter and the working folder of the run",
+            ) from error
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server still runs."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Hangs up: the server kills what it has started and leaves."""
+        self.prune()
+        super().close()
+        try:
+            self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._said.close()
 
-    def _send(self, request: dict[str, Any]) -> None:
-        try:
-            self._connection.sendall(json.dumps(request).encode() + b"\n")
-        except OSError as error:
-            raise ServerDied(self._last_words() or str(error)) from error
-
     def _last_words(self) -> str:
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+
+class ServerSource(Protocol):
+    """Where a run gets the server that starts its ranks."""
+
+    def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> Connection:
+        """A live server whose ranks will be like new processes with this environment."""
 
 
 class Servers:
@@ -193,8 +244,9 @@ class Servers:
         if server is None:
             server = ForkServer(key, environment)
         self._servers[key] = server
-        while len(self._servers) > _SERVERS_KEPT:
-            self._servers.popitem(last=False)[1].close()
+        idle = [old for old, one in self._servers.items() if not one.branches and one is not server]
+        for old in idle[: max(0, len(self._servers) - _SERVERS_KEPT)]:
+            self._servers.pop(old).close()
         return server
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from scalewise.launch import environment
 from scalewise.launch.conclude import Ending, conclude
 from scalewise.launch.evidence import MODULE_MISSING, PORT_TAKEN, gather, last_lines
 from scalewise.launch.fleet import DirectFleet, Fleet, seconds_since
-from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
+from scalewise.launch.forkserver import Connection, ServerDied, ServerSource, user_environment
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.supervise import Supervision, memory_kills
 from scalewise.launch.torchrun import TorchrunFleet, first_rank, torchrun_order
@@ -33,7 +33,7 @@ class Place:
     folder: RunFolder
     spec_path: Path
     machine: MachineFacts
-    servers: Servers
+    servers: ServerSource
 
 
 def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], stop: Callable[[], bool]) -> Outcome:
@@ -98,7 +98,7 @@ def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
         create_pulses(folder.pulses, spec.world_size)
 
 
-def _start(spec: RunSpec, place: Place, server: ForkServer, visible: dict[str, str], start_ns: int) -> Fleet:
+def _start(spec: RunSpec, place: Place, server: Connection, visible: dict[str, str], start_ns: int) -> Fleet:
     out = place.folder.path.resolve()
     hidden = environment.hidden(spec, visible, place.spec_path.resolve(), out, place.machine.isa_cap)
     if spec.launcher == "torchrun" and spec.mode == "torchrun":

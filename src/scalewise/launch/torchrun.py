@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scalewise.launch.evidence import exception_line, tail
 from scalewise.launch.fleet import exit_from_status, seconds_since, send_stack_signal
-from scalewise.launch.forkserver import ForkServer
+from scalewise.launch.forkserver import Connection
 from scalewise.launch.processes import child_processes, process_runs
 from scalewise.launch.verdict import Exit
 from scalewise.records.folder import RunFolder
@@ -54,7 +54,7 @@ def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]
 class TorchrunFleet:
     """The ranks of one torchrun; known by the processes it has and by its log."""
 
-    def __init__(self, server: ForkServer, order: ExecOrder, spec: RunSpec, folder: RunFolder, start_ns: int) -> None:
+    def __init__(self, server: Connection, order: ExecOrder, spec: RunSpec, folder: RunFolder, start_ns: int) -> None:
         self.exits: dict[int, Exit] = {}
         self.pids: dict[int, int] = {}
         self._server = server

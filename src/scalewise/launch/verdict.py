@@ -11,6 +11,8 @@ VerdictKind = Literal["over", "failed", "left_early", "hung", "timed_out"]
 GRACE_SECONDS = 1.0
 GRACE_FOR_CULPRIT_SECONDS = 3.0
 WAITING_SECONDS = 2.0
+# Until the watcher is in place there is no sign of life: a new interpreter imports torch first, and a disk may be slow.
+START_SECONDS = 60.0
 _SYNCHRONISING = ("backward", "in a collective")
 
 
@@ -76,9 +78,15 @@ def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verd
         return Verdict("left_early", deserter)
     if now_seconds >= limits.limit_seconds:
         return Verdict("timed_out")
-    if all(now_seconds - (view.moved_seconds or 0.0) > limits.stall_seconds for view in live):
+    if all(_stands_still(view, now_seconds, limits.stall_seconds) for view in live):
         return Verdict("hung")
     return None
+
+
+def _stands_still(view: RankView, now_seconds: float, stall_seconds: float) -> bool:
+    if view.moved_seconds is None:
+        return now_seconds > max(stall_seconds, START_SECONDS)
+    return now_seconds - view.moved_seconds > stall_seconds
 
 
 def _after_failure(failures: Sequence[Exit], now_seconds: float) -> Verdict | None:

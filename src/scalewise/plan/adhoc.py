@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Experiment, Suite
+from scalewise.plan.turns import turns_problem
 from scalewise.plan.words import escaped, intervention_text
 from scalewise.records.spec import Intervention, LauncherName, Mode
 
@@ -23,6 +24,7 @@ def script_suite(
     interventions: tuple[tuple[Intervention, ...], ...] = ((),),
     limit_seconds: float = LIMIT_SECONDS,
     stall_seconds: float = STALL_SECONDS,
+    turns: bool = False,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
     _check_script(script)
@@ -45,7 +47,11 @@ def script_suite(
         interventions=interventions,
         limit_seconds=limit_seconds,
         stall_seconds=stall_seconds,
+        turns=turns,
     )
+    problem = turns_problem(experiment, None) if turns else None
+    if problem:
+        raise BadRequest(f"No turns can be taken: {problem[0]}.", f"{problem[1][:1].upper()}{problem[1][1:]}.")
     suite = Suite(name=name, experiments=(experiment,), title=path.name)
     return Suite(name, suite.experiments, suite.title, source=_toml(suite))
 
@@ -78,6 +84,7 @@ def _toml(suite: Suite) -> str:
         "interventions": [intervention_text(arm) for arm in one.interventions],
         "limit_seconds": float(one.limit_seconds),
         "stall_seconds": float(one.stall_seconds),
+        "turns": one.turns,
     }
     return "\n".join([*lines, *(f"{key} = {_quoted(value)}" for key, value in fields.items())]) + "\n"
 

@@ -12,6 +12,7 @@ from scalewise.plan.experiment import CASE, Arm, Experiment, Suite
 from scalewise.plan.scripts import script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
+from scalewise.plan.turns import in_rings, turns_problem
 from scalewise.plan.words import filled, intervention_text, placeholders, value_text
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import AxisValue, Device, Nodes, RunSpec
@@ -60,8 +61,11 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
         if experiment.ranks != asked.ranks:
             ranks = {"ranks": ", ".join(map(str, asked.ranks))}
             specs = [dataclasses.replace(spec, asked=spec.asked | ranks) for spec in specs]
-        for index, repeat in _order(experiment, len(arms), suite.name):
-            runs.append(dataclasses.replace(specs[index], name=f"{names[index]}-r{repeat}", repeat=repeat))
+        timed = [
+            dataclasses.replace(specs[index], name=f"{names[index]}-r{repeat}", repeat=repeat)
+            for index, repeat in _order(experiment, len(arms), suite.name)
+        ]
+        runs += in_rings(timed) if experiment.turns else timed
         if experiment.inspect:
             runs += _inspected(experiment, specs, names)
     return Plan(tuple(runs), tuple(refusals))
@@ -126,7 +130,8 @@ def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None, 
             "the fork launcher serves one node",
             "use launcher torchrun for several nodes",
         )
-    return None
+    problem = turns_problem(experiment, nodes) if experiment.turns else None
+    return Refusal(experiment.name, "all runs", *problem) if problem else None
 
 
 def _script_problem(experiment: Experiment, values: Mapping[str, AxisValue], cwd: Path) -> tuple[str, str] | None:

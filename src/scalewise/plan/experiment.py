@@ -49,6 +49,7 @@ class Experiment:
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = field(default_factory=dict)
     interleave: bool = True
+    turns: bool = False  # arms of one repeat and as many ranks are alive together and take turns step by step
     cases: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> the variables it sets together
     shrink: Shrink | None = None  # None: the machine must carry what is asked
     few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks

@@ -59,6 +59,7 @@ class ExperimentTable(BaseModel):
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = {}
     interleave: bool = True
+    turns: bool = False
     few_gpus: FewGpus = "refuse"
     cases: dict[Name, Annotated[dict[str, str], Field(min_length=1)]] = {}
     shrink: ShrinkTable | None = None

@@ -58,15 +58,13 @@ Job = Callable[[], None]
 
 def serve(descriptor: int, preload: bool) -> Job | None:
     """Obeys until the parent goes away; a job comes back only in a child, None only in the server."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    connection = socket.socket(fileno=descriptor)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # the import of torch takes a while
     ready: dict[str, Any] = {"event": "ready", "pid": os.getpid()}
     if preload:
         ready |= _import_all()
         farewell.spare_finalizers_at_exit()
         farewell.spare_libraries_at_exit()
-    server = _Server(connection)
+    server = _Server(descriptor)
     server.say(ready)
     return server.loop()
 
@@ -102,9 +100,12 @@ def _versions() -> dict[str, str]:
 
 
 class _Server:
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
+    def __init__(self, descriptor: int) -> None:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.connection = socket.socket(fileno=descriptor)
         self.received = b""
+        self.descriptors: list[int] = []  # that came with the parent's last words
         self.labels: dict[int, str] = {}
         self.leaving = False
         self.bell, self.bell_end = socket.socketpair()
@@ -124,7 +125,7 @@ class _Server:
                 self.bell.recv(4096)
                 self.reap()
             if self.connection in readable:
-                data = self.connection.recv(1 << 20)
+                data, self.descriptors, _, _ = socket.recv_fds(self.connection, 1 << 20, 1)
                 if not data:
                     break
                 job = self.obey_all(data)
@@ -151,6 +152,8 @@ class _Server:
                 self.fork_exec(decode(ExecOrder, request))
             case "store":
                 self.fork_store()
+            case "branch":
+                return self.fork_branch(self.descriptors.pop())
             case "signal":
                 self.send_signal(request["label"], request["signal"])
             case "clean":
@@ -204,12 +207,23 @@ class _Server:
 
             become_program(order)
 
+    def fork_branch(self, descriptor: int) -> Job | None:
+        """A server like this one, with a connection of its own: what it starts lives and ends apart from the rest."""
+        if not self.fork("branch"):
+            os.close(descriptor)
+            return None
+        branch = _Server(descriptor)
+        branch.say({"event": "ready", "pid": os.getpid()})
+        return branch.loop() or (lambda: os._exit(0))
+
     def fork_store(self) -> None:
-        """The agent that hosts the ranks' key-value store, as torchrun's agent does, on a port nobody else has."""
+        """Tells the parent the port of a new key-value store; None if there is none."""
         reading, writing = os.pipe()
         if self.fork("store"):
+            from scalewise.watch.store import host_store
+
             os.close(reading)
-            _host_store(writing)
+            host_store(writing)
         os.close(writing)
         with open(reading, "rb") as pipe:
             port = pipe.read().decode()
@@ -262,23 +276,6 @@ def _children() -> list[int]:
             if int(fields[1]) == os.getpid():
                 found.append(int(entry.name))
     return found
-
-
-def _host_store(writing: int) -> None:
-    """Never returns: the parent ends this process with the run."""
-    try:
-        from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
-        # The store would listen on every interface; a socket of our own keeps it on this machine.
-        listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-        port = listening.getsockname()[1]
-        store = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach())
-        os.write(writing, str(store.port).encode())
-        os.close(writing)
-        while True:
-            signal.pause()
-    finally:
-        os._exit(1)
 
 
 def _prctl(option: int, value: int) -> None:
