@@ -10,7 +10,7 @@ from scalewise.report.document import Lines, Series
 from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
 from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SHADE, colours_of
 
-NAME_SIZE = 8
+NAME_SIZE = 7.5
 WIDEST_NAME = 0.36  # of the figure: longer names at the lines' ends would leave too little for the lines
 MOST_NAMED = 7
 MANY_POINTS = 18  # from here on markers hide the line, and intervals are a band

@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-LETTER_POINTS = 3.7  # a letter of 8 points, on average
-HANDLE_POINTS = 22.0  # the sign before a name and the gap after it
+LETTER_POINTS = 3.5  # a letter of 7.5 points, on average
+HANDLE_POINTS = 20.5  # the sign before a name and the gap after it
 ROW_POINTS = 11.5
 LONGEST_NAME = 44
 LONGEST_LABEL = 60
@@ -13,9 +13,12 @@ BAR_NAME_LETTERS = 22
 
 
 def legend_columns(names: Sequence[str], width_points: float) -> int:
-    """So many that the longest name fits everywhere."""
-    longest = max(len(elided(name)) for name in names) * LETTER_POINTS + HANDLE_POINTS
-    return max(1, min(len(names), int(width_points // longest)))
+    """As many as fit, each as wide as its longest name."""
+    widths = [len(elided(name)) * LETTER_POINTS + HANDLE_POINTS for name in names]
+    for columns in range(len(names), 1, -1):
+        if sum(max(widths[column::columns]) for column in range(columns)) <= width_points:
+            return columns
+    return 1
 
 
 def legend_points(names: Sequence[str], width_points: float) -> float:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ from scalewise.errors import BadRequest
 from scalewise.explain.answer import Answer
 from scalewise.report.document import Block, Code, Document, Figure, Formula, Paragraph, Section, Table
 from scalewise.report.draw import draw, width_points
-from scalewise.report.view import Numbers, numbers_of, plain_text, row_view
+from scalewise.report.grouping import groups_of
+from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text, row_view
 
 PAGE = Path(__file__).with_name("page.typ")
-ROW = 1.001  # figures stand side by side while their widths add up to this
 
 
 @dataclass(frozen=True)
@@ -105,33 +104,14 @@ def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [blocks[:cut], blocks[cut:]]
 
 
-def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Neighbouring figures that fit side by side make one group; the odd one of them goes beside the table above."""
-    groups: list[list[Block]] = []
-    for index, block in enumerate(blocks):
-        last = groups[-1] if groups else []
-        together = isinstance(block, Figure) and last and _fits(last, block, blocks[index:])
-        if together:
-            last.append(block)
-        else:
-            groups.append([block])
-    return groups
-
-
-def _fits(group: Sequence[Block], block: Figure, rest: Sequence[Block]) -> bool:
-    if len(group) == 1 and isinstance(group[0], Table):
-        narrow = list(takewhile(lambda one: isinstance(one, Figure) and one.width <= 0.5, rest))
-        return len(narrow) % 2 == 1
-    widths = [one.width for one in group if isinstance(one, Figure)]
-    return len(widths) == len(group) and sum(widths) + block.width <= ROW
-
-
 def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
     blocks = [_block(block, numbers, setting) for block in group]
     if len(blocks) == 1:
         return blocks[0]
     if blocks[0]["kind"] == "table":
         return {"kind": "beside", "table": blocks[0], "figure": blocks[1]}
+    if blocks[1]["kind"] == "answer":
+        return {"kind": "aside", "figure": blocks[0], "answers": blocks[1:]}
     return {"kind": "row", "blocks": blocks}
 
 
@@ -153,8 +133,8 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
             "kind": "answer",
             "row": plain_text(block.row),
             "question": plain_text(block.question),
-            "text": plain_text(block.text),
-            "condition": plain_text(block.condition),
+            "text": bound_text(plain_text(block.text)),
+            "condition": bound_text(plain_text(block.condition)),
             "rests_on": plain_text(numbers.rests_on(block)),
         }
     if isinstance(block, Formula):
@@ -163,7 +143,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}
     assert isinstance(block, Paragraph)
-    return {"kind": "paragraph", "text": plain_text(block.text), "sticky": False}
+    return {"kind": "paragraph", "text": bound_text(plain_text(block.text)), "sticky": False}
 
 
 def _table(table: Table, numbers: Numbers) -> dict[str, Any]:

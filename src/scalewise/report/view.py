@@ -61,15 +61,21 @@ def numbers_of(document: Document) -> Numbers:
 
 def row_view(cells: Sequence[Cell]) -> RowView:
     """The same mark on several cells is said once, at the end of the row."""
-    marked = [cell.mark for cell in cells if cell.mark != "measured"]
+    marked = [cell.mark for cell in cells if cell.mark != "measured" and not _hole(cell)]
+    marked = marked or [cell.mark for cell in cells if cell.mark != "measured"]
     shared = marked[0] if len(marked) > 1 and len(set(marked)) == 1 else ""
     return RowView(tuple(_cell_view(cell, shared) for cell in cells), shared)
+
+
+def _hole(cell: Cell) -> bool:
+    """A dash says by itself that something is missing; hovering says what."""
+    return cell.mark == "missing" and cell.number is None and len(cell.text) <= 1
 
 
 def _cell_view(cell: Cell, shared: str) -> CellView:
     found = _INTERVAL.match(cell.text)
     text, interval = (found[1], found[2]) if found else (cell.text, "")
-    mark = "" if cell.mark in ("measured", shared) else cell.mark
+    mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
     between = f"95 % interval {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""
     exact = f"{cell.number:.6g}" if cell.number is not None else ""
@@ -78,6 +84,12 @@ def _cell_view(cell: Cell, shared: str) -> CellView:
 
 def _has_interval(cell: Cell) -> bool:
     return cell.low is not None and cell.high is not None and cell.low != cell.high
+
+
+def bound_text(text: str) -> str:
+    """Text whose numbers stay with their units, and intervals in one piece, when lines are broken."""
+    whole = re.sub(r"\[[^\[\] ]+, [^\[\] ]+\]", lambda found: found[0].replace(" ", "\u00a0"), text)
+    return re.sub(r"(?<=\d) (?=(?:%|[kMG]?i?B|[munµ]?s|steps?|ranks?|samples?|GFLOP|[KMGT]iB)\b|%)", "\u00a0", whole)
 
 
 def plain_text(text: str) -> str:
