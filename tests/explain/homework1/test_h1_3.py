@@ -1,9 +1,9 @@
 """H1.3: which case is better, why, and where the two sides balance, all from the numbers put in."""
 
 import pytest
-from homework1_evidence import link, strong
 
 from evidence_factories import make_evidence
+from homework1_evidence import link, strong
 from scalewise.explain.homework1.h1_3 import answers, balances, cases
 
 SMALL, LARGE = 2_000_000, 8_000_000
@@ -67,10 +67,16 @@ def test_the_batch_of_balance_is_where_computing_equals_communication():
 
 def test_a_cheap_exchange_is_a_bottleneck_for_small_batches_only_or_never():
     assert "only below that" in answers(both(0.010, 0.004))[2].text
-    assert "no bottleneck at any batch" in answers(both(0.010, 0.0005))[2].text
+    assert "no bottleneck at any batch" in answers(both(0.010, 0.0, overhead=0.05))[2].text
 
 
 def test_a_shrunk_case_keeps_what_was_asked():
     evidence = both(0.01, 0.01, asked={"DIM": "8192"}, shrink_rule="halved until it fits")
     large = next(case for case in cases(evidence) if case.name == "large")
     assert (large.used, large.asked, large.rule) == ("2048 x 8", "8192 x 8", "halved until it fits")
+
+
+def test_prices_that_cannot_be_told_from_nothing_settle_nothing():
+    _, why, when = answers(both(0.0, 0.0))
+    assert "too uncertain here" in why.text
+    assert "cannot be told from nothing" in when.text

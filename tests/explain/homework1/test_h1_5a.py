@@ -1,9 +1,9 @@
 """H1.5A: a delay is serial time; the prediction follows it, and opposite speedups give opposite answers."""
 
 import pytest
-from homework1_evidence import strong
 
 from evidence_factories import make_evidence
+from homework1_evidence import strong
 from scalewise.explain.homework1.h1_5a import answers, delay
 
 
@@ -19,7 +19,7 @@ def delayed(exchange=0.0, added=0.010, more=0.0, **changes):
 def test_a_delay_makes_a_good_speedup_worse_as_amdahl_predicts():
     effect, law = answers(delayed())
     assert effect.text.startswith("It makes scaling worse")
-    assert "time is linear in the delay and speedup is not" in effect.text
+    assert "Time is linear in the delay, speedup is not" in effect.text
     assert "The law holds" in law.text
 
 

@@ -42,7 +42,7 @@ def test_everyone_pays_for_one():
     whole, shows = answers(uneven())
     assert whole.text.startswith("The whole runs at the pace of its slowest rank")
     assert "is a meeting" in shows.text
-    assert "moved from rank 0 to the others" in shows.text
+    assert "moved from rank 0 to the other" in shows.text
 
 
 def test_a_delay_that_nobody_waits_for_is_said():

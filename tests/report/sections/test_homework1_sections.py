@@ -91,7 +91,7 @@ def test_every_table_of_the_course_is_there_and_every_question_is_answered():
     sections = [module.build(everything()) for module in MODULES]
     ids = {table.id for section in sections for table in blocks(section, Table)}
     assert ids >= TABLES
-    assert len({figure.id for section in sections for figure in blocks(section, Figure)}) == 8
+    assert len({figure.id for section in sections for figure in blocks(section, Figure)}) == 7
     answers = [answer for section in sections for answer in blocks(section, Answer)]
     assert [one.text for one in answers if "Not answered" in one.text and one.row != "H1.4"] == []
     assert all(one.condition and one.rests_on for one in answers if "Not answered" not in one.text)

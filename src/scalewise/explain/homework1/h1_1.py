@@ -83,8 +83,8 @@ def warm_up_answer(evidence: Evidence) -> Answer:
     )
     if found.first_over_rest.low > CLEARLY:
         text = (
-            f"{numbers} Averaging the first {COURSE_IGNORES} steps in would change the mean by {error}: an error of "
-            "the method, not of the machine, that more ranks would not share alike. The first steps pay once for what "
+            f"{numbers} Averaging the first {COURSE_IGNORES} steps in would change the mean by {error}: "
+            f"{_error_words(found.mean_error)} The first steps pay once for what "
             "later ones find ready: memory, buckets, connections, kernels. So they are left out, not averaged away."
         )
     else:
@@ -94,6 +94,12 @@ def warm_up_answer(evidence: Evidence) -> Answer:
         )
     condition = f"first step / median of the rest = {first}; lower end > {CLEARLY} means needed"
     return Answer(ROW, WHY_WARMUP, text, condition, found.runs)
+
+
+def _error_words(error: Estimate) -> str:
+    if error.low > 0:
+        return "an error of the method, not of the machine, and not the same on every number of ranks."
+    return "small against the scatter of these steps, but no property of the machine either."
 
 
 def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:

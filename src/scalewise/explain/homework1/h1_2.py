@@ -165,10 +165,11 @@ def why_answer(found: StrongScaling) -> Answer:
     if not parts:
         return unanswered(ROW, WHY, _no_model(found))
     part = parts[-1]
+    overhead = seconds_phrase(found.line.overhead_seconds) if found.line else seconds_text(part.overhead_seconds)
     residuals = listed([f"{percent_text(one.relative_residual)} on {one.ranks}" for one in found.parts])
     text = (
         f"On {part.ranks} ranks a step takes {seconds_phrase(part.measured_seconds)}. The model gives "
-        f"{seconds_text(part.model_seconds)}: {seconds_text(part.overhead_seconds)} that no smaller batch shortens, "
+        f"{seconds_text(part.model_seconds)}: {overhead} that no smaller batch shortens, "
         f"{seconds_text(part.compute_seconds)} for {part.samples_per_rank:g} samples, and "
         f"{seconds_text(part.communication_seconds)} for communication by the measured link. {_removal_words(part)} "
         f"The residual (measured less model) is {residuals} rank{'' if found.parts[-1].ranks == 1 else 's'}. "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.propagate import exact, propagate
+from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine, batch_at_balance, rate_at_balance
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
@@ -28,6 +28,7 @@ WHICH = "In which case is DDP more efficient?"
 WHY = "Why?"
 WHEN = "When does communication become the bottleneck?"
 FLOP_PER_WEIGHT_AND_SAMPLE = 6  # a product and a sum in forward, and twice that in backward
+VAGUE = 0.5  # of a value: an interval wider than this to either side tests nothing
 SAME = 0.01  # bytes per flop of two cases that differ by less are called equal
 
 
@@ -170,9 +171,11 @@ def _ratio_words(known: list[Balance]) -> str:
         f"Communication over computing is {number_phrase(high)} for {heavy.case.name} and {number_phrase(low)} for "
         f"{light.case.name}"
     )
-    if high.low <= low.high:
-        return f"{said}: the same within the intervals, as equal bytes per flop demand. Size alone does not help DDP."
-    return f"{said}. Size cannot be the cause; the rates are: {_rate_words(heavy)}, {_rate_words(light)}."
+    if high.low > low.high:
+        return f"{said}. Size cannot be the cause; the rates are: {_rate_words(heavy)}, {_rate_words(light)}."
+    if max(high.half_width, low.half_width) > VAGUE:
+        return f"{said}: too uncertain here to tell whether the times follow."
+    return f"{said}: the same within the intervals, as equal bytes per flop demand. Size alone does not help DDP."
 
 
 def _rate_words(one: Balance) -> str:
@@ -185,10 +188,9 @@ def _rate_words(one: Balance) -> str:
 
 def when_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     """The batch per rank and the link rate of balance, for every case that has them."""
-    known = [one for one in found if one.batch is not None]
-    if not known:
+    if not any(one.batch is not None for one in found):
         return unanswered(ROW, WHEN, _hole(evidence))
-    text = " ".join(_when_words(one) for one in known)
+    text = " ".join(_when_words(one) for one in found)
     condition = (
         "batch of balance = (communication - overhead) / time per sample, against the batch per rank that was run"
     )
@@ -197,9 +199,12 @@ def when_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
 
 def _when_words(one: Balance) -> str:
     batch, ranks, own = one.batch, one.row.ranks, one.samples_per_rank
-    if batch is None or one.communication is None:
-        return ""
     name = f"The {one.case.name} model"
+    if batch is None or one.communication is None:
+        return f"{name}: not known, its computing time over the batch could not be told."
+    if one.communication.low <= 0 < batch.high:
+        price_now = seconds_phrase(one.communication)
+        return f"{name}: not known, what it pays for communication ({price_now}) cannot be told from nothing."
     cost = f"pays {seconds_phrase(one.communication)} for communication on {ranks} ranks"
     if batch.value <= 0:
         said = f"{name} {cost}, less than its fixed overhead: communication is no bottleneck at any batch."
@@ -218,9 +223,9 @@ def _when_words(one: Balance) -> str:
     return f"{said} At {own:g} samples the two would be equal over a link of {rate_phrase(one.link_rate)}."
 
 
-def per_second(amount: float, time: Estimate | None) -> Estimate | None:
-    """An amount over the time it took."""
-    return None if time is None or time.value <= 0 else propagate(lambda a, t: a / t, exact(amount), time)
+def per_second(amount: float, time: Estimate | None) -> float | None:
+    """An amount over the time it took; None where that time cannot be told from nothing."""
+    return None if time is None or time.low <= 0 else amount / time.value
 
 
 def _named(one: Balance) -> str:

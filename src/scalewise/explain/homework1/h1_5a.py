@@ -126,9 +126,7 @@ def _linear_words(found: Delay) -> str:
     ]
     numbers = f"The step grows by {said} rank{'s' if rows and rows[-1].ranks > 1 else ''} for {asked} asked"
     if all(inside):
-        return (
-            f"{numbers}: the same time at every count (within 10 %), so time is linear in the delay and speedup is not."
-        )
+        return f"{numbers}: the delay itself, within the intervals. Time is linear in the delay, speedup is not."
     return f"{numbers}: not the delay itself, since part of it is hidden behind waiting or stretched by the system."
 
 
@@ -147,7 +145,7 @@ def amdahl_answer(evidence: Evidence, found: Delay | None) -> Answer:
         law += (
             f" With Karp and Flatt's fraction of the plain step the serial fraction becomes {number_phrase(fraction)}"
         )
-        law += f", a limit of {1 / fraction.value:.2f} for any number of ranks." if fraction.value > 0 else "."
+        law += f"{_limit_words(fraction)}."
     verdict = (
         "The law holds within the intervals."
         if meet
@@ -155,6 +153,12 @@ def amdahl_answer(evidence: Evidence, found: Delay | None) -> Answer:
     )
     condition = "intervals of predicted and measured speedup overlap at every count"
     return Answer(ROW, AMDAHL, f"{law} Speedup: {listed(said)}. {verdict}", condition, (TABLE,))
+
+
+def _limit_words(fraction: Estimate) -> str:
+    if fraction.value > 1:
+        return ", above 1: ranks add work, which the law does not know, so it has no limit to offer"
+    return f", a limit of {1 / fraction.value:.2f} for any number of ranks" if fraction.value > 0 else ""
 
 
 def _hole(evidence: Evidence) -> str:

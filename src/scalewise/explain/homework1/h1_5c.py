@@ -11,7 +11,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.pieces import runs_of
-from scalewise.explain.words import listed, percent_phrase, seconds_phrase
+from scalewise.explain.words import listed, seconds_phrase
 from scalewise.units import seconds_text
 
 ROW = "H1.5C"
@@ -28,8 +28,8 @@ class RankWait:
     rank: int
     before_seconds: Estimate
     after_seconds: Estimate
-    own_seconds: Estimate  # growth of what lies between its phases: its own sleep
-    waiting_seconds: Estimate
+    own_seconds: Estimate  # growth of all but backward: its own sleep
+    waiting_seconds: Estimate  # growth of backward, in which DDP meets the others; below 0: it waits less than before
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,13 @@ class Imbalance:
         """All but the slow one."""
         return tuple(one for one in self.ranks if one is not self.slow)
 
+    @property
+    def moved_seconds(self) -> Estimate:
+        """Waiting that the slow rank causes: the others' growth of backward less its own, which the machine shares."""
+        count = len(self.others)
+        waits = [one.waiting_seconds for one in self.others]
+        return propagate(lambda slow, *rest: sum(rest) / count - slow, self.slow.waiting_seconds, *waits)
+
 
 def imbalance(evidence: Evidence) -> Imbalance | None:
     """At the most ranks that have both arms; None where there are none."""
@@ -67,17 +74,20 @@ def imbalance(evidence: Evidence) -> Imbalance | None:
 
 
 def _wait(evidence: Evidence, even: ArmRow, uneven: ArmRow, rank: int) -> RankWait | None:
-    before, after = _of_rank(evidence, even, rank, ""), _of_rank(evidence, uneven, rank, "")
-    rest = _of_rank(evidence, even, rank, "rest"), _of_rank(evidence, uneven, rank, "rest")
-    if before is None or after is None or rest[0] is None or rest[1] is None:
+    before, after = (_of_rank(evidence, row, rank, "step") for row in (even, uneven))
+    if before is None or after is None:
         return None
-    own = propagate(lambda a, b: max(0.0, b - a), rest[0], rest[1])
-    waiting = propagate(lambda a, b, c: b - a - c, before, after, own)
-    return RankWait(rank, before, after, own, waiting)
+    growths = []
+    for part in ("outside backward", "backward"):
+        quiet, late = (_of_rank(evidence, row, rank, part) for row in (even, uneven))
+        if quiet is None or late is None:
+            return None
+        growths.append(propagate(lambda a, b: b - a, quiet, late))
+    return RankWait(rank, before, after, *growths)
 
 
-def _of_rank(evidence: Evidence, row: ArmRow, rank: int, phase: str) -> Estimate | None:
-    """The rank's own step, or one phase of it, over the arm's runs."""
+def _of_rank(evidence: Evidence, row: ArmRow, rank: int, part: str) -> Estimate | None:
+    """The rank's own step, its backward, or the rest of the step, over the arm's runs."""
     runs = runs_of(row, evidence)
     if not runs:
         return None
@@ -86,7 +96,8 @@ def _of_rank(evidence: Evidence, row: ArmRow, rank: int, phase: str) -> Estimate
     for one in arm.measured:
         if rank not in one.series.ranks:
             return None
-        values = one.series.phase_seconds[phase] if phase else one.series.step_seconds
+        backward, step = one.series.phase_seconds["backward"], one.series.step_seconds
+        values = {"step": step, "backward": backward, "outside backward": step - backward}[part]
         settled = values[one.series.ranks.index(rank), one.series.settled]
         known = settled[np.isfinite(settled)]
         if not len(known):
@@ -128,22 +139,22 @@ def shows_answer(found: Imbalance | None) -> Answer:
             ROW, SHOWS, f"{EXPERIMENT} has no usable runs with and without the imbalance on several ranks"
         )
     slow, others = found.slow, found.others
-    waits = listed([f"rank {one.rank} waits {seconds_phrase(one.waiting_seconds)} longer" for one in others])
+    waits = listed([f"rank {one.rank} spends {seconds_phrase(one.waiting_seconds)} more in backward" for one in others])
     sleeps, more = seconds_phrase(slow.own_seconds), seconds_phrase(slow.waiting_seconds)
-    own = f"rank {slow.rank} sleeps {sleeps} and waits {more} more"
-    lead = others[0].waiting_seconds
-    moved = propagate(lambda wait, sleep: wait / sleep if sleep else 0.0, lead, slow.own_seconds)
+    own = f"rank {slow.rank} spends {sleeps} more outside backward and {more} in it"
+    moved = found.moved_seconds
     numbers = (
-        f"In each step {own}; {waits}: {percent_phrase(moved)} of the delay moved from rank {slow.rank} to the others."
+        f"In each step {own}; {waits}: {seconds_phrase(moved)} of waiting moved from rank {slow.rank} to "
+        f"{'the other' if len(others) == 1 else 'each other rank'}."
     )
-    if lead.low > 0 and moved.high > 0.5:
+    if moved.low > 0 and moved.high > 0.5 * found.asked_seconds:
         text = (
             f"{numbers} The all-reduce is a meeting: nobody leaves it before the last has come, so time lost on one "
-            "rank turns into waiting on all others, and no rank's own phases show the cause."
+            "rank turns into waiting on all others: they show a long backward whose cause lies elsewhere."
         )
     else:
         text = f"{numbers} The others do not clearly wait: the ranks are not in lock-step in every step."
-    condition = "waiting of the other ranks above 0 with its interval, and more than half of the delay within reach"
+    condition = "waiting moved is above 0 with its interval, which reaches half of the delay or more"
     return Answer(ROW, SHOWS, text, condition, (TABLE,))
 
 

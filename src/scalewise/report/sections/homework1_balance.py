@@ -3,7 +3,7 @@
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, Balance, Case, answers, balances, cases, per_second
-from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Section, Table
 
 SUITES = ("homework1",)
@@ -16,7 +16,7 @@ def build(evidence: Evidence) -> Section:
     every, found = cases(evidence), balances(evidence)
     blocks: list[Block] = [_table(every)]
     if found:
-        blocks += [_ratios(found), _figure(found)]
+        blocks += [_figure(found), _ratios(found)]
     return Section("h1-3", "H1.3 Communication and computation", (*blocks, *answers(evidence)))
 
 
@@ -26,7 +26,6 @@ def _table(every: tuple[Case, ...]) -> Table:
         Column("#GPUs (ranks)"),
         Column("time/step", "ms"),
         Column("speedup"),
-        Column("efficiency", "%"),
     )
     rows = [(case, row) for case in every for row in case.rows]
     shrunk = [case for case in every if case.asked]
@@ -56,7 +55,6 @@ def _row(case: Case, row: ArmRow) -> tuple[Cell, ...]:
         count_cell(row.ranks),
         estimate_cell(row.step_seconds, 1e3, mark=mark, why_empty=why),
         estimate_cell(row.scaling.speedup, mark=mark, why_empty=why),
-        estimate_cell(row.scaling.efficiency, 100, mark=mark, why_empty=why),
     )
 
 
@@ -94,10 +92,18 @@ def _ratio(one: Balance) -> tuple[Cell, ...]:
         number_cell(one.bytes / one.flops, 1e3),
         estimate_cell(one.communication, 1e3, why_empty=missing),
         estimate_cell(one.computing, 1e3, why_empty=missing),
-        estimate_cell(per_second(one.bytes, one.communication), 1e-9, why_empty=missing),
-        estimate_cell(per_second(one.flops, one.computing), 1e-9, why_empty=missing),
-        estimate_cell(one.batch, why_empty=missing, mark="predicted"),
+        number_cell(per_second(one.bytes, one.communication), 1e-9, why_empty=missing),
+        number_cell(per_second(one.flops, one.computing), 1e-9, why_empty=missing),
+        _batch(one),
     )
+
+
+def _batch(one: Balance) -> Cell:
+    if one.batch is None:
+        return empty_cell("computing time over the batch could not be told", "measured")
+    if one.batch.value <= 0:
+        return text_cell("none", note="the overhead alone takes longer than communication")
+    return estimate_cell(one.batch, mark="predicted")
 
 
 def _figure(found: tuple[Balance, ...]) -> Figure:
@@ -110,7 +116,7 @@ def _figure(found: tuple[Balance, ...]) -> Figure:
     )
     bars = tuple(f"{one.case.name}, {one.row.ranks} ranks" for one in known)
     caption = "Computing: the step without communication. Communication: the rest, by removal."
-    return Figure("h1-3-shares", "Where the step goes", caption, Bars(bars, parts, "share of the step (%)"), 0.5)
+    return Figure("h1-3-shares", "Where the step goes", caption, Bars(bars, parts, "share of the step (%)"), 0.42)
 
 
 def _share(one: Balance) -> float:

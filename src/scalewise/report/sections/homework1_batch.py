@@ -67,7 +67,7 @@ def _figure(found: BatchScaling) -> Figure | None:
     ticks = tuple(batch for batch, _ in points)
     plot = Lines("global batch", "samples per second", tuple(series), log_x=True, x_ticks=ticks)
     caption = "With 95 % intervals, the fitted line and its limit."
-    return Figure("h1-5b-throughput", "Throughput over batch", caption, plot, 0.5)
+    return Figure("h1-5b-throughput", "Throughput over batch", caption, plot, 0.42)
 
 
 def _series(name: str, points: list[tuple[float, Estimate]]) -> Series:

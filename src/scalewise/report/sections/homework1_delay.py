@@ -10,6 +10,7 @@ from scalewise.report.document import Block, Cell, Column, Figure, Lines, Sectio
 
 SUITES = ("homework1",)
 ORDER = 50
+NO_CURVE = "Measured, and predicted by adding the delay to both steps; a serial fraction above 1 has no Amdahl curve."
 CURVE = tuple(2 ** (power / 4) for power in range(17))  # 1 to 16 ranks
 
 
@@ -102,10 +103,21 @@ def _figure(found: Delay) -> Figure | None:
     last = next((row.plain for row in reversed(found.rows) if row.plain and row.plain.scaling.serial_fraction), None)
     if last is not None and last.scaling.serial_fraction is not None:
         fractions["Amdahl, no delay"] = last.scaling.serial_fraction.value
+    curves: list[Series] = []
     for name, fraction in fractions.items():
-        if fraction is not None:
+        if fraction is not None and 0 <= fraction <= 1:  # elsewhere the law has no curve
             curve = tuple(amdahl_speedup(fraction, ranks) for ranks in CURVE)
-            series.append(Series(name, CURVE, curve, style="model"))
-    plot = Lines("ranks", "speedup", tuple(series), log_x=True, x_ticks=(1.0, 2.0, 4.0, 8.0, 16.0))
-    caption = "Points measured, curves by Amdahl's law; beyond the points they are predictions."
+            curves.append(Series(name, CURVE, curve, style="model"))
+    foretold = [(row.ranks, row.predicted.value) for row in found.rows if row.predicted is not None]
+    points = Series(
+        "predicted, delay",
+        (1.0, *(float(one) for one, _ in foretold)),
+        (1.0, *(one for _, one in foretold)),
+        style="model",
+    )
+    drawn = (*series, *curves) if curves else (*series, points)
+    last_rank = CURVE[-1] if curves else max(points.x)
+    ticks = tuple(float(2**power) for power in range(5) if 2**power <= last_rank)
+    plot = Lines("ranks", "speedup", drawn, log_x=True, x_ticks=ticks)
+    caption = "Points measured; curves by Amdahl's law, beyond the points predictions." if curves else NO_CURVE
     return Figure("h1-5a-amdahl", "Amdahl's law with and without the delay", caption, plot, 0.5)

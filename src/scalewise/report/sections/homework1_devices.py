@@ -5,7 +5,7 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.devices import DDP, DP, Comparison, DeviceUse, comparison
 from scalewise.explain.homework1.h1_4 import TABLE, answers
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, text_cell
-from scalewise.report.document import Bars, Block, Cell, Column, Figure, Mark, Part, Section, Table
+from scalewise.report.document import Cell, Column, Mark, Section, Table
 
 SUITES = ("homework1",)
 ORDER = 40
@@ -13,13 +13,9 @@ MIB = 2**-20
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, figure, answers."""
+    """Table and answers."""
     found = comparison(evidence)
-    blocks: list[Block] = [_table(found)]
-    figure = _figure(found)
-    if figure is not None:
-        blocks.append(figure)
-    return Section("h1-4", "H1.4 DataParallel and DistributedDataParallel", (*blocks, *answers(evidence)))
+    return Section("h1-4", "H1.4 DataParallel and DistributedDataParallel", (_table(found), *answers(evidence)))
 
 
 def _table(found: Comparison) -> Table:
@@ -88,15 +84,3 @@ def _notes(found: Comparison) -> tuple[str, ...]:
     if found.emulated:
         notes.append("Emulated: logical devices stand for GPUs; their times are those of shared hardware.")
     return tuple(notes)
-
-
-def _figure(found: Comparison) -> Figure | None:
-    known = [use for use in found.devices if use.memory_bytes is not None]
-    if len(known) < 2:
-        return None
-    bars = tuple(f"{'DP' if use.method == DP else 'DDP'} {use.device}" for use in known)
-    values = tuple((use.memory_bytes or 0.0) * MIB for use in known)
-    plot = Bars(
-        bars, (Part("memory", values),), "peak memory (MiB)", marks=tuple(_mark(found, use.method) for use in known)
-    )
-    return Figure("h1-4-memory", "Memory per device", "The most that tensors held at once.", plot, 0.45)

@@ -32,7 +32,7 @@ def _trace(found: WarmUpFigures) -> Figure:
     series = Series(name, tuple(float(step) for step in range(len(times))), times)
     span = Span(-0.5, COURSE_IGNORES - 0.5, f"first {COURSE_IGNORES}, left out by the course")
     plot = Lines("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
-    return Figure("h1-1-trace", "Step times of one run", trace_words(found), plot, 0.5)
+    return Figure("h1-1-trace", "Step times of one run", trace_words(found), plot, 0.42)
 
 
 def _seeds(pairs: tuple[SeedPair, ...]) -> Table:

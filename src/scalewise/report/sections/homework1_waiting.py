@@ -27,7 +27,7 @@ def _table(found: Imbalance | None) -> Table:
         Column("waiting", "ms"),
     )
     notes = (
-        ("Own delay: growth of the time between its phases. Waiting: the rest of its step's growth.",)
+        ("Own delay: growth of the step outside backward. Waiting: growth of backward, where DDP meets the others.",)
         if found
         else ("imbalance has no usable runs with and without a delay on several ranks.",)
     )
