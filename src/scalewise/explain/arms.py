@@ -1,6 +1,7 @@
 """Arms of a suite as answers need them: the one with figures, its runs, why it is missing, and how two differ."""
 
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
@@ -100,10 +101,16 @@ def change_phrase(found: Contrast) -> str:
     return f"{percent_phrase(share)} more time"
 
 
-def all_reduces(row: ArmRow) -> tuple[float, float]:
-    """(count, bytes) of the all-reduces of one optimizer step on one rank."""
-    own = [one for one in row.collectives if one.kind == "all_reduce"]
-    return sum(one.count for one in own), sum(one.bytes for one in own)
+def all_reduces(evidence: Evidence, row: ArmRow) -> tuple[int, int]:
+    """(count, bytes) of the all-reduces of a typical optimizer step on one rank.
+
+    The median over steps: DDP has other buckets in its very first ones.
+    """
+    ranks = [rank for run in runs_of(evidence, row) if run.measured for rank in run.ranks if rank.steps]
+    seen = [step.collectives.get("all_reduce", (0, 0)) for step in (ranks[0].steps if ranks else ())]
+    if not seen:
+        return 0, 0
+    return median_low(count for count, _ in seen), median_low(size for _, size in seen)
 
 
 def _seconds(a: tuple[Run, ...], b: tuple[Run, ...]) -> Estimate:

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.memory_parts import MemoryChange, MemoryParts, memory_change, memory_parts
 from scalewise.explain.arms import usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.words import bytes_phrase
 
 SAME = 0.01  # of a peak: less is no difference worth a word
+ONE_LAYER = 0.1  # relative: a size this near to the largest layer's is taken for it
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,16 @@ def parts_phrase(change: MemoryChange) -> str:
     if change.rest_bytes:
         said.append(f"the rest of the peak {size_change_phrase(change.rest_bytes)}")
     return ", ".join(said) or "no part changed"
+
+
+def passing_words(change: MemoryChange | None, inspected: Inspection | None) -> str:
+    """Why the rest of the peak grew, where its size gives it away: a gradient beside the sum it is added to."""
+    largest = max((layer.parameter_bytes for layer in inspected.layers), default=0) if inspected else 0
+    if change is None or not change.rest_bytes or not largest:
+        return ""
+    if abs(change.rest_bytes / largest - 1) > ONE_LAYER:
+        return ""
+    return f": one layer's gradient, {bytes_phrase(largest)}, which lives beside the sum until it is added"
 
 
 def memory_word(before_bytes: int, after_bytes: int) -> str:

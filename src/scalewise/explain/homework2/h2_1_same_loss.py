@@ -31,7 +31,8 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
         said.append(f"With AMP=0: not told, {hole(evidence, 'same-loss', code=BOTH)}.")
     else:
         said.append(_plain_words(plain))
-        conditions.append(f"AMP=0: largest relative distance {plain.largest_distance:.1e}, 0 wanted")
+        relation = "=" if plain.same else ">"
+        conditions.append(f"AMP=0: largest relative distance {plain.largest_distance:.2g} {relation} 0")
     if mixed is None:
         said.append(f"With AMP=1: not told, {hole(evidence, 'codes', code=BOTH)}.")
     else:

@@ -11,7 +11,7 @@ from typing import Literal
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.propagate import exact, propagate
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import all_reduces, contrast, hole, runs_of
 from scalewise.explain.evidence import Evidence
@@ -49,8 +49,10 @@ class Stage:
 
 
 def halves_of(evidence: Evidence, code: str) -> Halves | None:
-    """None where one of the two arms is missing."""
+    """None where one of the two arms is missing; a single rank has nothing to synchronise."""
     plain, removed = code_row(evidence, code), code_row(evidence, code, REMOVED)
+    if plain is not None and plain.ranks == 1 and plain.step_seconds is not None:
+        return Halves(code, plain.step_seconds, plain.step_seconds, exact(0.0))
     if plain is None or removed is None or plain.step_seconds is None or removed.step_seconds is None:
         return None
     means = []
@@ -80,7 +82,9 @@ def _paired(
     evidence: Evidence, a: Estimate, b: Estimate, before: str, after: str, intervention: str = "none"
 ) -> Estimate:
     """The difference, with the interval of runs taken in turns where they were."""
-    found = contrast(evidence, *(code_row(evidence, code, intervention) for code in (before, after)))
+    rows = [code_row(evidence, code, intervention) for code in (before, after)]
+    alone = [code_row(evidence, code) if row is None else row for code, row in zip((before, after), rows, strict=True)]
+    found = contrast(evidence, alone[0], alone[1])
     apart = _difference(a, b)
     return _moved(found.seconds, apart.value) if found else apart
 
@@ -128,7 +132,7 @@ def _larger(stage: Stage) -> tuple[str, str]:
 def _volume(evidence: Evidence) -> str:
     """Why synchronisation hardly differs, or does: the bytes."""
     rows = {code: code_row(evidence, code) for code in CODES}
-    sizes = {NAMES[code]: all_reduces(row)[1] for code, row in rows.items() if row}
+    sizes = {NAMES[code]: all_reduces(evidence, row)[1] for code, row in rows.items() if row}
     if len(sizes) < 2 or not all(sizes.values()):
         return ""
     if len(set(sizes.values())) == 1:

@@ -120,7 +120,7 @@ def why_skip(evidence: Evidence) -> Answer:
     synced, plain = (usable(evidence, "no-sync", no_sync=value) for value in (1, 0))
     if synced is None or plain is None:
         return unanswered(ROW, WHY_SKIP, holes(evidence, "no-sync", "no_sync", (1, 0)))
-    counts = [all_reduces(row) for row in (synced, plain)]
+    counts = [all_reduces(evidence, row) for row in (synced, plain)]
     if not counts[0][0] or not counts[1][0]:
         return unanswered(ROW, WHY_SKIP, "no all-reduce was counted (a single rank has nothing to synchronise)")
     less = counts[1][1] / counts[0][1]
@@ -163,13 +163,13 @@ def without_no_sync(evidence: Evidence) -> Answer:
         missing = holes(evidence, "no-sync", "no_sync", (1, 0)) or hole(evidence, "no-sync")
         return unanswered(ROW, WITHOUT, missing)
     times = f"The step takes {step_phrase(plain)} without no_sync() and {step_phrase(synced)} with it"
+    more = all_reduces(evidence, plain)[0] - all_reduces(evidence, synced)[0]
     return Answer(
-        ROW, WITHOUT, f"{times}: {_price(found, synced, plain)}", found.condition, ("p7-1-accumulation", "p7-1-anatomy")
+        ROW, WITHOUT, f"{times}: {_price(found, more)}", found.condition, ("p7-1-accumulation", "p7-1-anatomy")
     )
 
 
-def _price(found: Contrast, synced: ArmRow, plain: ArmRow) -> str:
-    more = all_reduces(plain)[0] - all_reduces(synced)[0]
+def _price(found: Contrast, more: int) -> str:
     if found.verdict == "slower":
         each = f", {seconds_phrase(_shared(found, more))} for each of the {more:g} further all-reduces" if more else ""
         return (

@@ -36,11 +36,11 @@ def why_mixed(evidence: Evidence) -> Answer:
         if row is None or found is None:
             said.append(f"{name}: not told, {hole(evidence, 'amp', precision=name)}.")
             continue
-        time = f"{name}: {step_phrase(row)} against {step_phrase(base)} in float32, {time_words(found, base, row)}"
-        said.append(f"{time} {memory_words(evidence, name)}".rstrip())
+        said.append(f"{name}: {step_phrase(row)}, {time_words(found, base, row)}")
         conditions.append(f"{name}: {found.condition}")
     if not conditions:
         return unanswered(ROW, WHY_MIXED, holes(evidence, "amp", "precision", HALVES))
+    said = [f"float32: {step_phrase(base)}.", *said, *_memory_of_all(evidence)]
     return Answer(ROW, WHY_MIXED, " ".join(said), "; ".join(conditions), ("p7-3-amp",))
 
 
@@ -68,6 +68,15 @@ def phase_changes(base: ArmRow, row: ArmRow) -> str:
     return ", ".join(f"{name} {'+' if change > 0 else '-'}{seconds_text(abs(change))}" for name, change in largest)
 
 
+def _memory_of_all(evidence: Evidence) -> list[str]:
+    """Told once where both half precisions say the same."""
+    words = {name: memory_words(evidence, name) for name in HALVES}
+    known = {name: text for name, text in words.items() if text}
+    if len(known) == len(HALVES) and len(set(known.values())) == 1:
+        return [f"Memory of both: {next(iter(known.values()))}"]
+    return [f"Memory, {name}: {text}" for name, text in known.items()]
+
+
 def memory_words(evidence: Evidence, precision: str) -> str:
     """How the peak changed against float32, and which parts did it; empty where memory was not seen."""
     before, after = (peak_of(evidence, "amp", precision=name) for name in ("float32", precision))
@@ -77,8 +86,8 @@ def memory_words(evidence: Evidence, precision: str) -> str:
     change = change_of(*(parts_of(evidence, "amp", precision=name) for name in ("float32", precision)))
     why = f" ({parts_phrase(change)})" if change else ""
     if word == "the same":
-        return f"Memory: the same peak{why}."
-    return f"Memory: {size_change_phrase(after.bytes - before.bytes)} at the peak{why}.{_weighed(change)}"
+        return f"the same peak{why}."
+    return f"{size_change_phrase(after.bytes - before.bytes)} at the peak{why}.{_weighed(change)}"
 
 
 def _weighed(change: MemoryChange | None) -> str:

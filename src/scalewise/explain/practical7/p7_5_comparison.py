@@ -8,7 +8,15 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import Contrast, all_reduces, change_phrase, contrast, hole, usable
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, peak_of, size_change_phrase
+from scalewise.explain.memory import (
+    change_of,
+    memory_word,
+    parts_of,
+    parts_phrase,
+    passing_words,
+    peak_of,
+    size_change_phrase,
+)
 from scalewise.explain.words import bytes_phrase, listed
 from scalewise.units import seconds_text
 
@@ -32,6 +40,8 @@ class Effect:
     peak_change_bytes: int | None
     base_peak_bytes: int | None
     parts: MemoryChange | None
+    passing: str  # what is known of the part of the peak that lives only in passing
+    all_reduces: tuple[int, int]  # count and bytes of one optimizer step
 
     @property
     def memory_text(self) -> str:
@@ -55,7 +65,7 @@ class Effect:
         """All-reduces of one optimizer step."""
         if self.row is None:
             return "not measured"
-        count, size = all_reduces(self.row)
+        count, size = self.all_reduces
         if not count:
             return "none (one rank)"
         micro = self.row.micro_batches
@@ -70,7 +80,16 @@ def effect_of(evidence: Evidence, name: str, place: tuple[str, dict[str, Any]]) 
     before, after = (peak_of(evidence, experiment, **axes) for experiment, axes in (BASE, place))
     change = after.bytes - before.bytes if before and after and before.witness == after.witness else None
     parts = change_of(*(parts_of(evidence, experiment, **axes) for experiment, axes in (BASE, place)))
-    return Effect(name, row, contrast(evidence, base, row), change, before.bytes if before else None, parts)
+    return Effect(
+        name=name,
+        row=row,
+        time=contrast(evidence, base, row),
+        peak_change_bytes=change,
+        base_peak_bytes=before.bytes if before else None,
+        parts=parts,
+        passing=passing_words(parts, evidence.inspection(place[0], **place[1])),
+        all_reduces=all_reduces(evidence, row) if row else (0, 0),
+    )
 
 
 def effects(evidence: Evidence) -> tuple[Effect, Effect]:
@@ -96,7 +115,7 @@ def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
     if a is None or m is None or base is None:
         return unanswered(ROW, MEMORY, missing)
     said = f"Against plain float32 DDP ({bytes_phrase(base)}): {_part_words(accumulation)}; {_part_words(mixed)}."
-    condition = f"change of the peak: accumulation {a:+d} B, mixed precision {m:+d} B"
+    condition = f"peak: accumulation {size_change_phrase(a)}, mixed precision {size_change_phrase(m)}"
     if min(a, m) >= 0:
         verdict = "Neither saves memory here."
     elif memory_word(base + a, base + m) == "the same":
@@ -107,7 +126,7 @@ def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
 
 
 def _part_words(effect: Effect) -> str:
-    why = f" ({parts_phrase(effect.parts)})" if effect.parts else ""
+    why = f" ({parts_phrase(effect.parts)}{effect.passing})" if effect.parts else ""
     return f"{effect.name.lower()} {effect.memory_text}{why}"
 
 

@@ -7,7 +7,6 @@ from scalewise.explain.homework2.h2_2_accumulation import (
     EXPERIMENT,
     Point,
     accum_values,
-    line_of,
     points,
     slope_sentence,
 )
@@ -84,15 +83,5 @@ def _times(evidence: Evidence) -> Figure | None:
     if not series:
         return None
     ticks = tuple(float(value) for value in accum_values(evidence))
-    lines = [_line(evidence, code, ticks) for code in CODES]
-    plot = Lines(
-        "ACCUM_STEPS", "time per step (ms)", (*series, *(one for one in lines if one)), log_x=True, x_ticks=ticks
-    )
-    return Figure("h2-2b-time", "Step time over ACCUM_STEPS", "Bars are 95 % intervals; lines are fitted.", plot)
-
-
-def _line(evidence: Evidence, code: str, ticks: tuple[float, ...]) -> Series | None:
-    line = line_of(evidence, code)
-    if line is None:
-        return None
-    return Series(f"{NAMES[code]}, line", ticks, tuple(line.at(x) * 1e3 for x in ticks), style="model")
+    plot = Lines("ACCUM_STEPS", "time per step (ms)", tuple(series), x_ticks=ticks)
+    return Figure("h2-2b-time", "Step time over ACCUM_STEPS", "Bars are 95 % intervals.", plot)

@@ -58,7 +58,7 @@ def _cells(evidence: Evidence, label: str, experiment: str, axes: dict[str, Any]
         why = hole(evidence, experiment, **axes)
         return (text_cell(label), *(empty_cell(why) for _ in range(6)))
     mark = mark_of(row)
-    count, size = all_reduces(row)
+    count, size = all_reduces(evidence, row)
     gradient = first_gradient(evidence.inspection(experiment, **axes))
     return (
         text_cell(label),

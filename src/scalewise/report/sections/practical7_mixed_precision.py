@@ -23,7 +23,8 @@ def build(evidence: Evidence) -> Section:
         [(name, parts_of(evidence, "amp", precision=name)) for name in PRECISIONS],
     )
     figures = [one for one in (memory, _losses(evidence)) if one]
-    blocks: list[Block] = [precision_table(evidence), scaler_table(evidence), *figures, *answers(evidence)]
+    mixed, *scaler = answers(evidence)
+    blocks: list[Block] = [precision_table(evidence), mixed, *figures, scaler_table(evidence), *scaler]
     return Section("p7-3", "Mixed precision (Code 2)", tuple(blocks))
 
 
