@@ -71,7 +71,7 @@ def check_ranks(dim, depth, batch, steps, warmup, accum_steps=1):
             print(f"{RANKS_HERE} ranks share {gpus} GPU over gloo, so times are those of an emulation")
     _check_steps(steps, warmup)
     micro_batches = f" x {accum_steps} micro-batches (ACCUM_STEPS)" if accum_steps > 1 else ""
-    _check_batch(batch, RANKS * accum_steps, f"{RANKS} ranks{micro_batches}")
+    _check_batch(batch, RANKS * accum_steps, f"{RANKS} rank{'s' * (RANKS > 1)}{micro_batches}")
     _check_memory(dim, depth, batch // RANKS, models_in_one_memory=math.ceil(RANKS_HERE / max(1, gpus)))
 
 

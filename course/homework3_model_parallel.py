@@ -72,7 +72,7 @@ def main():
     print(f"transfers in one forward pass: {model.transfers}")
     describe(model, devices, lambda: loss_fn(model(x), y))
     median = statistics.median(times[WARMUP:]) * 1000
-    print(f"{DEVICES} devices, {DEPTH} layers: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+    print(f"devices: {DEVICES}, layers: {DEPTH}, median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
 
 
 if __name__ == "__main__":

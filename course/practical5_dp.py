@@ -65,7 +65,9 @@ def main():
         note = "  (warm-up)" if step < WARMUP else ""
         print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.9g}{note}", flush=True)
     median = statistics.median(times[WARMUP:]) * 1000
-    print(f"{DEVICES} devices, global batch {BATCH}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+    print(
+        f"devices: {DEVICES}, global batch: {BATCH}, median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up"
+    )
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def train(device):
     if RANK == 0:
         median = statistics.median(times[WARMUP:]) * 1000
         micro = f"{ACCUM_STEPS} micro-batches of {BATCH // RANKS // ACCUM_STEPS} in {PRECISION if AMP else 'float32'}"
-        print(f"{RANKS} ranks, {micro}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+        print(f"ranks: {RANKS}, {micro}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
 
 
 def main():

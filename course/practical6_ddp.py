@@ -70,7 +70,9 @@ def train(device):
             print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.9g}{note}", flush=True)
     if RANK == 0:
         median = statistics.median(times[WARMUP:]) * 1000
-        print(f"{RANKS} ranks, global batch {BATCH}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+        print(
+            f"ranks: {RANKS}, global batch: {BATCH}, median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up"
+        )
 
 
 def main():
