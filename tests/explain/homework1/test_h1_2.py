@@ -1,9 +1,9 @@
 """H1.2: answers follow the speedups, the model finds what was put in, and 4 ranks on 2 cores never count."""
 
 import pytest
-from homework1_evidence import WEIGHTS, link, strong
 
 from evidence_factories import make_evidence
+from homework1_evidence import WEIGHTS, link, strong
 from scalewise.explain.homework1.h1_2 import answers, link_words, strong_scaling
 
 
@@ -75,3 +75,13 @@ def test_a_link_that_was_not_measured_is_named():
     assert "the link was not fitted" in texts(*strong(exchange=0.01))[2]
     assert link_words(make_evidence()) == "not measured"
     assert "1.00 GB/s" in link_words(make_evidence(link()))
+
+
+def test_one_rank_with_several_batches_foretells_a_bound():
+    runs = strong(ranks=(1,), overhead=6.4e-3, removed=False)
+    for batch in (32, 128, 256):
+        more = {"ranks": (1,), "overhead": 6.4e-3, "removed": False, "axes": {"batch": batch}}
+        runs += strong("batch-scaling", batch=batch, **more)
+    text = texts(*runs)[0]
+    assert text.startswith("Not measured: strong-scaling was run on one rank only")
+    assert "at most 1.33 [" in text

@@ -85,10 +85,17 @@ def _ddp(evidence: Evidence, row: ArmRow | None) -> tuple[DeviceUse, ...]:
         busy = [one.ranks[rank].busy_cores for one in figures if rank < len(one.ranks)]
         cores = _median(value / _threads(runs[0], rank) for value in busy if value is not None)
         peak = _median(one.ranks[rank].cuda_peak_allocated_bytes or 0 for one in figures if rank < len(one.ranks))
-        used = (nvml[rank], BY_NVML) if rank in nvml else (cores, BY_CORES)
+        used = _gpu_use(nvml, rank, row.ranks) or (cores, BY_CORES)
         held = (peak, "torch's allocator") if peak else (own, "inspected step of rank 0")
         found.append(DeviceUse(DDP, f"rank {rank}", *used, *held))
     return tuple(found)
+
+
+def _gpu_use(nvml: dict[int, float], rank: int, ranks: int) -> tuple[float, str] | None:
+    """The rank's own GPU, or the one that all of them share; None without any."""
+    if len(nvml) >= ranks:
+        return nvml[sorted(nvml)[rank]], BY_NVML
+    return (nvml[min(nvml)], f"{BY_NVML}, one GPU for all ranks") if nvml else None
 
 
 def _threads(run: Run, rank: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.laws import AmdahlFit, RankSpeedup, fit_amdahl
 from scalewise.analysis.link_fit import NoLinkFit
+from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine, StepParts, step_parts
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
@@ -77,7 +78,7 @@ def linear_answer(found: StrongScaling) -> Answer:
     """Linear where every interval holds the ideal; slower where even the upper end is below 1."""
     hole = not_scaling(found.rows, EXPERIMENT)
     if hole:
-        return unanswered(ROW, LINEAR, hole)
+        return _foretold(found, hole)
     figures = listed([f"{number_phrase(one.speedup)} on {one.ranks} ranks" for one in found.speedups])
     last = found.speedups[-1]
     if all(one.speedup.high >= one.ranks for one in found.speedups):
@@ -97,6 +98,29 @@ def linear_answer(found: StrongScaling) -> Answer:
         f"upper end of the speedup >= ranks at every count (here {_ends(found)}); below 1 at the most ranks: slower"
     )
     return Answer(ROW, LINEAR, text.strip(), condition, (TABLE,))
+
+
+def _foretold(found: StrongScaling, hole: str) -> Answer:
+    """What one rank alone lets expect: even free communication leaves the overhead."""
+    row = next((row for row in found.rows if row.ranks == 1 and scales(row) and row.samples_per_step), None)
+    if found.line is None or row is None or row.samples_per_step is None:
+        return unanswered(ROW, LINEAR, hole)
+    batch = row.samples_per_step
+
+    def bound(ranks: int) -> Estimate:
+        line = found.line
+        assert line is not None
+        return propagate(
+            lambda t0, c: (t0 + c * batch) / (t0 + c * batch / ranks), line.overhead_seconds, line.sample_seconds
+        )
+
+    counts = sorted({row.ranks for row in found.rows if row.ranks > 1}) or [2]
+    said = listed([f"{number_phrase(bound(ranks))} on {ranks} ranks" for ranks in counts])
+    text = (
+        f"Not measured: {hole}. Predicted from one rank: {seconds_phrase(found.line.overhead_seconds)} of its step do "
+        f"not shrink with the batch, so even with free communication the speedup would be at most {said}."
+    )
+    return Answer(ROW, LINEAR, text, "no measured speedup; one rank with several batches", (TABLE,))
 
 
 def _ends(found: StrongScaling) -> str:

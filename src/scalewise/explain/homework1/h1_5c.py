@@ -6,7 +6,7 @@ import numpy as np
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.estimate import Estimate, estimate, run_median
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.propagate import exact, propagate
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
@@ -23,13 +23,19 @@ SHOWS = "What does it show about synchronisation?"
 
 @dataclass(frozen=True)
 class RankWait:
-    """One rank: its step without and with the imbalance, its own delay, and what is left of the growth: waiting."""
+    """One rank without and with the imbalance: its step, its own delay, and how long it waits in backward.
+
+    DDP's ranks meet in backward, and who comes last waits for nobody: what the others' backward takes on top of the
+    shortest one is their waiting.
+    """
 
     rank: int
     before_seconds: Estimate
     after_seconds: Estimate
     own_seconds: Estimate  # growth of all but backward: its own sleep
-    waiting_seconds: Estimate  # growth of backward, in which DDP meets the others; below 0: it waits less than before
+    backward_seconds: Estimate  # with the imbalance
+    waiting_before: Estimate
+    waiting_seconds: Estimate
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,8 @@ class Imbalance:
 
     @property
     def moved_seconds(self) -> Estimate:
-        """Waiting that the slow rank causes: the others' growth of backward less its own, which the machine shares."""
-        count = len(self.others)
-        waits = [one.waiting_seconds for one in self.others]
-        return propagate(lambda slow, *rest: sum(rest) / count - slow, self.slow.waiting_seconds, *waits)
+        """Waiting that the slow rank causes on the first other one: what it waits longer than before."""
+        return propagate(lambda a, b: b - a, self.others[0].waiting_before, self.others[0].waiting_seconds)
 
 
 def imbalance(evidence: Evidence) -> Imbalance | None:
@@ -66,24 +70,44 @@ def imbalance(evidence: Evidence) -> Imbalance | None:
         own = sorted((row for row in rows if row.ranks == ranks), key=lambda row: float(row.axes.get("imbalance", 0)))
         if len(own) < 2:
             continue
-        waits = [_wait(evidence, own[0], own[-1], rank) for rank in range(ranks)]
-        known = tuple(one for one in waits if one is not None)
-        if len(known) == ranks:
-            return Imbalance(float(own[-1].axes["imbalance"]), own[0], own[-1], known)
+        waits = _waits(evidence, own[0], own[-1])
+        if len(waits) == ranks:
+            return Imbalance(float(own[-1].axes["imbalance"]), own[0], own[-1], waits)
     return None
 
 
-def _wait(evidence: Evidence, even: ArmRow, uneven: ArmRow, rank: int) -> RankWait | None:
-    before, after = (_of_rank(evidence, row, rank, "step") for row in (even, uneven))
-    if before is None or after is None:
-        return None
-    growths = []
-    for part in ("outside backward", "backward"):
-        quiet, late = (_of_rank(evidence, row, rank, part) for row in (even, uneven))
-        if quiet is None or late is None:
-            return None
-        growths.append(propagate(lambda a, b: b - a, quiet, late))
-    return RankWait(rank, before, after, *growths)
+def _waits(evidence: Evidence, even: ArmRow, uneven: ArmRow) -> tuple[RankWait, ...]:
+    """Empty where any rank lacks a figure."""
+    found: dict[tuple[str, int, str], Estimate] = {}
+    for name, row in (("even", even), ("uneven", uneven)):
+        for rank in range(row.ranks):
+            for part in ("step", "backward", "outside backward"):
+                known = _of_rank(evidence, row, rank, part)
+                if known is None:
+                    return ()
+                found[name, rank, part] = known
+    ranks = range(even.ranks)
+
+    def waiting(name: str, rank: int) -> Estimate:
+        last = min(ranks, key=lambda one: found[name, one, "backward"].value)
+        if rank == last:
+            return exact(0.0)
+        return propagate(lambda a, b: a - b, found[name, rank, "backward"], found[name, last, "backward"])
+
+    return tuple(
+        RankWait(
+            rank=rank,
+            before_seconds=found["even", rank, "step"],
+            after_seconds=found["uneven", rank, "step"],
+            own_seconds=propagate(
+                lambda a, b: b - a, found["even", rank, "outside backward"], found["uneven", rank, "outside backward"]
+            ),
+            backward_seconds=found["uneven", rank, "backward"],
+            waiting_before=waiting("even", rank),
+            waiting_seconds=waiting("uneven", rank),
+        )
+        for rank in ranks
+    )
 
 
 def _of_rank(evidence: Evidence, row: ArmRow, rank: int, part: str) -> Estimate | None:
@@ -138,14 +162,11 @@ def shows_answer(found: Imbalance | None) -> Answer:
         return unanswered(
             ROW, SHOWS, f"{EXPERIMENT} has no usable runs with and without the imbalance on several ranks"
         )
-    slow, others = found.slow, found.others
-    waits = listed([f"rank {one.rank} spends {seconds_phrase(one.waiting_seconds)} more in backward" for one in others])
-    sleeps, more = seconds_phrase(slow.own_seconds), seconds_phrase(slow.waiting_seconds)
-    own = f"rank {slow.rank} spends {sleeps} more outside backward and {more} in it"
-    moved = found.moved_seconds
+    slow, others, moved = found.slow, found.others, found.moved_seconds
+    waits = listed([f"rank {one.rank} waits {_wait_words(one)}" for one in others])
     numbers = (
-        f"In each step {own}; {waits}: {seconds_phrase(moved)} of waiting moved from rank {slow.rank} to "
-        f"{'the other' if len(others) == 1 else 'each other rank'}."
+        f"In each step rank {slow.rank} spends {seconds_phrase(slow.own_seconds)} more of its own time, and {waits}: "
+        f"{seconds_phrase(moved)} moved from rank {slow.rank} to {_others_words(len(others))}."
     )
     if moved.low > 0 and moved.high > 0.5 * found.asked_seconds:
         text = (
@@ -156,6 +177,14 @@ def shows_answer(found: Imbalance | None) -> Answer:
         text = f"{numbers} The others do not clearly wait: the ranks are not in lock-step in every step."
     condition = "waiting moved is above 0 with its interval, which reaches half of the delay or more"
     return Answer(ROW, SHOWS, text, condition, (TABLE,))
+
+
+def _wait_words(one: RankWait) -> str:
+    return f"{seconds_phrase(one.waiting_seconds)} ({seconds_phrase(one.waiting_before)} without the delay)"
+
+
+def _others_words(count: int) -> str:
+    return "the other" if count == 1 else "each other rank"
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:
