@@ -151,3 +151,42 @@ def test_the_id_changes_with_the_script_the_machine_and_the_request_and_with_not
     assert suite_id(plan, make_machine(versions={"torch": "2.14"})) != first
     script.write_text("print(2)")
     assert suite_id(plan, machine) != first
+
+
+def test_a_misspelt_script_of_one_arm_is_refused_for_that_arm_only():
+    suite = Suite("s", (Experiment("e", "course:{code}.py", axes={"code": ("practical6_ddp", "practical6_dpp")}),))
+    plan = expand(suite, make_machine(), CWD)
+    assert [spec.axes["code"] for spec in plan.runs] == ["practical6_ddp"]
+    (refusal,) = plan.refusals
+    assert refusal.what == "code practical6_dpp, 1 rank"
+    assert (refusal.reason, refusal.remedy) == (
+        "the course has no script practical6_dpp.py",
+        "did you mean 'practical6_ddp.py'?",
+    )
+
+
+def test_an_inspected_run_follows_the_timed_ones_of_its_experiment():
+    suite = suite_of(
+        ranks=(1, 2),
+        repeat=2,
+        interventions=((), parse_intervention("remove_communication")),
+        env={"STEPS": "40"},
+        inspect=True,
+        inspect_env={"STEPS": "{ranks}"},
+    )
+    plan = expand(suite, make_machine(), CWD)
+    *timed, one, two = plan.runs
+    assert len(timed) == 8 and not any(spec.inspect for spec in timed)
+    assert [(spec.name, spec.inspect, spec.repeat, spec.env) for spec in (one, two)] == [
+        ("e-ranks1-inspect", True, 0, {"STEPS": "1"}),
+        ("e-ranks2-inspect", True, 0, {"STEPS": "2"}),
+    ]
+
+
+def test_a_case_sets_its_variables_together():
+    suite = suite_of(cases={"small": {"DIM": "8"}, "large": {"DIM": "16{ranks}"}}, env={"DIM": "1", "X": "{case}"})
+    runs = expand(suite, make_machine(), CWD).runs
+    assert [(spec.axes, spec.env) for spec in runs] == [
+        ({"case": "small"}, {"DIM": "8", "X": "small"}),
+        ({"case": "large"}, {"DIM": "161", "X": "large"}),
+    ]

@@ -216,3 +216,57 @@ def _inline(value):
 
 def _bare(value):
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+SIZED = 'env = { DIM = "8192", DEPTH = "8", BATCH = "64" }'
+
+
+def test_cases_shrink_and_inspection_are_read():
+    lines = (
+        'cases = { small = { DIM = "8" }, large = { DIM = "16" } }\n'
+        'env = { DEPTH = "8", BATCH = "64" }\nshrink = { gflop_per_core = 2 }\n'
+        'inspect = true\ninspect_env = { STEPS = "6" }'
+    )
+    (one,) = read_suite(one_experiment(lines), HERE).experiments
+    assert [arm.axes for arm in one.arms()] == [{"case": "small"}, {"case": "large"}]
+    assert one.shrink is not None and one.shrink.gflop_per_core == 2
+    assert one.inspect and one.inspect_env == {"STEPS": "6"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('cases = { a = { X = "1" }, b = { Y = "1" } }', "experiment[0].cases.a: lacks Y, which another case sets"),
+        ('cases = { a = { X = "1" } }\naxes = { case = [1] }', "experiment[0].axes.case: `cases` makes this axis"),
+        ('cases = { a = { X = "{y}" } }', "experiment[0].cases.a.X: {y} is not an axis"),
+        ("cases = { a = { X = 1 } }", "experiment[0].cases.a.X: 1: input should be a valid string"),
+        ("cases = { a = {} }", "experiment[0].cases.a: {}: dictionary should have at least 1 item"),
+        ("shrink = { gflop_per_core = 2 }", "experiment[0].shrink: its rule needs DIM, DEPTH, BATCH"),
+        (
+            f"{SIZED}\nshrink = {{ gflops_per_core = 2 }}",
+            "experiment[0].shrink.gflops_per_core: unknown field; did you",
+        ),
+        (f"{SIZED}\nshrink = {{ gflop_per_core = 0 }}", "experiment[0].shrink.gflop_per_core: 0"),
+        (SIZED.replace("8192", "wide") + "\nshrink = { gflop_per_core = 2 }", "experiment[0].shrink: its rule needs"),
+        ('inspect = true\ninterventions = ["remove_communication"]', "experiment[0].inspect: only runs with nothing"),
+        ('inspect_env = { STEPS = "6" }', "experiment[0].inspect_env: there is no inspected run"),
+    ],
+)
+def test_a_slip_in_cases_shrink_or_inspect_is_named(lines, problem):
+    assert any(line.startswith(problem) for line in problems(one_experiment(lines)))
+
+
+def test_a_script_of_the_course_is_named_by_its_file():
+    text = one_experiment("").replace('"x.py"', '"course:practical6_ddp"')
+    assert problems(text) == [
+        "experiment[0].script: 'course:practical6_ddp' is not a script of the course; "
+        "write it as course:practical6_ddp.py"
+    ]
+    good = one_experiment("").replace('"x.py"', '"course:practical6_ddp.py"')
+    assert read_suite(good, HERE).experiments[0].script == "course:practical6_ddp.py"
+
+
+def test_an_axis_may_stand_in_the_script_and_braces_in_the_suites_folder_are_no_axis():
+    text = one_experiment('axes = { code = ["a", "b"] }').replace('"x.py"', '"{code}.py"')
+    (one,) = read_suite(text, Path("/odd/{name}/mine.toml")).experiments
+    assert one.script == "/odd/{{name}}/{code}.py"

@@ -1,0 +1,110 @@
+"""Tests of the course's four suites: they ask for what the course asks for, on every kind of machine."""
+
+from pathlib import Path
+
+import pytest
+
+from factories import make_machine
+from scalewise.plan.expand import expand, folder_name
+from scalewise.plan.experiment import changed
+from scalewise.plan.find import find_suite
+from scalewise.plan.suite import load_suite
+
+SUITES = ("homework1", "practical7", "homework2", "homework3")
+CWD = Path("/somewhere")
+
+
+def planned(name, machine=None, **changes):
+    return expand(changed(load_suite(find_suite(name)), **changes), machine or make_machine(cores=2), CWD)
+
+
+def experiment(name, suite, machine=None, **changes):
+    return [spec for spec in planned(suite, machine, **changes).runs if spec.experiment == name]
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_everything_of_a_suite_can_run_on_two_cores(name):
+    assert planned(name).refusals == ()
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_at_least_30_steps_are_measured_after_5_of_warm_up(name):
+    timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment != "link"]
+    assert timed and all(int(spec.env["STEPS"]) >= 35 for spec in timed)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_batch_can_be_shared_evenly(name):
+    for spec in planned(name).runs:
+        if "BATCH" in spec.env:
+            assert int(spec.env["BATCH"]) % (spec.ranks * int(spec.env.get("ACCUM_STEPS", "1"))) == 0
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_the_same_request_finds_its_folder_again(name):
+    suite, machine = load_suite(find_suite(name)), make_machine(cores=2)
+    first, second = (folder_name(suite, expand(suite, machine, CWD), machine) for _ in range(2))
+    assert first == second
+
+
+def test_homework_1_asks_for_the_courses_values():
+    strong = experiment("strong-scaling", "homework1")
+    assert {spec.ranks for spec in strong} == {1, 2, 4} and {spec.env["BATCH"] for spec in strong} == {"64"}
+    assert {spec.axes["batch"] for spec in experiment("batch-scaling", "homework1")} == {32, 64, 128, 256}
+    assert {spec.env["DELAY"] for spec in experiment("delay", "homework1")} == {"0", "0.01"}
+    assert {spec.env["IMBALANCE"] for spec in experiment("imbalance", "homework1")} == {"0", "0.02"}
+    assert {spec.env["SEED"] for spec in experiment("seeds", "homework1")} == {"0", "none"}
+
+
+def test_the_large_model_is_smaller_on_two_cores_the_same_for_all_ranks_and_says_so():
+    large = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "large"]
+    assert {(spec.env["DIM"], spec.env["DEPTH"]) for spec in large} == {("2048", "8")}
+    assert all(spec.asked == {"DIM": "8192"} and "8 GFLOP per core" in spec.shrink_rule for spec in large)
+    small = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "small"]
+    assert all(spec.asked == {} and spec.shrink_rule == "" and spec.env["DIM"] == "1024" for spec in small)
+
+
+def test_full_insists_on_the_courses_own_size():
+    runs = experiment("model-size", "homework1", full=True)
+    assert {spec.env["DIM"] for spec in runs if spec.axes["case"] == "large"} == {"8192"}
+    assert all(spec.asked == {} for spec in runs)
+
+
+def test_a_gpu_takes_the_large_model_as_it_is():
+    runs = experiment("model-size", "homework1", make_machine(cores=2, gpus=4))
+    assert {spec.env["DIM"] for spec in runs if spec.axes["case"] == "large"} == {"8192"}
+
+
+def test_homework_2_runs_the_three_codes_and_four_numbers_of_micro_batches():
+    scripts = {Path(spec.script).name for spec in experiment("codes", "homework2")}
+    assert scripts == {"practical7_accumulation.py", "practical7_amp.py", "practical5_single.py"}
+    found = experiment("accumulation", "homework2")
+    assert {spec.axes["accum"] for spec in found} == {4, 8, 16, 32}
+    assert {spec.env["ACCUM_STEPS"] for spec in found} == {"4", "8", "16", "32"}
+
+
+def test_homework_3_is_one_process_and_emulated_where_gpus_are_too_few():
+    runs = planned("homework3").runs
+    assert {spec.mode for spec in runs} == {"python"}
+    assert {spec.axes["depth"] for spec in runs if "depth" in spec.axes} == {6, 12, 24}
+    assert {spec.axes["devices"]: spec.emulated for spec in runs if "devices" in spec.axes} == {
+        1: False,
+        2: True,
+        5: True,
+    }
+    on_two = planned("homework3", make_machine(cores=2, gpus=2)).runs
+    assert {spec.axes["devices"]: spec.emulated for spec in on_two if "devices" in spec.axes} == {
+        1: False,
+        2: False,
+        5: True,
+    }
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
+    inspected = [spec for spec in planned(name).runs if spec.inspect]
+    assert inspected
+    assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.interventions for spec in inspected)
+    assert {spec.env["STEPS"] for spec in inspected} == {"6"}
+    arms = [(spec.experiment, tuple(spec.axes.items()), spec.ranks) for spec in inspected]
+    assert len(set(arms)) == len(arms)

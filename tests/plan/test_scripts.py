@@ -1,0 +1,50 @@
+"""Tests of finding the file that a suite's `script` means."""
+
+from pathlib import Path
+
+import pytest
+
+from scalewise.plan.experiment import subject_folder
+from scalewise.plan.scripts import course_folder, script_path, script_problem
+
+ELSEWHERE = Path("/no/such/folder")
+
+
+def test_a_script_of_the_course_is_the_projects_own():
+    path = script_path("course:practical6_ddp.py", {}, ELSEWHERE)
+    assert path == course_folder() / "practical6_ddp.py" and path.is_file()
+
+
+def test_a_students_copy_in_the_working_folder_wins(tmp_path):
+    own = tmp_path / "course" / "practical6_ddp.py"
+    own.parent.mkdir()
+    own.touch()
+    assert script_path("course:practical6_ddp.py", {}, tmp_path) == own
+    assert script_path("course:practical7_amp.py", {}, tmp_path) == course_folder() / "practical7_amp.py"
+
+
+def test_an_axis_can_choose_the_script():
+    assert script_path("course:{code}.py", {"code": "practical7_amp"}, ELSEWHERE).name == "practical7_amp.py"
+    assert script_path("scalewise:{which}", {"which": "linear"}, ELSEWHERE) == subject_folder() / "linear.py"
+    assert script_path("/my/{{odd}}/{a}.py", {"a": 1}, ELSEWHERE) == Path("/my/{odd}/1.py")
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "remedy"),
+    [
+        ("course:practical6_dpp.py", "the course has no script practical6_dpp.py", "did you mean 'practical6_ddp.py'?"),
+        ("course:zzz.py", "the course has no script zzz.py", "put the script into ./course"),
+        ("/no/such.py", "the script /no/such.py does not exist", "correct `script`"),
+        ("/", "the script / is a folder", "correct `script`"),
+    ],
+)
+def test_a_script_that_is_not_there_is_explained(script, reason, remedy):
+    problem = script_problem(script, script_path(script, {}, ELSEWHERE), ELSEWHERE)
+    assert problem is not None and problem[0] == reason and remedy in problem[1]
+
+
+def test_a_misspelt_script_of_the_students_own_is_found_too(tmp_path):
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "my_own.py").touch()
+    problem = script_problem("course:my_onw.py", script_path("course:my_onw.py", {}, tmp_path), tmp_path)
+    assert problem == ("the course has no script my_onw.py", "did you mean 'my_own.py'?")
