@@ -11,6 +11,7 @@ from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
 from scalewise.plan.words import parse_intervention
 from scalewise.records.machine import GpuSample
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Turns
 
 
 def named(*runs):
@@ -46,6 +47,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         machine={"isa_cap": "AVX2"},
         samples=gpus(throttle_reasons=("sw_power_cap",)),
         interventions=sleep,
+        turns=Turns("ring", 0, 2),
     )
     bad = with_rank(replace(bad, samples=tuple(replace(row, foreign=0.3) for row in bad.samples)), torn_lines=1)
     failed = good(outcome=make_outcome("killed", "Rank 1 was killed by SIGKILL."))
@@ -57,6 +59,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "loaded machine",
         "too few steps",
         "warm-up not over",
+        "turns broken",
         "throttled",
         "restricted ISA",
         "watcher incomplete",
@@ -65,6 +68,15 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
+
+
+@pytest.mark.parametrize(("taken", "severity"), [(39, None), (25, "note"), (10, "doubt")])
+def test_steps_out_of_turn_are_said_where_they_are_many_and_doubted_where_they_count(taken, severity):
+    run = good(seconds=[0.005] * 40, turns=Turns("ring", 1, 2))
+    steps = tuple(replace(row, turn_ns=5 if row.step < taken else None) for row in run.ranks[0].steps)
+    found = named(with_rank(run, steps=steps)).get("turns broken")
+    assert (found and found.severity) == severity
+    assert found is None or f"{taken} of 40 steps" in found.evidence
 
 
 def test_a_failed_and_an_unfinished_run_are_told_apart():

@@ -8,6 +8,7 @@ from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.ratio import Side
 from scalewise.analysis.series import Series, series
+from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
 from scalewise.plan.words import intervention_text, value_text
 from scalewise.records.spec import RunSpec
@@ -61,6 +62,7 @@ class ArmRuns:
             started=tuple(known) if len(known) == len(starts) else (),
             folder=str(self.runs[0].folder.parent),
             run_cv=self.run_cv,
+            in_turn=tuple(steps_in_turn(one.run, one.series) for one in self.measured),
         )
 
 

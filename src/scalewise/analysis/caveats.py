@@ -16,6 +16,9 @@ LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, 
 DRIFT_BLOCKS = 10  # medians of tenths are near enough independent for steps that resemble their neighbours
 DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so one in twenty would cry wolf daily
 
+LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last step of the others is out of turn
+OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
+
 
 @dataclass(frozen=True)
 class Caveat:
@@ -69,7 +72,7 @@ def emulated(arm: ArmRuns) -> Caveat | None:
     return Caveat(
         "emulated",
         "note",
-        f"more devices than the machine has GPUs ({gpus}): logical devices, or ranks that share a GPU, stand in for them",
+        f"more devices than the machine has GPUs ({gpus}): logical devices or ranks that share a GPU stand in for them",
         "copies, memory and order are real; read no scaling from the times, and repeat it on more GPUs",
     )
 
@@ -148,6 +151,21 @@ def drift_of(seconds: Floats) -> float:
     return slope / float(np.median(blocks))
 
 
+def turns_broken(arm: ArmRuns) -> Caveat | None:
+    """A partner left the ring early, so that the rest was made out of turn, alone or beside others."""
+    for one in arm.measured:
+        taken, made = one.series.in_turn, one.series.step_seconds.shape[1]
+        if taken is not None and made - taken > max(LAST_STEPS_OUT_OF_TURN, OUT_OF_TURN_SHARE * made):
+            rest = "the others do not count" if one.series.counted is not None else "all count, beside others or not"
+            return Caveat(
+                "turns broken",
+                "note" if one.series.counted is not None else "doubt",
+                f"{taken} of {made} steps of {one.run.spec.name} were taken in turn; {rest}",
+                "see how its partners ended; all arms that take turns should make as many steps",
+            )
+    return None
+
+
 def throttled(arm: ArmRuns) -> Caveat | None:
     """A GPU was held back by power, heat or its clocks."""
     texts = [(throttle_text(one.run), one.run.spec.name) for one in arm.measured]
@@ -223,6 +241,7 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     too_few_steps,
     warmup_not_over,
     drift,
+    turns_broken,
     throttled,
     restricted_isa,
     watcher_incomplete,

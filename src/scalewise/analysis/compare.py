@@ -1,7 +1,7 @@
 """Is B faster than A, by how much, or can it not be told; and the smallest difference that could have been seen."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1
 from typing import Literal
 
@@ -64,7 +64,7 @@ def compare(
 
 
 def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collection[str]) -> Comparison:
-    caveats = tuple(dict.fromkeys((*caveats_of(a), *caveats_of(b))))
+    caveats = _of_both(caveats_of(a), caveats_of(b))
     steps_a, steps_b = (estimate(_medians(arm), arm.run_cv) if arm.measured else None for arm in (a, b))
     missing = [name for name, arm in ((a_name, a), (b_name, b)) if not arm.measured]
     reasons = tuple(f"{name} has no finished run with steps" for name in missing)
@@ -93,6 +93,24 @@ def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collectio
         notes=(*notes, *_advice(difference)),
         caveats=caveats,
     )
+
+
+def _of_both(a: Sequence[Caveat], b: Sequence[Caveat]) -> tuple[Caveat, ...]:
+    """Each says whom it is about."""
+    sides = {caveat: "A and B" if caveat in a and caveat in b else "A" if caveat in a else "B" for caveat in (*a, *b)}
+    return tuple(replace(caveat, evidence=f"{side}: {caveat.evidence}") for caveat, side in sides.items())
+
+
+def compare_in_turns(arms: Sequence[ArmRuns]) -> tuple[Comparison, ...]:
+    """Every arm against the first one that it took turns with; none where no turns were asked for."""
+    found = []
+    firsts: dict[tuple[int, str], ArmRuns] = {}
+    for arm in arms:
+        if arm.spec.turns is not None:
+            first = firsts.setdefault((arm.spec.world_size, arm.spec.device), arm)
+            if first is not arm and first.measured and arm.measured:
+                found.append(_compared(first, arm, first.label, arm.label, ("interventions",)))
+    return tuple(found)
 
 
 def _medians(arm: ArmRuns) -> list[RunMedian]:
@@ -129,13 +147,14 @@ def _sentence(answer: Answer, change: Estimate, smallest: float) -> str:
 def _advice(difference: Difference) -> tuple[str, ...]:
     advice = []
     if difference.assumed_run_cv is not None:
+        what = "pairs" if difference.turns else "runs"
         advice.append(
-            f"With so few runs the spread between runs is partly assumed ({difference.assumed_run_cv * 100:.1f} %); "
-            f"five repeats or more of each let it be measured."
+            f"With so few {what} the spread between {what} is partly assumed "
+            f"({difference.assumed_run_cv * 100:.1f} %); five repeats or more of each let it be measured."
         )
     if difference.apart:
         advice.append(
             "A and B were measured one after the other, so a drift of the machine is allowed for; "
-            "as arms of one suite they would be interleaved."
+            "as arms of one suite they would be interleaved, or take turns step by step."
         )
     return tuple(advice)

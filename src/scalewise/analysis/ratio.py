@@ -1,6 +1,7 @@
-"""How two arms differ: paired by repeat when they were interleaved, with the error of their difference."""
+"""How two arms differ: step by step if they took turns, paired by repeat if they were interleaved; and the error."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import exp, sqrt
 
 import numpy as np
@@ -15,6 +16,7 @@ from scalewise.analysis.estimate import (
     spread,
     t_quantile,
 )
+from scalewise.analysis.turns import PAIR_SPREAD, StepsInTurn, pairs_of
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Side:
     started: tuple[float, ...]  # unix seconds; empty: not known
     folder: str  # runs of one folder were made by one campaign
     run_cv: float  # spread between runs that is assumed where it cannot be seen
+    in_turn: tuple[StepsInTurn | None, ...] = ()  # of each run that took turns with others
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Difference:
     paired: bool
     assumed_run_cv: float | None  # None: the spread between runs was seen
     apart: bool  # the arms were measured one after the other, and a drift between them is allowed for
+    turns: int = 0  # pairs of runs that took turns step by step; 0: they did not
 
     def reach(self, confidence: float = CONFIDENCE) -> float:
         """Half the interval at this confidence."""
@@ -46,8 +50,12 @@ class Difference:
     def method(self) -> str:
         """How it was computed, for the page."""
         parts = ["paired by repeat" if self.paired else "not paired"]
+        if self.turns:
+            parts = [f"step by step in turns, {self.turns} pair{'s' if self.turns > 1 else ''}"]
         if self.assumed_run_cv is not None:
-            parts.append(f"spread between runs partly assumed ({self.assumed_run_cv * 100:.1f} %)")
+            parts.append(
+                f"spread between {'pairs' if self.turns else 'runs'} partly assumed ({self.assumed_run_cv * 100:.1f} %)"
+            )
         if self.apart:
             parts.append("not interleaved, a drift between them of the same size assumed")
         return ", ".join(parts)
@@ -55,14 +63,14 @@ class Difference:
 
 def log_difference(a: Side, b: Side) -> Difference:
     """log(b / a) of the step times."""
-    return _difference(a, b, _logs(a), _logs(b), scale=1.0)
+    return _difference(a, b, np.log, scale=1.0)
 
 
 def seconds_difference(a: Side, b: Side) -> Difference:
     """b - a of the step times in seconds."""
-    seconds_a, seconds_b = (np.array([one.seconds for one in side.medians]) for side in (a, b))
     # Relative spreads become seconds through the larger of the two, which errs to the wide side.
-    return _difference(a, b, seconds_a, seconds_b, scale=float(max(seconds_a.max(), seconds_b.max())))
+    longest = max(one.seconds for one in (*a.medians, *b.medians))
+    return _difference(a, b, np.asarray, scale=longest)
 
 
 def ratio(a: Side, b: Side) -> Estimate:
@@ -75,30 +83,36 @@ def ratio(a: Side, b: Side) -> Estimate:
     return Estimate(exp(middle), exp(middle - reach), exp(middle + reach), steps, runs, difference.method())
 
 
-def _logs(side: Side) -> Floats:
-    return np.log([one.seconds for one in side.medians])
-
-
-def _difference(a: Side, b: Side, values_a: Floats, values_b: Floats, scale: float) -> Difference:
+def _difference(a: Side, b: Side, measure: Callable[[Sequence[float]], Floats], scale: float) -> Difference:
+    """By the step times themselves, or by their logarithms; `scale` turns a relative spread into one of the measure."""
+    pairs = pairs_of(a.in_turn, b.in_turn)
+    if pairs:
+        deltas = measure([pair.b_seconds for pair in pairs]) - measure([pair.a_seconds for pair in pairs])
+        assumed = PAIR_SPREAD**2 + float(np.mean([pair.log_error**2 for pair in pairs]))
+        return replace(_paired(deltas, assumed * scale**2, PAIR_SPREAD), turns=len(pairs))
+    values_a, values_b = (measure([one.seconds for one in side.medians]) for side in (a, b))
     run_cv = max(a.run_cv, b.run_cv)
     assumed = assumed_log_variance((*a.medians, *b.medians), run_cv) * scale**2
-    paired = _interleaved(a, b)
-    if paired:
-        deltas = _by_repeat(b, values_b) - _by_repeat(a, values_a)
-        middle, count = float(deltas.mean()), len(deltas)
-        known = count - 1
-        variance, degrees = spread(float(np.sum((deltas - middle) ** 2)), known, 2 * assumed)
-        variance /= count
-    else:
-        middle = float(values_b.mean() - values_a.mean())
-        squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in (values_a, values_b))
-        known = len(values_a) + len(values_b) - 2
-        variance, degrees = spread(squares, known, assumed)
-        variance *= 1 / len(values_a) + 1 / len(values_b)
-    apart = not paired and not _overlapping(a, b)
+    if _interleaved(a, b):
+        return _paired(_by_repeat(b, values_b) - _by_repeat(a, values_a), 2 * assumed, run_cv)
+    squares = sum(float(np.sum((values - values.mean()) ** 2)) for values in (values_a, values_b))
+    known = len(values_a) + len(values_b) - 2
+    variance, degrees = spread(squares, known, assumed)
+    variance *= 1 / len(values_a) + 1 / len(values_b)
+    apart = not _overlapping(a, b)
     if apart:
         variance += (run_cv * scale) ** 2
-    return Difference(middle, sqrt(variance), degrees, paired, run_cv if known < LEAST_DEGREES else None, apart)
+    middle = float(values_b.mean() - values_a.mean())
+    return Difference(middle, sqrt(variance), degrees, False, run_cv if known < LEAST_DEGREES else None, apart)
+
+
+def _paired(deltas: Floats, assumed_variance: float, assumed_cv: float) -> Difference:
+    """The mean of the pairs' differences; their spread is seen, or filled up from what is assumed of one pair."""
+    middle, count = float(deltas.mean()), len(deltas)
+    known = count - 1
+    variance, degrees = spread(float(np.sum((deltas - middle) ** 2)), known, assumed_variance)
+    assumed = assumed_cv if known < LEAST_DEGREES else None
+    return Difference(middle, sqrt(variance / count), degrees, True, assumed, False)
 
 
 def _by_repeat(side: Side, values: Floats) -> Floats:

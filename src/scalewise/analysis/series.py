@@ -1,6 +1,6 @@
 """A run's rows as arrays: one entry per training iteration, in seconds, aligned over the ranks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ class Series:
     optimizer_steps: int  # in the most common iteration
     rows: tuple[tuple[StepRow, ...], ...]  # by rank: the last row of every iteration
     warmup: WarmUp
+    in_turn: int | None = None  # leading iterations that were taken in turn with other runs; None: no turns asked for
+    counted: int | None = None  # iterations that count; None: all
 
     @property
     def slowest_seconds(self) -> Floats:
@@ -38,8 +40,8 @@ class Series:
 
     @property
     def settled(self) -> slice:
-        """The iterations after warm-up."""
-        return slice(self.warmup.steps, None)
+        """The iterations after warm-up; those out of turn do not count, for a partner may have run beside them."""
+        return slice(self.warmup.steps, self.counted)
 
     def median(self) -> RunMedian:
         """The run's median step after warm-up."""
@@ -86,6 +88,9 @@ def series(run: Run) -> Series | None:
     ends = np.append(starts[1:], whole) - 1
     last_rows = tuple(tuple(one[end] for end in ends) for one in rows)
     lengths = np.diff(np.append(starts, whole))
+    in_turn = _in_turn(last_rows) if run.spec.turns is not None else None
+    # Where most were out of turn, all count, and a caveat says so.
+    counted = in_turn if in_turn is not None and 2 * in_turn >= len(starts) else None
     return Series(
         ranks=tuple(rank.rank for rank in with_steps),
         step_seconds=steps,
@@ -102,8 +107,16 @@ def series(run: Run) -> Series | None:
         loss=np.array([[_number(row.loss) for row in one] for one in last_rows], dtype=np.float64),
         optimizer_steps=int(np.bincount(lengths).argmax()),
         rows=last_rows,
-        warmup=find_warmup(steps.max(axis=0)),
+        warmup=find_warmup(steps.max(axis=0)[:counted]),
+        in_turn=in_turn,
+        counted=counted,
     )
+
+
+def _in_turn(rows: Sequence[Sequence[StepRow]]) -> int:
+    """Iterations before the first one that some rank took out of turn."""
+    out = (index for index, ranks in enumerate(zip(*rows, strict=True)) if any(row.turn_ns is None for row in ranks))
+    return next(out, len(rows[0]))
 
 
 def _number(value: float | None) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
 from scalewise.analysis.communication import Communication, communication_of
+from scalewise.analysis.compare import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
@@ -80,6 +81,7 @@ class ExperimentAnalysis:
     refusals: tuple[ScalingRefusal, ...]
     caveats: tuple[Caveat, ...]  # of all rows, the same one once
     runs: tuple[RunFigures, ...]
+    in_turns: tuple[Comparison, ...] = ()  # arms that took turns, each against the first of them
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,15 @@ def _experiment(name: str, title: str, question: str, runs: Sequence[Run]) -> Ex
     axes = dict.fromkeys(axis for arm in arms for axis in arm.spec.axes)
     caveats = dict.fromkeys(caveat for row in rows for caveat in row.caveats)
     return ExperimentAnalysis(
-        name, title, question, tuple(axes), rows, refusals, tuple(caveats), tuple(figures.values())
+        name,
+        title,
+        question,
+        tuple(axes),
+        rows,
+        refusals,
+        tuple(caveats),
+        tuple(figures.values()),
+        in_turns=compare_in_turns(arms),
     )
 
 

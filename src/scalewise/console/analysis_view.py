@@ -12,6 +12,7 @@ from rich.text import Text
 
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
@@ -156,7 +157,18 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
         bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
         notes.append(f"Speedup is against: {'; '.join(bases)}.")
     notes += [f"No speedup for {one.arm}: {one.reason}." for one in experiment.refusals if "oversub" not in one.reason]
+    notes += map(_turns_note, experiment.in_turns)
     return [*notes, *_communication_notes(rows), *_memory_notes(rows)]
+
+
+def _turns_note(one: Comparison) -> str:
+    if one.change is None:
+        return f"{one.b} and {one.a} took turns and are not compared: {'; '.join(one.reasons)}."
+    more = "more" if one.change.value > 0 else "less"
+    interval = f"95 % interval {one.change.low * 100:+.1f} to {one.change.high * 100:+.1f} %"
+    open_end = ", which may be chance" if one.answer == "cannot tell" else ""
+    share = f"{abs(one.change.value) * 100:.1f} % {more} time than {one.a}{open_end}"
+    return f"A step of {one.b} takes {share} ({interval}; {one.method})."
 
 
 def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:

@@ -1,0 +1,67 @@
+"""Runs that took turns are compared by the steps they took in turn, so what the machine did meanwhile cancels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalewise.analysis.estimate import Floats, run_median
+from scalewise.analysis.series import Series
+from scalewise.results.run import Run
+
+# Spread between pairs of runs of the log ratio of their medians, measured: 24 pairs of 130 steps of 5 ms, in turns on
+# one core of a shared virtual machine on which fresh processes one after the other differed by ten percent.
+PAIR_SPREAD = 0.005
+LEAST_STEPS = 9  # in common: fewer do not make a median worth having
+
+
+@dataclass(frozen=True)
+class StepsInTurn:
+    """The settled steps of one run that were taken in turn, by number."""
+
+    ring: str  # with its folder, so that rings of two campaigns are never taken for one
+    numbers: NDArray[np.int64]
+    seconds: Floats
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs of one ring over the steps that both took in turn."""
+
+    a_seconds: float  # medians
+    b_seconds: float
+    log_error: float  # of their ratio, from the steps of this pair alone
+    steps: int
+
+
+def steps_in_turn(run: Run, series: Series) -> StepsInTurn | None:
+    """None where the run took no turns."""
+    if run.spec.turns is None or not series.in_turn:
+        return None
+    chosen = slice(series.warmup.steps, series.in_turn)
+    numbers = np.array([row.step for row in series.rows[0][chosen]], dtype=np.int64)
+    return StepsInTurn(f"{run.folder.parent}/{run.spec.turns.ring}", numbers, series.slowest_seconds[chosen])
+
+
+def pair_of(a: StepsInTurn, b: StepsInTurn) -> Pair | None:
+    """None where the two did not take turns with each other, or only for a few steps.
+
+    The ratio of the medians, not the median of the ratios: it varied less from pair to pair.
+    """
+    if a.ring != b.ring:
+        return None
+    common, at_a, at_b = np.intersect1d(a.numbers, b.numbers, assume_unique=True, return_indices=True)
+    if len(common) < LEAST_STEPS:
+        return None
+    seconds_a, seconds_b = a.seconds[at_a], b.seconds[at_b]
+    error = run_median(seconds_b / seconds_a).log_error
+    return Pair(float(np.median(seconds_a)), float(np.median(seconds_b)), min(error, 1.0), len(common))
+
+
+def pairs_of(a: Sequence[StepsInTurn | None], b: Sequence[StepsInTurn | None]) -> tuple[Pair, ...]:
+    """Every run of a with its partner among those of b; none at all where fewer than half have one."""
+    partners = {one.ring: one for one in b if one is not None}
+    found = [pair_of(one, partners[one.ring]) for one in a if one is not None and one.ring in partners]
+    pairs = tuple(pair for pair in found if pair is not None)
+    return pairs if 2 * len(pairs) >= max(len(a), len(b)) else ()
