@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scalewise.plan.experiment import subject_folder
-from scalewise.plan.scripts import course_folder, script_path, script_problem
+from scalewise.plan.scripts import course_folder, script_digest, script_path, script_problem
 
 ELSEWHERE = Path("/no/such/folder")
 
@@ -48,3 +48,16 @@ def test_a_misspelt_script_of_the_students_own_is_found_too(tmp_path):
     (tmp_path / "course" / "my_own.py").touch()
     problem = script_problem("course:my_onw.py", script_path("course:my_onw.py", {}, tmp_path), tmp_path)
     assert problem == ("the course has no script my_onw.py", "did you mean 'my_own.py'?")
+
+
+def test_an_edit_of_the_script_or_of_what_it_imports_from_beside_it_is_noticed(tmp_path):
+    script, part, other = (tmp_path / name for name in ("a.py", "part.py", "other.py"))
+    script.write_text("from part import x\nimport os\n")
+    for file in (part, other):
+        file.write_text("x = 1\n")
+    before = script_digest(script)
+    other.write_text("x = 2\n")
+    assert script_digest(script) == before
+    part.write_text("x = 2\n")
+    assert script_digest(script) != before
+    assert script_digest(tmp_path / "none.py") == "unreadable"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from scalewise.plan.experiment import CASE, Arm, Experiment, Suite
-from scalewise.plan.scripts import script_path, script_problem
+from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
@@ -83,7 +83,7 @@ def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:
     """Eight hex digits over everything that decides the runs: also the scripts' text and the machine."""
-    scripts = {spec.script: _digest_of_file(Path(spec.script)) for spec in plan.runs}
+    scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
     where = [
         machine.host,
         machine.cpu_model,
@@ -246,10 +246,3 @@ def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:
 
 def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
-
-
-def _digest_of_file(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "unreadable"

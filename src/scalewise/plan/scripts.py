@@ -1,5 +1,7 @@
 """Which file a suite's `script` means: a path, one of scalewise's own subjects, or a script of the course."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +33,18 @@ def script_problem(script: str, path: Path, cwd: Path) -> tuple[str, str] | None
         return f"the course has no script {path.name}", remedy
     what = "is a folder" if path.is_dir() else "does not exist"
     return f"the script {path} {what}", "correct `script` in the suite"
+
+
+def script_digest(path: Path) -> str:
+    """Changes when the script does, or a module that lies beside it and that it imports."""
+    try:
+        text = path.read_bytes()
+        imported = sorted(set(re.findall(rb"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)))
+        beside = [path.with_name(f"{name.decode()}.py") for name in imported]
+        parts = [text, *(file.read_bytes() for file in beside if file.is_file())]
+    except OSError:
+        return "unreadable"
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def course_folder() -> Path:
