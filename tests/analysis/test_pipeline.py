@@ -49,8 +49,8 @@ def test_the_bound_falls_towards_one_over_n_with_more_micro_batches():
 @pytest.mark.parametrize(
     ("devices", "rule"),
     [
-        (["a"] * 3 + ["b"] * 3, "0 if i < depth // 2 else 1"),
-        (["a"] * 4 + ["b"] * 4 + ["c"] * 4, "i * N // depth"),
+        (["a"] * 3 + ["b"] * 4, "0 if i < depth // 2 else 1"),
+        (["a"] * 3 + ["b"] * 3, "i * N // depth"),
         (["a"] * 3 + ["b"] * 3 + ["c"], "i // ceil(depth / N)"),
         (["a", "b", "a", "b"], None),
     ],

@@ -95,10 +95,10 @@ def placement_rule(devices: Sequence[str]) -> str | None:
     names = list(dict.fromkeys(devices))
     count = len(names)
     found = [names.index(device) for device in devices]
-    if count == 2 and found == [0 if i < depth // 2 else 1 for i in range(depth)]:
-        return "0 if i < depth // 2 else 1"
     if found == [i * count // depth for i in range(depth)]:
         return "i * N // depth"
+    if count == 2 and found == [0 if i < depth // 2 else 1 for i in range(depth)]:
+        return "0 if i < depth // 2 else 1"
     block = -(-depth // count) if count else 1
     if found == [min(i // block, count - 1) for i in range(depth)]:
         return "i // ceil(depth / N)"

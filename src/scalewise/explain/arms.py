@@ -1,12 +1,13 @@
 """Arms of a suite as answers need them: the one with figures, its runs, why it is missing, and how two differ."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.compare import compare
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.ratio import seconds_difference
 from scalewise.analysis.summary import ArmRow
@@ -90,6 +91,11 @@ def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast
 def step_phrase(row: ArmRow) -> str:
     """The arm's step with its interval."""
     return seconds_phrase(row.step_seconds) if row.step_seconds else "no step time"
+
+
+def spread_of(times: Sequence[Estimate]) -> float:
+    """Relative standard error that a line through these must allow for: that of the widest, or a quiet machine's."""
+    return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(CONFIDENCE) for one in times)])
 
 
 def change_phrase(found: Contrast) -> str:

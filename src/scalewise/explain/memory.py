@@ -10,7 +10,7 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.words import bytes_phrase
 
 SAME = 0.01  # of a peak: less is no difference worth a word
-ONE_LAYER = 0.1  # relative: a size this near to the largest layer's is taken for it
+ONE_LAYER = 0.2  # relative: a size this near to the largest layer's is taken for it
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def passing_words(change: MemoryChange | None, inspected: Inspection | None) -> 
         return ""
     if abs(change.rest_bytes / largest - 1) > ONE_LAYER:
         return ""
-    return f": one layer's gradient, {bytes_phrase(largest)}, which lives beside the sum until it is added"
+    return f": about one layer's gradient, {bytes_phrase(largest)}, which lives beside the sum until it is added"
 
 
 def memory_word(before_bytes: int, after_bytes: int) -> str:

@@ -6,8 +6,9 @@ from scalewise.explain.homework3.h3_3_placement import answers
 
 def test_even_blocks_have_a_rule():
     (answer,) = answers(devices_evidence())
-    assert "On 2 devices (10 on logical:0 and 10 on logical:1)" in answer.text
-    assert "device = i * N // depth, with depth = 20, N = 5" in answer.text
+    assert answer.text.startswith("Device = i * N // depth for layer i, with depth = 20 and N = 2 and 5:")
+    assert "10 on logical:0 and 10 on logical:1 of 2 devices" in answer.text
+    assert "all 20 layers" in answer.condition
 
 
 def test_layers_dealt_out_one_by_one_have_none_of_the_rules():

@@ -31,8 +31,7 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
         said.append(f"With AMP=0: not told, {hole(evidence, 'same-loss', code=BOTH)}.")
     else:
         said.append(_plain_words(plain))
-        relation = "=" if plain.same else ">"
-        conditions.append(f"AMP=0: largest relative distance {plain.largest_distance:.2g} {relation} 0")
+        conditions.append(f"AMP=0: {_plain_rule(plain)}")
     if mixed is None:
         said.append(f"With AMP=1: not told, {hole(evidence, 'codes', code=BOTH)}.")
     else:
@@ -47,6 +46,10 @@ def _verdict(plain: Curve | None, mixed: Curve | None) -> str:
     if not all(known):
         return "No."
     return "Yes." if len(known) == 2 else "As far as it was measured."
+
+
+def _plain_rule(curve: Curve) -> str:
+    return "no loss differs" if curve.same else f"losses differ by up to {curve.largest_distance:.1e}"
 
 
 def _plain_words(curve: Curve) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.line_fit import Line, fit_line
 from scalewise.analysis.summary import ArmRow
-from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, usable
+from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, spread_of, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, BOTH, NAMES
 from scalewise.explain.memory import change_of, parts_of, size_change_phrase
@@ -84,8 +84,9 @@ def _memory_words(evidence: Evidence, code: str, accum: int, first: int) -> str:
 
 def line_of(evidence: Evidence, code: str) -> Line | None:
     """Step time over ACCUM_STEPS: the slope is the price of one more micro-batch at the same global batch."""
-    known = [(one.accum_steps, time.value) for one in points(evidence) if (time := _step(one, code))]
-    return fit_line([x for x, _ in known], [y for _, y in known]) if len(known) > 2 else None
+    known = {one.accum_steps: time for one in points(evidence) if (time := _step(one, code))}
+    times = list(known.values())
+    return fit_line(list(known), [one.value for one in times], spread_of(times)) if len(known) > 2 else None
 
 
 def _step(point: Point, code: str) -> Estimate | None:

@@ -5,7 +5,7 @@ from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, BOTH, CODES, MIXED, NAMES
 from scalewise.explain.homework2.h2_2_accumulation import EXPERIMENT, accum_values
-from scalewise.explain.memory import change_of, parts_of, parts_phrase, size_change_phrase
+from scalewise.explain.memory import change_of, parts_of, parts_phrase, passing_words, size_change_phrase
 from scalewise.explain.words import bytes_phrase, listed
 
 ROW = "H2.3"
@@ -32,7 +32,8 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
         said.append(f"AMP (Code 1 to 3): {_peak_words(amp)}. {_amp_reason(amp)}".rstrip())
         conditions.append(f"AMP: {_rule(amp)}")
     if accumulation:
-        said.append(f"Accumulation (Code 2 to 3): {_peak_words(accumulation)}. {_reason(accumulation)}".rstrip())
+        passing = passing_words(accumulation, evidence.inspection("codes", code=BOTH))
+        said.append(f"Accumulation (Code 2 to 3): {_peak_words(accumulation)}{passing}. {_reason(accumulation)}")
         conditions.append(f"accumulation: {_rule(accumulation)}")
     said.append(_over_accum_steps(evidence))
     return (Answer(ROW, QUESTION, " ".join(said).rstrip(), "; ".join(conditions), (TABLE,)),)
@@ -46,8 +47,9 @@ def _peak_words(change: MemoryChange) -> str:
 
 
 def _rule(change: MemoryChange) -> str:
-    copies, activations = change.parts["half-precision copies"], change.parts["activations"]
-    return f"copies {copies:+d} B, activations {activations:+d} B"
+    named = {name: change.parts[name] for name in ("half-precision copies", "activations")}
+    said = [f"{name} {size_change_phrase(size) if size else 'unchanged'}" for name, size in named.items()]
+    return ", ".join(said)
 
 
 def _amp_reason(change: MemoryChange) -> str:
@@ -55,7 +57,7 @@ def _amp_reason(change: MemoryChange) -> str:
     copies, saved = change.parts["half-precision copies"], -change.parts["activations"]
     if copies > 0 and copies > saved:
         return (
-            f"autocast keeps the float32 weights and adds half-precision copies of them ({bytes_phrase(copies)}); "
+            f"Autocast keeps the float32 weights and adds half-precision copies of them ({bytes_phrase(copies)}); "
             f"shorter activations {_gave_back(saved)}. At this batch weights outweigh activations, so AMP takes memory."
         )
     if saved > 0:
@@ -72,6 +74,8 @@ def _gave_back(saved: int) -> str:
 
 def _reason(change: MemoryChange) -> str:
     activations = change.parts["activations"]
+    if activations < 0 and (change.peak_bytes or 0) > 0:
+        return "Only one micro-batch's activations live at a time, but that saves less than adding up gradients takes."
     if activations < 0 and change.largest == "activations":
         return "Only one micro-batch's activations live at a time; weights and gradients stay whole."
     if activations < 0:

@@ -7,7 +7,7 @@ from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import hole
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import DEPTHS, TWO, arms_along, layers_phrase
-from scalewise.explain.words import bytes_phrase
+from scalewise.explain.words import bytes_phrase, listed
 
 ROW = "H3.1"
 LAYERS = "How many layers lie on each device?"
@@ -43,23 +43,28 @@ def _layers(depth: int, pipeline: Pipeline) -> Answer:
 def _where(pipeline: Pipeline) -> Answer:
     if not pipeline.hand_overs:
         copies = pipeline.forward.count
-        text = f"No line of the script moved data in forward ({copies} copies were seen in all)."
+        text = f"No line of the script moved data in forward ({copies_phrase(copies)} seen in all)."
         return Answer(ROW, WHERE, text, "no copy between the layers' devices was asked for by the script", (TABLE,))
     said = [hand_over_sentence(one) for one in pipeline.hand_overs]
     pairs = ", ".join(f"{source} to {target}" for source, target in pipeline.forward.between)
     text = f"{' '.join(said)} It runs before every layer, and moves data only where the device changes: {pairs}."
-    count = len(pipeline.hand_overs)
-    rule = f"{count} line{'' if count == 1 else 's'} of the script asked for {pipeline.forward.count} copies in forward"
+    lines = listed([f"line {one.line}" for one in pipeline.hand_overs])
+    rule = f"{lines} of the script asked for {copies_phrase(pipeline.forward.count)} between devices in forward"
     return Answer(ROW, WHERE, text, rule, (TABLE,))
 
 
 def hand_over_sentence(found: HandOver) -> str:
     """File, line, and the line itself where the script is still there."""
     name = Path(found.file).name
-    text = line_text(found)
+    text = line_text(found).split("  #")[0]
     shown = f": `{text}`" if text else ""
     times = "once" if found.copies == 1 else f"{found.copies} times"
     return f"Line {found.line} of {name}{shown} copied {times} in one forward pass, {bytes_phrase(found.bytes)} in all."
+
+
+def copies_phrase(count: int) -> str:
+    """`1 copy`, `4 copies`."""
+    return f"{count} cop{'y' if count == 1 else 'ies'}"
 
 
 def line_text(found: HandOver) -> str:

@@ -4,7 +4,7 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.line_fit import Line, fit_line
 from scalewise.analysis.pipeline import Pipeline
 from scalewise.explain.answer import Answer, unanswered
-from scalewise.explain.arms import holes
+from scalewise.explain.arms import holes, spread_of
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import DEPTHS, TWO, arms_along, devices_phrase
 from scalewise.explain.words import listed, percent_text, seconds_phrase
@@ -24,7 +24,8 @@ def depth_times(evidence: Evidence) -> dict[int, Estimate]:
 def depth_line(evidence: Evidence) -> Line | None:
     """Step time as a line over DEPTH."""
     times = depth_times(evidence)
-    return fit_line(list(times), [one.value for one in times.values()])
+    values = list(times.values())
+    return fit_line(list(times), [one.value for one in values], spread_of(values))
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:

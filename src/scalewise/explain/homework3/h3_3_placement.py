@@ -5,6 +5,7 @@ from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import hole
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase, layers_phrase
+from scalewise.explain.words import listed
 
 ROW = "H3.3"
 QUESTION = "Which rule maps a layer's index to its device?"
@@ -24,10 +25,19 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
         return (unanswered(ROW, QUESTION, f"{hole(evidence, ALL)} on several devices under inspection"),)
     places = {count: [layer.device for layer in one.layers] for count, one in found.items()}
     rules = {count: placement_rule(devices) for count, devices in places.items()}
-    said = [_words(count, one, rules[count]) for count, one in found.items()]
-    checked = [f"{devices_phrase(count)}: {'rule' if rules[count] else 'no known rule'}" for count in found]
-    condition = f"{', '.join(checked)} gives the device of all {len(next(iter(places.values())))} layers"
-    return (Answer(ROW, QUESTION, " ".join(said), condition, (TABLE,)),)
+    depth = len(next(iter(places.values())))
+    shares = [f"{layers_phrase(one)} of {devices_phrase(count)}" for count, one in found.items()]
+    numbers = listed([str(count) for count in found])
+    common = set(rules.values())
+    rule = next(iter(common)) if len(common) == 1 else None
+    if rule:
+        text = f"Device = {rule} for layer i, with depth = {depth} and N = {numbers}: {'; '.join(shares)}."
+        condition = f"{rule} gives the measured device of all {depth} layers for N = {numbers}"
+    else:
+        text = " ".join(_words(count, one, rules[count]) for count, one in found.items())
+        known = [f"{rules[count] or 'no known rule'} for N = {count}" for count in found]
+        condition = f"no one rule gives the measured devices: {listed(known)}"
+    return (Answer(ROW, QUESTION, text, condition, (TABLE,)),)
 
 
 def _words(count: int, pipeline: Pipeline, rule: str | None) -> str:

@@ -8,7 +8,7 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase
 from scalewise.explain.homework3.h3_2_depth import turns_sentence
 from scalewise.explain.homework3.h3_3_placement import pipelines
-from scalewise.explain.words import bytes_phrase, listed
+from scalewise.explain.words import bytes_phrase, listed, percent_text
 from scalewise.units import seconds_text
 
 ROW = "H3.4"
@@ -16,7 +16,6 @@ USED = "Are all devices used?"
 FASTER = "Does adding devices make it faster?"
 TABLE = "h3-4-devices"
 MICRO_BATCHES = 8  # of the pipeline that is held against the measurement
-IDLE = 0.01  # of the step: a device that works less is not used
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:
@@ -29,7 +28,7 @@ def _used(evidence: Evidence) -> Answer:
     if not found:
         return unanswered(ROW, USED, f"{hole(evidence, ALL)} under inspection")
     widest = max(found, key=lambda one: one.device_count)
-    idle = [one.device for one in widest.devices if one.busy_share < IDLE]
+    idle = [one.device for one in widest.devices if not one.busy_seconds]
     count = widest.device_count
     if idle:
         text = f"No: of {devices_phrase(count)}, {listed(idle)} did nothing."
@@ -41,9 +40,12 @@ def _used(evidence: Evidence) -> Answer:
         text = turns_sentence(widest)
     memory = [f"{one.device} {bytes_phrase(one.peak_bytes)}" for one in widest.devices if one.peak_bytes is not None]
     if memory:
-        text += f" Memory is what is shared: {listed(memory)}."
-    condition = f"least busy share {min(one.busy_share for one in widest.devices):.2f} against {IDLE:g}"
-    return Answer(ROW, USED, text, f"{condition}; more than one busy {widest.together_share:.2f}", (TABLE,))
+        text += f" What is shared out is memory: {listed(memory)}."
+    condition = (
+        f"{count - len(idle)} of {count} devices worked in the inspected step; more than one at once for "
+        f"{percent_text(widest.together_share)} of it"
+    )
+    return Answer(ROW, USED, text, condition, (TABLE,))
 
 
 def _faster(evidence: Evidence) -> Answer:
@@ -62,7 +64,8 @@ def _faster(evidence: Evidence) -> Answer:
         verdict = f"No, slower: {devices_phrase(many)} take {change_phrase(found)} than {few}"
     else:
         verdict = f"No difference that can be told between {few} and {many} ({change_phrase(found)})"
-    text = f"{verdict}: {steps}. {_ideal(rows[many], many, pipelines(evidence).get(many))}"
+    lesson = "" if found.verdict == "faster" else " Without one, devices add memory, not speed."
+    text = f"{verdict}: {steps}. {_ideal(rows[many], many, pipelines(evidence).get(many))}{lesson}"
     return Answer(ROW, FASTER, text, found.condition, (TABLE,))
 
 
@@ -75,5 +78,5 @@ def _ideal(row: ArmRow, devices: int, pipeline: Pipeline | None) -> str:
     copies = f" The layers wait for {pipeline.forward.count} hand-overs each way." if pipeline else ""
     return (
         f"A pipeline that kept all {devices} at work would need {seconds_text(best)} (T/N, predicted), with "
-        f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}; without one, devices add memory, not speed.{copies}"
+        f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}.{copies}"
     )

@@ -8,7 +8,7 @@ from scalewise.explain.homework3 import h3_1_hand_over, h3_2_depth
 from scalewise.explain.homework3.devices import DEPTHS, TWO, arms_along, emulated
 from scalewise.explain.homework3.h3_2_depth import depth_line
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, text_cell
-from scalewise.report.document import Block, Cell, Code, Column, Figure, Lines, Mark, Section, Series, Table
+from scalewise.report.document import Block, Cell, Column, Figure, Lines, Mark, Section, Series, Table
 from scalewise.report.sections.homework3_pieces import EMULATED_NOTE, indices_text, share_cell, timeline_figure
 
 SUITES = ("homework3",)
@@ -20,7 +20,7 @@ def build(evidence: Evidence) -> Section:
     arms = arms_along(evidence, TWO, "depth", DEPTHS)
     inspected = evidence.inspection(TWO, depth=min(arms))
     figures = [_over_depth(evidence, arms), timeline_figure("h3-1-timeline", f"One step, DEPTH={min(arms)}", inspected)]
-    blocks: list[Block] = [layers_table(evidence, arms), *_hand_over(evidence)]
+    blocks: list[Block] = [layers_table(evidence, arms)]
     blocks += [*h3_1_hand_over.answers(evidence), *(one for one in figures if one), *h3_2_depth.answers(evidence)]
     return Section("h3-two", "Two devices", tuple(blocks))
 
@@ -62,15 +62,6 @@ def _cells(evidence: Evidence, depth: int, row: ArmRow | None, pipeline: Pipelin
         share_cell(pipeline),
         Cell(f"{100 * pipeline.together_share:.1f}", 100 * pipeline.together_share),
     )
-
-
-def _hand_over(evidence: Evidence) -> list[Block]:
-    """The line itself, where the script is still there."""
-    found = h3_1_hand_over.first_pipeline(evidence)
-    lines = found[1].hand_overs if found else ()
-    texts = [(one.line, h3_1_hand_over.line_text(one)) for one in lines]
-    shown = "\n".join(f"{number:4}  {text}" for number, text in texts if text)
-    return [Code(shown)] if shown else []
 
 
 def _over_depth(evidence: Evidence, arms: dict[int, tuple[ArmRow | None, Pipeline | None]]) -> Figure | None:
