@@ -61,7 +61,7 @@ def test_a_first_device_that_does_and_holds_more_binds():
     bound, _, _ = answers(compared(inspected()))
     assert bound.text.startswith("The first device carries more work and memory")
     assert "3.00 times the memory" in bound.text
-    assert "40 % of the step it works and every other device waits" in bound.text
+    assert "40 % of the working time every other device waits for it" in bound.text
     assert "2 of the 2 copies" in bound.text
     assert "Logical devices stood for GPUs" in bound.text
 
@@ -79,7 +79,7 @@ def test_the_bytes_of_both_methods_are_compared():
 
 def test_logical_devices_are_judged_by_time_alone_not_by_step_times():
     _, _, wasteful = answers(compared(inspected(), dp=0.001))
-    assert wasteful.text.startswith("Where more than 10 % of the step may be wasted")
+    assert wasteful.text.startswith("Where more than 10 % of the time may be wasted")
     _, _, fine = answers(compared(inspected(second=(0, 95)), dp=1.0))
     assert fine.text.startswith("With this model and batch: only 5.00 %")
 
@@ -99,3 +99,10 @@ def test_utilisation_of_real_gpus_is_what_nvml_says():
 
 def test_without_an_inspected_run_the_hole_is_named():
     assert "data-parallel has no inspected run" in answers(compared())[0].text
+
+
+def test_time_between_the_layers_is_the_inspections_own_and_does_not_count():
+    gap = BusyRow(3, "logical:0", "optimizer", "", 10_000, 10_100)
+    found = inspected()
+    shares = busy_shares(replace(found, timeline=(*found.timeline, gap)))
+    assert shares == pytest.approx({"logical:0": 1.0, "logical:1": 0.3})

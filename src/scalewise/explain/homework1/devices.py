@@ -13,7 +13,7 @@ from scalewise.results.run import Run
 DP = "DataParallel"
 DDP = "DDP"
 BY_NVML = "NVML"
-BY_TIMELINE = "inspected step"
+BY_TIMELINE = "inspected step, of the time in which any device works"
 BY_CORES = "busy cores"
 
 
@@ -37,7 +37,7 @@ class Comparison:
     ddp: ArmRow | None
     inspected: Inspection | None  # of DataParallel
     devices: tuple[DeviceUse, ...]
-    alone_share: float | None  # of DP's inspected step in which only its first device works
+    alone_share: float | None  # of the time in which any device of DP works: only the first does
     emulated: bool
 
     def uses(self, method: str) -> tuple[DeviceUse, ...]:
@@ -67,7 +67,7 @@ def _data_parallel(
     found = []
     for index, name in enumerate(names):
         used = (nvml[index], BY_NVML) if index in nvml else (shares.get(name), BY_TIMELINE)
-        found.append(DeviceUse(DP, name, *used, memory.get(name), BY_TIMELINE))
+        found.append(DeviceUse(DP, name, *used, memory.get(name), "inspected step"))
     return tuple(found)
 
 
@@ -114,33 +114,28 @@ def _nvml_utilisation(runs: list[Run]) -> dict[int, float]:
 
 
 def busy_shares(inspected: Inspection) -> dict[str, float]:
-    """Share of the inspected step in which each device worked."""
-    if not inspected.timeline:
-        return {}
-    begin, end = _span(inspected)
-    found = {}
-    for device in dict.fromkeys(row.device for row in inspected.timeline):
-        merged = _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device == device)
-        found[device] = sum(b - a for a, b in merged) / max(1, end - begin)
-    return found
+    """Each device's work over the time in which any device works.
+
+    Not over the whole step: between the layers an inspected step also holds the inspection's own book-keeping.
+    """
+    whole = _busy_ns(inspected, {row.device for row in inspected.timeline})
+    devices = dict.fromkeys(row.device for row in inspected.timeline)
+    return {device: _busy_ns(inspected, {device}) / whole for device in devices} if whole else {}
 
 
 def alone_share(inspected: Inspection) -> float | None:
-    """Share of the inspected step in which the first device worked and no other did."""
-    shares = busy_shares(inspected)
-    if len(shares) < 2:
+    """Share of that time in which the first device works and no other does."""
+    devices = {row.device for row in inspected.timeline}
+    whole = _busy_ns(inspected, devices)
+    if len(devices) < 2 or not whole:
         return None
-    first = sorted(shares)[0]
-    begin, end = _span(inspected)
-    everyone = sum(b - a for a, b in _merged((row.begin_ns, row.end_ns) for row in inspected.timeline))
-    others = sum(
-        b - a for a, b in _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device != first)
-    )
-    return (everyone - others) / max(1, end - begin)
+    return 1 - _busy_ns(inspected, devices - {min(devices)}) / whole
 
 
-def _span(inspected: Inspection) -> tuple[int, int]:
-    return min(row.begin_ns for row in inspected.timeline), max(row.end_ns for row in inspected.timeline)
+def _busy_ns(inspected: Inspection, devices: set[str]) -> int:
+    """Time in which at least one of them works."""
+    merged = _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device in devices)
+    return sum(end - begin for begin, end in merged)
 
 
 def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.devices import DDP, DP, Comparison, DeviceUse, comparison
 from scalewise.explain.homework1.pieces import volume
 from scalewise.explain.words import bytes_phrase, listed, number_phrase, percent_text
-from scalewise.units import three_digits
 
 ROW = "H1.4"
 TABLE = "h1-4-dp-ddp"
@@ -16,7 +15,7 @@ BOUND = "Why is DataParallel bound by GPU 0?"
 DESIGN = "Why does DDP scale better by design?"
 ACCEPTABLE = "When is DataParallel still acceptable?"
 MORE = 1.05  # device 0 must do or hold this many times as much before it is said to stand out
-TOLERABLE = 0.10  # of the step lost to device 0 working alone, or of DDP's step time
+TOLERABLE = 0.10  # of the working time lost to device 0 alone, or of DDP's step time
 
 
 def bound_answer(found: Comparison) -> Answer:
@@ -29,7 +28,7 @@ def bound_answer(found: Comparison) -> Answer:
     said = []
     if work is not None and first.utilisation is not None:
         rest = max(one.utilisation or 0.0 for one in others)
-        said.append(f"it works {percent_text(first.utilisation)} of the step, the busiest other {percent_text(rest)}")
+        said.append(f"it works {percent_text(first.utilisation)} of the time, the busiest other {percent_text(rest)}")
     if memory is not None:
         said.append(f"it holds {memory:.2f} times the memory of the fullest other")
     said.append(_transfer_words(found.inspected, first.device))
@@ -38,7 +37,7 @@ def bound_answer(found: Comparison) -> Answer:
     if more:
         alone = ""
         if found.alone_share is not None:
-            alone = f" For {percent_text(found.alone_share)} of the step it works and every other device waits."
+            alone = f" For {percent_text(found.alone_share)} of the working time every other device waits for it."
         text = (
             f"The first device carries more {listed(more)}. {numbers}{alone} It scatters, gathers, "
             "computes the loss, sums the gradients and updates the weights, and the others can only wait for it."
@@ -62,7 +61,7 @@ def design_answer(found: Comparison) -> Answer:
         return unanswered(ROW, DESIGN, "bytes moved by DataParallel or reduced by DDP were not counted")
     numbers = (
         f"DataParallel moves {bytes_phrase(moved)} through its first device in a step, weights out and gradients back "
-        f"for every other device; DDP reduces {bytes_phrase(size)} per rank in {three_digits(count)} all-reduces, "
+        f"for every other device; DDP reduces {bytes_phrase(size)} per rank in {count:.0f} all-reduces, "
         "during backward."
     )
     if moved >= size:
@@ -77,7 +76,7 @@ def design_answer(found: Comparison) -> Answer:
 
 
 def acceptable_answer(found: Comparison) -> Answer:
-    """On real devices by step times; on logical ones by the share of the step in which device 0 works alone."""
+    """On real devices by step times; on logical ones by the share of working time that device 0 spends alone."""
     ratio = step_ratio(found)
     if ratio is not None and not found.emulated:
         if ratio.high <= 1 + TOLERABLE:
@@ -97,15 +96,15 @@ def acceptable_answer(found: Comparison) -> Answer:
     share = percent_text(found.alone_share)
     limit = percent_text(TOLERABLE)
     if found.alone_share <= TOLERABLE:
-        text = f"With this model and batch: only {share} of the step is lost to the first device working alone."
+        text = f"With this model and batch: only {share} of the working time is lost to the first device working alone."
     else:
         text = (
-            f"Where more than {limit} of the step may be wasted: with this model and batch {share} is lost to the "
+            f"Where more than {limit} of the time may be wasted: with this model and batch {share} is lost to the "
             "first device working alone. A larger batch lowers that share, since the copies of weights and the update "
             "do not grow with it."
         )
     condition = (
-        f"share of the step in which device 0 works alone <= {TOLERABLE:g}; times of logical devices are not used"
+        f"device 0 works alone in at most {TOLERABLE:g} of the working time; logical devices' step times are not used"
     )
     return Answer(ROW, ACCEPTABLE, text, condition, (TABLE,))
 

@@ -173,9 +173,11 @@ def shows_answer(found: Imbalance | None) -> Answer:
             f"{numbers} The all-reduce is a meeting: nobody leaves it before the last has come, so time lost on one "
             "rank turns into waiting on all others: they show a long backward whose cause lies elsewhere."
         )
+    elif moved.high < 0.5 * found.asked_seconds:
+        text = f"{numbers} The others do not wait for it: the ranks are not in lock-step in every step."
     else:
-        text = f"{numbers} The others do not clearly wait: the ranks are not in lock-step in every step."
-    condition = "waiting moved is above 0 with its interval, which reaches half of the delay or more"
+        text = f"{numbers} Whether the others wait for it cannot be told from these runs."
+    condition = "interval of the waiting moved: above 0 and reaching half of the delay, below half of it, or neither"
     return Answer(ROW, SHOWS, text, condition, (TABLE,))
 
 
