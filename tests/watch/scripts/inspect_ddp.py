@@ -1,4 +1,4 @@
-"""Linear+ReLU under DDP with accumulation, float16 or not, with a scaler or not: its memory can be worked out by hand."""
+"""Linear+ReLU with accumulation, under DDP or not, in float16 or not: its memory can be worked out by hand."""
 
 import contextlib
 import os

@@ -19,10 +19,9 @@ Broke = Callable[[str, Exception], None]
 
 
 class _Thread(threading.local):
-    """What is on this thread's stacks of ours."""
+    """The stack of modes is the thread's own."""
 
     operations: Operations | None = None
-    saves = False
 
 
 class CloseLook:
@@ -54,8 +53,8 @@ class CloseLook:
 
     def begin_forward(self) -> None:
         """What autograd keeps from here to backward is counted."""
-        if self._on and not self._thread.saves:
-            self._thread.saves = self.saved.push()
+        if self._on:
+            self.saved.push()
 
     def enter_thread(self) -> None:
         """A thread that works for a step of the main one (nn.DataParallel's) has stacks of its own."""
@@ -65,12 +64,12 @@ class CloseLook:
 
     def leave_thread(self) -> None:
         """The thread is done with its part."""
-        self._leave_saved()
+        self.saved.pop()
         self._leave_mode()
 
     def begin_backward(self) -> None:
         """Now the most is kept."""
-        self._leave_saved()
+        self.saved.pop()
         if self._on:
             self._activation_bytes = max(self._activation_bytes, self.saved.kept_bytes())
 
@@ -131,7 +130,7 @@ class CloseLook:
     def stop(self) -> None:
         """For good."""
         self._on = self._books.on = self.saved.on = False
-        self._leave_saved()
+        self.saved.pop()
         self._leave_mode()
         self._weights = []
 
@@ -165,7 +164,3 @@ class CloseLook:
         if operations is not None and operations is _get_current_dispatch_mode():
             self._thread.operations = None
             operations.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-
-    def _leave_saved(self) -> None:
-        if self._thread.saves:
-            self._thread.saves = not self.saved.pop()

@@ -197,7 +197,11 @@ class Inspector:
         rows: list[object] = []
         if self._timeline is not None:
             rows += [*self._timeline.new_layers(), *self._timeline.take_rows()]
-        rows += self._look.end_step(last)
+        try:
+            rows += self._look.end_step(last)
+        except Exception as error:
+            self.broke("memory and transfers", error)
+            self._look.stop()
         for row in rows:
             journal.row(row)
         while self._troubles:

@@ -1,6 +1,7 @@
 """Sees what autograd keeps for backward, by hooks that keep what they are given."""
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,12 @@ from scalewise.watch.inspection.ledger import Entry
 _hooks: Any = torch._C._autograd
 
 
+class _Thread(threading.local):
+    """The stack is the thread's own."""
+
+    pushed = False
+
+
 class SavedTensors:
     """On the stack of hooks only while forward passes run, and only where no hook of the script's is."""
 
@@ -19,24 +26,25 @@ class SavedTensors:
         self._books = books
         self._broke = broke
         self.on = True
+        self._thread = _Thread()
         self._kept: dict[tuple[int, int, int], tuple[Entry, int]] = {}
 
-    def push(self) -> bool:
-        """Whether the hooks are on the stack now."""
-        if not self.on or _hooks._top_saved_tensors_default_hooks(False) is not None:
-            return False
-        if not _hooks._saved_tensors_hooks_is_enabled():
-            return False
+    def push(self) -> None:
+        """Puts the hooks on this thread's stack, if they may be there and are not."""
+        if not self.on or self._thread.pushed:
+            return
+        if _hooks._top_saved_tensors_default_hooks(False) is not None or not _hooks._saved_tensors_hooks_is_enabled():
+            self._broke("activations", RuntimeError("some were kept by hooks of the script's own, and not seen"))
+            return
         _hooks._push_saved_tensors_default_hooks(self._pack, _unpack)
-        return True
+        self._thread.pushed = True
 
-    def pop(self) -> bool:
-        """Whether the hooks are off the stack; beneath hooks of the script's they must wait."""
-        top = _hooks._top_saved_tensors_default_hooks(False)
+    def pop(self) -> None:
+        """Takes them off; beneath hooks of the script's they must wait."""
+        top = _hooks._top_saved_tensors_default_hooks(False) if self._thread.pushed else None
         if top is not None and top[1] is _unpack:
             _hooks._pop_saved_tensors_default_hooks()
-            return True
-        return False
+            self._thread.pushed = False
 
     def kept_bytes(self) -> int:
         """What was kept since the last question and is still alive."""
