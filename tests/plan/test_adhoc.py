@@ -33,6 +33,15 @@ def test_its_toml_is_a_suite_with_the_same_experiment(script):
     assert (again.name, again.title) == (suite.name, suite.title) == ("my-train_v2", "My Train_v2.py")
 
 
+def test_an_inspected_run_follows_the_timed_ones_of_every_arm(script, tmp_path):
+    changes = ((), parse_intervention("slow_rank:0.02@0"))
+    suite = script_suite(script, ranks=(1, 2), repeat=2, interventions=changes, inspect=True)
+    runs = expand(suite, make_machine(), tmp_path).runs
+    assert [run.inspect for run in runs] == [False] * 8 + [True] * 2
+    assert all(run.name.endswith("-inspect") and not run.interventions for run in runs[8:])
+    assert read_suite(suite.source, script.parent / "suite.toml").experiments == suite.experiments
+
+
 def test_a_missing_script_gets_the_nearest_name(script):
     with pytest.raises(BadRequest) as caught:
         script_suite(script.with_name("My Train_v3.py"))

@@ -47,6 +47,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
+        "inspect": options["inspect"],
     }
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
 
@@ -55,7 +56,7 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.find import find_suite
 
     path = find_suite(name)
-    for option in ("plain", "change", "turns", "limit", "stall"):
+    for option in ("plain", "change", "turns", "inspect", "limit", "stall"):
         if options[option]:
             raise BadRequest(f"--{option} is for a script; {name} is a suite.", f"Say it in the suite's file: {path}.")
     if args:

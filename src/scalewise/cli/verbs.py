@@ -65,6 +65,8 @@ def machine(as_json: bool, quiet: bool) -> int:
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
               "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0.")  # fmt: skip
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
+@click.option("--inspect", is_flag=True, help="One more run of each arm, not timed: memory by purpose, transfers, "
+              "who works when, gradients.")  # fmt: skip
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")

@@ -25,6 +25,7 @@ def script_suite(
     limit_seconds: float = LIMIT_SECONDS,
     stall_seconds: float = STALL_SECONDS,
     turns: bool = False,
+    inspect: bool = False,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
     _check_script(script)
@@ -48,6 +49,7 @@ def script_suite(
         limit_seconds=limit_seconds,
         stall_seconds=stall_seconds,
         turns=turns,
+        inspect=inspect,
     )
     problem = turns_problem(experiment, None) if turns else None
     if problem:
@@ -85,6 +87,7 @@ def _toml(suite: Suite) -> str:
         "limit_seconds": float(one.limit_seconds),
         "stall_seconds": float(one.stall_seconds),
         "turns": one.turns,
+        "inspect": one.inspect,
     }
     return "\n".join([*lines, *(f"{key} = {_quoted(value)}" for key, value in fields.items())]) + "\n"
 
