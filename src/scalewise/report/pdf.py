@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,24 +39,40 @@ SETTINGS = (
 def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
     """The first setting that keeps the course's number of pages; the tightest, and a word about it, if none does."""
     for setting in SETTINGS:
-        content, pages = _compiled(document, setting)
+        content, pages = _compiled(document, setting, say)
         if document.most_pages is None or pages <= document.most_pages:
             return content
     say(f"{document.id}.pdf has {pages} pages; the course allows {document.most_pages}, and type cannot be smaller.")
     return content
 
 
-def _compiled(document: Document, setting: Setting) -> tuple[bytes, int]:
-    """The file and its number of pages."""
+def _compiled(document: Document, setting: Setting, say: Callable[[str], None]) -> tuple[bytes, int]:
+    """The file and its number of pages; a formula that Typst does not understand is shown in plain letters."""
     compiler = compiler_of(document, setting)
     from typst import TypstError
 
     try:
         content = compiler.compile(format="pdf")
-        pages = json.loads(compiler.query("<pages>", field="value", one=True))
     except TypstError as error:
-        raise RuntimeError(f"Typst could not set {document.id}: {error.diagnostic}") from error
+        plain = without_formulas(document)
+        if plain == document:
+            raise
+        say(f"the formulas of {document.id}.pdf are in plain letters: {error.message}")
+        return _compiled(plain, setting, say)
+    pages = json.loads(compiler.query("<pages>", field="value", one=True))
     return bytes(content), int(pages)
+
+
+def without_formulas(document: Document) -> Document:
+    """The same with every formula in plain letters."""
+    sections = tuple(
+        replace(
+            section,
+            blocks=tuple(replace(one, typst="") if isinstance(one, Formula) else one for one in section.blocks),
+        )
+        for section in document.sections
+    )
+    return replace(document, sections=sections)
 
 
 def compiler_of(document: Document, setting: Setting = SETTINGS[0]) -> Any:

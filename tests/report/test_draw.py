@@ -1,0 +1,85 @@
+"""Drawings: the same text every time, whatever the user's settings, with a place to hover over for every value."""
+
+import re
+
+import matplotlib
+import pytest
+from specimen import ANATOMY, BAND, MANY, MEMORY, NASTY, PIPELINE, SPEEDUP, TRACE
+
+from scalewise.report.document import Bars, Figure, Lines, Part, Series, Timeline
+from scalewise.report.draw import draw, width_points
+
+PLOTS = {"speedup": SPEEDUP, "trace": TRACE, "band": BAND, "many": MANY, "anatomy": ANATOMY, "memory": MEMORY}
+PLOTS["pipeline"] = PIPELINE
+
+
+def drawing(plot, width: float = 0.5):
+    return draw(Figure("id", "title", "caption", plot, width))
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_drawing_is_the_same_twice_and_holds_neither_date_nor_text(name):
+    first = drawing(PLOTS[name])
+
+    assert first == drawing(PLOTS[name])
+    assert first.svg.startswith("<svg") and first.svg.endswith("</svg>\n")
+    assert not re.search(r"<text|<!--|<metadata|<script|20\d\d-\d\d", first.svg)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_every_place_to_hover_over_lies_in_the_figure(name):
+    made = drawing(PLOTS[name])
+
+    assert made.hits
+    for hit in made.hits:
+        assert -6 <= hit.x <= made.width_points + 6 and -6 <= hit.y <= made.height_points + 6
+        assert hit.width > 0 and hit.height > 0 and hit.text
+
+
+def test_the_user_s_settings_of_matplotlib_change_nothing_and_are_left_alone():
+    before = drawing(SPEEDUP)
+    with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "svg.hashsalt": "other", "axes.grid": True}):
+        changed = drawing(SPEEDUP)
+        assert matplotlib.rcParams["font.size"] == 30
+    assert changed == before
+
+
+def test_a_dollar_sign_is_a_dollar_sign_and_a_strange_letter_no_error():
+    assert drawing(Lines(NASTY, NASTY, (Series(NASTY, (1, 2), (1, 2)), Series("$\\frac{1}$", (1, 2), (2, 1))))).svg
+
+
+@pytest.mark.parametrize(
+    "plot",
+    [
+        Lines("x", "y", ()),
+        Lines("x", "y", (Series("a", (), ()),)),
+        Lines("x", "y", (Series("a", (1,), (float("nan"),)),), log_y=True),
+        Lines("x", "y", (Series("a", (1, 2), (0.0, 0.0)),), log_x=True, log_y=True),
+        Lines("x", "y", (Series("a", (1, 2), (-1.0, 1.0)),)),
+        Bars((), (), "y"),
+        Bars(("a",), (Part("p", (float("nan"),)),), "y"),
+        Bars(("a", "b"), (Part("p", (0.0, 0.0)),), "y", marks=("failed", "missing")),
+        Timeline((), "x"),
+    ],
+)
+def test_empty_and_odd_plots_are_drawn(plot):
+    assert drawing(plot).svg.startswith("<svg")
+
+
+def test_marks_can_be_told_apart():
+    plain = Bars(("a",), (Part("p", (1.0,)),), "y")
+    looks = {
+        mark: drawing(Bars(plain.bars, plain.parts, "y", marks=(mark,))).svg
+        for mark in ("measured", "emulated", "oversubscribed", "predicted", "failed")
+    }
+    assert len(set(looks.values())) == len(looks)
+    styles = {
+        style: drawing(Lines("x", "y", (Series("a", (1, 2), (1, 2), style=style),))).svg
+        for style in ("measured", "emulated", "oversubscribed", "model", "ideal")
+    }
+    assert len(set(styles.values())) == len(styles)
+
+
+def test_two_halves_and_a_gutter_fill_the_width():
+    assert 2 * width_points(0.5) < width_points(1.0)
+    assert width_points(0.01) == width_points(0.25)

@@ -1,0 +1,66 @@
+"""Tables as CSV and Markdown: exact numbers, and no cell that a program obeys."""
+
+import csv
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from specimen import NASTY_TABLE, TABLE, specimen
+
+from scalewise.report.document import Cell, Column, Table
+from scalewise.report.tables import csv_text, file_name, markdown_text, table_files
+
+
+def rows_of(table: Table) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(csv_text(table))))
+
+
+def test_csv_holds_numbers_intervals_marks_and_runs():
+    head, first, second, third, *_ = rows_of(TABLE)
+
+    assert head[:5] == ["case", "ranks", "time/step (ms)", "time/step (ms) low", "time/step (ms) high"]
+    assert first[-2:] == ["measured", "a-ranks1-r0 a-ranks1-r1"]
+    assert second[1:5] == ["2", "19.4", "18.8", "20.1"]
+    assert third[-2] == "oversubscribed"
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_no_cell_of_a_csv_begins_a_formula(title, text):
+    table = Table("t", "t", (Column(title, numeric=False),), ((Cell(text),),), runs=((text,),))
+    cells = [cell for row in rows_of(table) for cell in row]
+
+    assert not [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\t", "\r")]
+
+
+def test_a_negative_number_stays_a_number():
+    assert rows_of(NASTY_TABLE)[1][1] == "-3"
+
+
+@given(st.text(max_size=40))
+def test_a_row_of_markdown_stays_one_row_with_the_same_number_of_cells(text):
+    table = Table("t", text, (Column("a", numeric=False), Column("b")), ((Cell(text), Cell("1", 1)),), notes=(text,))
+    lines = markdown_text(table).split("\n")
+    row = lines[4].replace("\\\\", "").replace("\\|", "")
+
+    assert row.count("|") == 3 and "<" not in row
+
+
+def test_markdown_shows_intervals_and_marks():
+    text = markdown_text(TABLE)
+    assert "| small | 2 | 19.4 [18.8, 20.1] | 0.22 [0.21, 0.23] | 11.1 [10.6, 11.7] |  |" in text
+    assert "| – | – | oversubscribed |" in text and "0.51 [0.49, 0.53] predicted" in text
+
+
+@given(st.text(max_size=40))
+def test_an_id_becomes_a_name_that_leads_nowhere_else(identity):
+    name = file_name(identity)
+    assert name and "/" not in name and not name.startswith(".") and name.isascii()
+
+
+def test_every_table_has_both_files():
+    assert set(table_files(specimen())) == {
+        "h1-2-strong-scaling.csv",
+        "h1-2-strong-scaling.md",
+        "nasty-id.csv",
+        "nasty-id.md",
+    }
