@@ -28,7 +28,8 @@ def percent_phrase(found: Estimate) -> str:
 
 def percent_text(share: float) -> str:
     """A share without an interval: `85 %`, `0.40 %`."""
-    return f"{three_digits(100 * share) if abs(share) < 0.0995 else f'{100 * share:.0f}'} %"
+    text = three_digits(100 * share) if abs(share) < 0.0995 else f"{100 * share:.0f}"
+    return f"{text.removeprefix('-') if float(text) == 0 else text} %"
 
 
 def rate_phrase(found: Estimate) -> str:

@@ -80,3 +80,16 @@ def test_prices_that_cannot_be_told_from_nothing_settle_nothing():
     _, why, when = answers(both(0.0, 0.0))
     assert "too uncertain here" in why.text
     assert "cannot be told from nothing" in when.text
+
+
+def test_one_real_rank_foretells_the_link_that_it_would_need():
+    runs = [run for case, weights in (("small", SMALL), ("large", LARGE)) for run in emulated(case, weights)]
+    which, why, when = answers(make_evidence(*runs))
+    assert "Not answered" in which.text and "emulated" in which.text
+    assert "0.0208 for small and 0.0208 for large, equal" in why.text
+    assert "below 1.08 GB/s" in when.text  # 8 MB in 7.4 ms
+
+
+def emulated(case, weights):
+    alone = model(case, 0.0, weights=weights, ranks=(1,))
+    return [*alone, *model(case, 0.01, weights=weights, ranks=(2,), emulated=True)]

@@ -46,3 +46,9 @@ def test_oversubscribed_ranks_get_no_prediction():
     found = delay(delayed(ranks=(1, 2), oversubscribed=True))
     assert all(row.predicted is None for row in found.rows)
     assert "Not answered" in answers(delayed(ranks=(1, 2), oversubscribed=True))[0].text
+
+
+def test_one_rank_alone_bounds_every_speedup():
+    effect, law = answers(delayed(ranks=(1,)))
+    assert "more than 1.74 [" in effect.text
+    assert "Not answered" in law.text

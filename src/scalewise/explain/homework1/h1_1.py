@@ -79,7 +79,7 @@ def warm_up_answer(evidence: Evidence) -> Answer:
     )
     numbers = (
         f"In {shown.name} the first step takes {seconds_text(shown.step_seconds[0])}, the median of the rest "
-        f"{seconds_text(rest)}; over {len(found.runs)} such runs the first is {first} times the rest, and {settled}."
+        f"{seconds_text(rest)}; over {_runs_words(len(found.runs))} the first is {first} times the rest, and {settled}."
     )
     if found.first_over_rest.low > CLEARLY:
         text = (
@@ -94,6 +94,10 @@ def warm_up_answer(evidence: Evidence) -> Answer:
         )
     condition = f"first step / median of the rest = {first}; lower end > {CLEARLY} means needed"
     return Answer(ROW, WHY_WARMUP, text, condition, found.runs)
+
+
+def _runs_words(count: int) -> str:
+    return "this one run" if count == 1 else f"{count} such runs"
 
 
 def _error_words(error: Estimate) -> str:

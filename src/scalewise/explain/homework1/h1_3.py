@@ -18,7 +18,7 @@ from scalewise.explain.homework1.pieces import (
     volume,
     weights,
 )
-from scalewise.explain.words import listed, number_phrase, percent_phrase, rate_phrase, seconds_phrase
+from scalewise.explain.words import bytes_phrase, listed, number_phrase, percent_phrase, rate_phrase, seconds_phrase
 
 ROW = "H1.3"
 EXPERIMENT = "model-size"
@@ -145,22 +145,35 @@ def which_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     return Answer(ROW, WHICH, text, condition, (TABLE,))
 
 
+def counted(evidence: Evidence) -> tuple[tuple[Case, float, float], ...]:
+    """(case, bytes per flop, samples per rank) of every case with several ranks; counts are exact on any hardware."""
+    found = []
+    for case in cases(evidence):
+        row = next((row for row in reversed(case.rows) if row.ranks > 1 and volume(row)[1] > 0), None)
+        count = weights(row, evidence) if row else None
+        if row is not None and count and row.samples_per_step:
+            own = row.samples_per_step / row.ranks
+            found.append((case, volume(row)[1] / (FLOP_PER_WEIGHT_AND_SAMPLE * own * count), own))
+    return tuple(found)
+
+
 def why_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     """Bytes per flop do not depend on the size; if the times' ratio differs, something other than size does it."""
-    known = [one for one in found if one.bytes > 0 and one.ratio is not None]
-    if len(known) < 2:
+    known = [one for one in found if one.ratio is not None]
+    per_flop = counted(evidence)
+    if len(per_flop) < 2 or len({own for _, _, own in per_flop}) != 1:
         return unanswered(ROW, WHY, _hole(evidence))
-    per_flop = [one.bytes / one.flops for one in known]
-    equal = abs(max(per_flop) / min(per_flop) - 1) <= SAME
+    values, own = [value for _, value, _ in per_flop], per_flop[0][2]
+    equal = abs(max(values) / min(values) - 1) <= SAME
     law = (
         f"For L stacked D x D layers a rank reduces 4 D^2 L bytes and computes 6 b D^2 L flop, so bytes per flop are "
-        f"2 / (3 b) whatever D and L; with b = {known[0].samples_per_rank:g} that is "
-        f"{2 / 3 / known[0].samples_per_rank:.4f}."
+        f"2 / (3 b) whatever D and L; with b = {own:g} that is {2 / 3 / own:.4f}."
     )
-    seen = listed([f"{value:.4f} for {one.case.name}" for one, value in zip(known, per_flop, strict=True)])
+    seen = listed([f"{value:.4f} for {case.name}" for case, value, _ in per_flop])
     tested = f"Counted: {seen}, {'equal' if equal else 'not equal, so the cases differ in more than size'}."
+    times = _ratio_words(known) if len(known) > 1 else "No times of real ranks are there to test it further."
     condition = f"bytes per flop within {SAME:.0%} of each other; intervals of communication / computing apart or not"
-    return Answer(ROW, WHY, f"{law} {tested} {_ratio_words(known)}", condition, (RATIO_TABLE,))
+    return Answer(ROW, WHY, f"{law} {tested} {times}", condition, (RATIO_TABLE,) if found else (TABLE,))
 
 
 def _ratio_words(known: list[Balance]) -> str:
@@ -189,12 +202,32 @@ def _rate_words(one: Balance) -> str:
 def when_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     """The batch per rank and the link rate of balance, for every case that has them."""
     if not any(one.batch is not None for one in found):
-        return unanswered(ROW, WHEN, _hole(evidence))
+        return _foretold(evidence)
     text = " ".join(_when_words(one) for one in found)
     condition = (
         "batch of balance = (communication - overhead) / time per sample, against the batch per rank that was run"
     )
     return Answer(ROW, WHEN, text, condition, (TABLE, RATIO_TABLE))
+
+
+def _foretold(evidence: Evidence) -> Answer:
+    """From one rank alone: the link at which its gradients would take as long as its computing."""
+    said = []
+    for case in cases(evidence):
+        row = next((row for row in case.rows if row.ranks == 1 and scales(row)), None)
+        count = weights(row, evidence) if row else None
+        if row is None or row.step_seconds is None or not count or not row.samples_per_step:
+            continue
+        rate = propagate(lambda step, size=4.0 * count: size / step, row.step_seconds)
+        said.append(
+            f"the {case.name} model computes {row.samples_per_step:g} samples in {seconds_phrase(row.step_seconds)} "
+            f"and would reduce {bytes_phrase(4 * count)}, so communication is the bottleneck on any link below "
+            f"{rate_phrase(rate)}"
+        )
+    if not said:
+        return unanswered(ROW, WHEN, _hole(evidence))
+    text = f"Not measured: {_hole(evidence)}. Predicted from one rank: {listed(said)}, at that batch per rank."
+    return Answer(ROW, WHEN, text, "no measured communication; 4 bytes per weight over one rank's step", (TABLE,))
 
 
 def _when_words(one: Balance) -> str:
@@ -236,9 +269,11 @@ def _hole(evidence: Evidence) -> str:
     names = cases(evidence)
     if not names:
         return f"the experiment {EXPERIMENT} was not run"
-    holes = [hole for case in names if (hole := not_scaling(case.rows, f"{EXPERIMENT}, {case.name},"))]
+    holes = {case.name: hole for case in names if (hole := not_scaling(case.rows, EXPERIMENT))}
+    if len(set(holes.values())) == 1 and len(holes) == len(names):
+        return next(iter(holes.values()))
     if holes:
-        return "; ".join(holes)
+        return "; ".join(f"{name}: {hole}" for name, hole in holes.items())
     return "two cases with communication measured at the same ranks are needed"
 
 

@@ -96,7 +96,7 @@ def _speedup(row: ArmRow | None) -> Estimate | None:
 def effect_answer(evidence: Evidence, found: Delay | None) -> Answer:
     """Whether the speedup falls, rises or stays, by the intervals; linear by what the delay adds at each count."""
     if found is None or not found.compared:
-        return unanswered(ROW, EFFECT, _hole(evidence))
+        return _foretold(evidence, found)
     ranks, without, late, _ = found.compared[-1]
     numbers = (
         f"on {ranks} ranks the speedup is {number_phrase(without)} without and {number_phrase(late)} with the delay"
@@ -113,6 +113,30 @@ def effect_answer(evidence: Evidence, found: Delay | None) -> Answer:
     text = f"{verdict} {_linear_words(found)}"
     condition = "interval of the speedup with the delay below, above or across the one without"
     return Answer(ROW, EFFECT, text, condition, (TABLE,))
+
+
+def _foretold(evidence: Evidence, found: Delay | None) -> Answer:
+    """What one rank alone lets expect: the delay bounds every speedup."""
+    one = (
+        next((row.plain for row in found.rows if row.ranks == 1 and row.plain and scales(row.plain)), None)
+        if found
+        else None
+    )
+    if (
+        found is None
+        or found.serial_seconds is None
+        or found.serial_seconds.low <= 0
+        or not one
+        or not one.step_seconds
+    ):
+        return unanswered(ROW, EFFECT, _hole(evidence))
+    bound = propagate(lambda step, late: (step + late) / late, one.step_seconds, found.serial_seconds)
+    text = (
+        f"Not measured: {_hole(evidence)}. Predicted from one rank: the delay adds "
+        f"{seconds_phrase(found.serial_seconds)} to {seconds_phrase(one.step_seconds)}, all of it serial, so no number "
+        f"of ranks could be more than {number_phrase(bound)} times faster."
+    )
+    return Answer(ROW, EFFECT, text, "no measured speedup; (T1 + d) / d from one rank", (TABLE,))
 
 
 def _linear_words(found: Delay) -> str:
