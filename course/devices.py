@@ -125,6 +125,12 @@ def memory_per_device(model, devices, forward):
     return {name: sum(storages.values()) for name, storages in held.items()}
 
 
+def _begin_thread(real, cores):
+    torch.set_num_threads(cores)
+    if real.type == "cuda":
+        torch.cuda.set_device(real)
+
+
 class LogicalDataParallel(nn.Module):
     """What nn.DataParallel does in one step, on logical devices: its model and its results lie on the first."""
 
@@ -136,7 +142,7 @@ class LogicalDataParallel(nn.Module):
         # Shapes without numbers, into which each step puts the weights that it has copied.
         self.shells = [copy.deepcopy(model).to("meta") for _ in devices]
         share = max(1, torch.get_num_threads() // len(devices))
-        self.threads = ThreadPoolExecutor(len(devices), initializer=torch.set_num_threads, initargs=(share,))
+        self.threads = ThreadPoolExecutor(len(devices), initializer=_begin_thread, initargs=(devices[0].real, share))
 
     def forward(self, x):
         parts = [part.to(device) for part, device in zip(self.scatter(x), self.devices, strict=True)]
