@@ -30,7 +30,7 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
     else:
         batch += " It is not the same in every row, so their losses are not to be compared."
     gradient, rule = _gradient_words(evidence, tuple(known))
-    condition = f"{len(totals)} different effective batch{'' if same else 'es'}; {rule}"
+    condition = f"{'one effective batch' if same else f'{len(totals)} effective batches'} over all rows; {rule}"
     return (Answer(ROW, QUESTION, f"{batch} {gradient}", condition, (TABLE,)),)
 
 

@@ -118,15 +118,17 @@ def _larger(stage: Stage) -> tuple[str, str]:
     """The sentence for the larger cause, and the rule that chose it."""
     sizes = {stage.cause: _size(stage.computing), "synchronisation": _size(stage.synchronising)}
     clear = [name for name, size in sizes.items() if size.low > 0]
-    rule = ", ".join(f"{name} {seconds_phrase(size)}" for name, size in sizes.items())
     if not clear:
-        return "Neither part can be told from nothing.", f"both intervals hold 0 ({rule})"
+        return "Neither part can be told from nothing.", "both intervals hold 0"
     if len(clear) == 1:
         other = next(name for name in sizes if name not in clear)
-        return f"Only that of {clear[0]} can be told from nothing.", f"the interval of {other} holds 0 ({rule})"
+        return (
+            f"Only that of {clear[0]} can be told from nothing.",
+            f"the interval of {other} holds 0, that of {clear[0]} does not",
+        )
     first = max(sizes, key=lambda name: sizes[name].value)
     second = next(name for name in sizes if name != first)
-    return f"Most of it is {first}.", f"|{first}| > |{second}|, both intervals without 0 ({rule})"
+    return f"Most of it is {first}.", f"|{first}| > |{second}|, and neither interval holds 0"
 
 
 def _volume(evidence: Evidence) -> str:

@@ -1,11 +1,11 @@
 """H3.4: the same model on more devices: are all of them used, is it faster, and what would be the ideal."""
 
-from scalewise.analysis.pipeline import Pipeline, pipeline_bound
+from scalewise.analysis.pipeline import pipeline_bound
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import change_phrase, contrast, hole, step_phrase
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase
+from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase, emulated
 from scalewise.explain.homework3.h3_2_depth import turns_sentence
 from scalewise.explain.homework3.h3_3_placement import pipelines
 from scalewise.explain.words import bytes_phrase, listed, percent_text
@@ -64,19 +64,23 @@ def _faster(evidence: Evidence) -> Answer:
         verdict = f"No, slower: {devices_phrase(many)} take {change_phrase(found)} than {few}"
     else:
         verdict = f"No difference that can be told between {few} and {many} ({change_phrase(found)})"
-    lesson = "" if found.verdict == "faster" else " Without one, devices add memory, not speed."
-    text = f"{verdict}: {steps}. {_ideal(rows[many], many, pipelines(evidence).get(many))}{lesson}"
+    widest = pipelines(evidence).get(many)
+    lesson = "" if found.verdict == "faster" else " Without a pipeline, devices add memory, not speed."
+    carried = (
+        " These are logical devices that share one machine: the times show what the copies cost, and the order of work "
+        "is what carries over to real ones."
+    )
+    text = f"{verdict}: {steps}. {_ideal(rows[many], many)}{lesson}{carried if emulated(widest) else ''}"
     return Answer(ROW, FASTER, text, found.condition, (TABLE,))
 
 
-def _ideal(row: ArmRow, devices: int, pipeline: Pipeline | None) -> str:
+def _ideal(row: ArmRow, devices: int) -> str:
     """What a pipeline could make of it at best: the measured step with all devices at work at once."""
     if row.step_seconds is None or devices < 2:
         return ""
     step = row.step_seconds.value
     best, filled = pipeline_bound(step, devices), pipeline_bound(step, devices, MICRO_BATCHES)
-    copies = f" The layers wait for {pipeline.forward.count} hand-overs each way." if pipeline else ""
     return (
         f"A pipeline that kept all {devices} at work would need {seconds_text(best)} (T/N, predicted), with "
-        f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}.{copies}"
+        f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}."
     )

@@ -46,15 +46,34 @@ def why_mixed(evidence: Evidence) -> Answer:
 
 def time_words(found: Contrast, base: ArmRow, row: ArmRow) -> str:
     """The verdict on the time, and the phases that made it."""
-    if found.verdict == "faster":
-        verdict = f"{change_phrase(found)}: half-precision products save more here than casts and scaling cost"
-    elif found.verdict == "slower":
-        verdict = f"{change_phrase(found)}: casts and scaling cost more here than half-precision products save"
+    if found.verdict != "cannot tell":
+        verdict = f"{change_phrase(found)}{_where_it_went(base, row)}"
     else:
         visible = 100 * found.smallest_visible
         verdict = f"no difference that can be told ({change_phrase(found)}; {visible:.0f} % would have been seen)"
     phases = phase_changes(base, row)
     return f"{verdict}{f' ({phases})' if phases else ''}."
+
+
+def _where_it_went(base: ArmRow, row: ArmRow) -> str:
+    """Products against bookkeeping: forward and backward hold the first with its casts, the rest the scaler's work."""
+    products = _change(base, row, "forward", "backward")
+    others = _change(base, row, "optimizer", "rest")
+    if products is None or others is None:
+        return ""
+    if products > 0:
+        return f": the products in half precision, casts included, take {seconds_text(products)} longer here"
+    if others > -products:
+        return (
+            f": the products save {seconds_text(-products)}, but scaling and stepping take {seconds_text(others)} more"
+        )
+    return f": the products in half precision, casts included, save {seconds_text(-products)}"
+
+
+def _change(base: ArmRow, row: ArmRow, *phases: str) -> float | None:
+    pairs = [(base.phase_seconds.get(name), row.phase_seconds.get(name)) for name in phases]
+    known = [after - before for before, after in pairs if before is not None and after is not None]
+    return sum(known) if len(known) == len(phases) else None
 
 
 def phase_changes(base: ArmRow, row: ArmRow) -> str:
@@ -162,14 +181,21 @@ def without_scaler(evidence: Evidence) -> Answer:
     bare, scaled = scaler_stability(evidence, 0), scaler_stability(evidence, 1)
     if bare is None or scaled is None:
         return unanswered(ROW, WITHOUT, holes(evidence, "scaler", "scaler", (1, 0)))
-    lines = [f"Without the scaler the run is called {bare.word}: {bare.condition}."]
-    if bare.curve:
-        lines.append(f"Its loss departs from float32's by up to {percent_text(bare.curve.largest_distance)}.")
-    lines.append(f"With the scaler it is called {scaled.word}: {scaled.condition}; {skips_phrase(scaled)}.")
+    lines = [f"Without the scaler the run is called {bare.word}{_departs(bare)}."]
+    lines.append(f"With the scaler it is called {scaled.word}{_departs(scaled)}, {skips_phrase(scaled)}.")
     if bare.word == scaled.word:
         lines.append("For these gradients the scaler makes no difference that shows.")
     return Answer(
         ROW, WITHOUT, " ".join(lines), f"without: {bare.condition}; with: {scaled.condition}", ("p7-3-scaler",)
+    )
+
+
+def _departs(found: Stability) -> str:
+    """How far its loss lies from float32's at most."""
+    return (
+        f": its loss departs from float32's by up to {percent_text(found.curve.largest_distance)}"
+        if found.curve
+        else ""
     )
 
 

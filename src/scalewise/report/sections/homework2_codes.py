@@ -1,6 +1,6 @@
 """H2.1 and H2.2a: the three codes side by side, and their loss curves."""
 
-from scalewise.analysis.stability import tolerance_of
+from scalewise.analysis.stability import LATE_SKIPS, TOLERATED_ROUNDINGS, tolerance_of
 from scalewise.explain.arms import figures_of, hole
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, CODES, MEANS, NAMES, code_row, code_stability
@@ -46,8 +46,15 @@ def table(evidence: Evidence) -> Table:
         title="Time, memory and stability; medians with 95 % intervals",
         columns=columns,
         rows=tuple(_cells(evidence, code) for code in CODES),
-        notes=(*missing, *witness, "fp32 here is Code 1 on the same batch."),
+        notes=(*missing, *witness, _rule()),
         runs=tuple(row.run_names if (row := code_row(evidence, code)) else () for code in CODES),
+    )
+
+
+def _rule() -> str:
+    return (
+        f"Stable: every loss finite, at most {LATE_SKIPS:.0%} of the steps skipped once the scale has settled, and the "
+        f"loss within {TOLERATED_ROUNDINGS} roundings of fp32, which is Code 1 on the same batch."
     )
 
 

@@ -40,7 +40,7 @@ def placement_table(evidence: Evidence, arms: Arms) -> Table:
     for count, (_, pipeline) in arms.items():
         cells = [indices_text(pipeline, one.device) for one in pipeline.devices] if pipeline else []
         places = [text_cell(text) for text in cells] + [text_cell("") for _ in range(most - len(cells))]
-        rows.append((count_cell(count), *(places if pipeline else [empty_cell("not inspected")] * most)))
+        rows.append((_count_cell(count, pipeline), *(places if pipeline else [empty_cell("not inspected")] * most)))
     missing = [f"{hole(evidence, ALL, devices=count)}" for count, (row, _) in arms.items() if row is None]
     return Table(
         id=h3_3_placement.TABLE,
@@ -87,8 +87,14 @@ def _device_cells(evidence: Evidence, count: int, row: ArmRow | None, pipeline: 
     if step is None:
         return (count_cell(count), time, *seen, empty_cell(why), empty_cell(why))
     bounds = (pipeline_bound(step.value, count), pipeline_bound(step.value, count, h3_4_devices.MICRO_BATCHES))
+    if count == 1:
+        return (count_cell(count), time, *seen, text_cell("–"), text_cell("–"))
     ideal = tuple(Cell(f"{bound * 1e3:.3g}", bound * 1e3, mark="predicted") for bound in bounds)
     return (count_cell(count), time, *seen, *ideal)
+
+
+def _count_cell(count: int, pipeline: Pipeline | None) -> Cell:
+    return count_cell(count, mark="emulated" if emulated(pipeline) else "measured")
 
 
 def transfers_table(arms: Arms) -> Table:
@@ -101,7 +107,7 @@ def transfers_table(arms: Arms) -> Table:
         forward, backward = pipeline.forward, pipeline.backward
         rows.append(
             (
-                count_cell(count),
+                _count_cell(count, pipeline),
                 count_cell(forward.count),
                 count_cell(count - 1),
                 count_cell(backward.count),

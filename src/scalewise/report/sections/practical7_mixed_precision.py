@@ -120,5 +120,5 @@ def _losses(evidence: Evidence) -> Figure | None:
     for label, name, scaler in places:
         row = usable(evidence, name) if scaler is None else usable(evidence, name, scaler=scaler)
         series.append(loss_series(label, figures_of(evidence, row)))
-    caption = "Where the gradients underflow nothing is learnt, and nobody is warned."
+    caption = "The same batch, seed and weight of the loss; float32 shows what it should look like."
     return loss_figure("p7-3-loss", "Loss with and without GradScaler", caption, series)

@@ -1,0 +1,45 @@
+"""Peaks by the best witness, and changes in words."""
+
+import pytest
+
+from course_evidence import course_arm, course_inspection, put_together
+from inspection_factory import make_inspection, make_parts
+from scalewise.analysis.memory_parts import MemoryChange
+from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, passing_words, peak_of
+from scalewise.records.inspection import LayerRow
+
+PRECISION = {"precision": "float32"}
+
+
+def test_on_cpu_ranks_the_inspected_run_is_the_witness():
+    inspected = course_inspection("amp", PRECISION, memory=make_parts(), peak_bytes=20000)
+    found = peak_of(put_together([course_arm("amp", 0.01, PRECISION)], [inspected]), "amp", **PRECISION)
+    assert found is not None and found.bytes == 20000
+    assert "inspected run" in found.witness
+
+
+def test_nothing_seen_is_no_peak():
+    evidence = put_together([course_arm("amp", 0.01, PRECISION)], [])
+    assert peak_of(evidence, "amp", **PRECISION) is None
+    assert parts_of(evidence, "amp", **PRECISION) is None
+    assert change_of(None, None) is None
+
+
+@pytest.mark.parametrize(("after", "word"), [(1000, "the same"), (1005, "the same"), (1100, "more"), (900, "less")])
+def test_a_percent_is_no_difference(after, word):
+    assert memory_word(1000, after) == word
+
+
+def test_parts_are_told_largest_first_with_the_rest():
+    change = MemoryChange({"weights": 0, "activations": -100, "half-precision copies": 2000}, 50, 1950)
+    assert parts_phrase(change) == (
+        "half-precision copies 1.95 KiB more, activations 100 B less, the rest of the peak 50 B more"
+    )
+
+
+def test_a_rest_of_one_layers_size_is_taken_for_a_gradient_in_passing():
+    inspected = make_inspection(layers=(LayerRow("layers.0", "Linear", "cpu", 1000),))
+    parts = {"activations": 0}
+    assert "one layer's gradient" in passing_words(MemoryChange(parts, 1100, 1100), inspected)
+    assert passing_words(MemoryChange(parts, 5000, 5000), inspected) == ""
+    assert passing_words(None, inspected) == ""
