@@ -42,3 +42,8 @@ SCALES = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 def test_a_written_duration_is_within_half_a_percent_of_the_number(seconds):
     number, unit = seconds_text(seconds).split()
     assert float(number) * SCALES[unit] == pytest.approx(seconds, rel=0.0051)
+
+
+def test_a_rounded_zero_has_no_sign():
+    assert three_digits(-0.001) == "0.00"
+    assert three_digits(-0.01) == "-0.01"

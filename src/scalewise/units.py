@@ -27,4 +27,5 @@ def three_digits(value: float) -> str:
     magnitude = abs(value)
     if magnitude >= 99.95:
         return f"{value:.0f}"
-    return f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+    text = f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text

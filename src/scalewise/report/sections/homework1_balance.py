@@ -16,7 +16,7 @@ def build(evidence: Evidence) -> Section:
     every, found = cases(evidence), balances(evidence)
     blocks: list[Block] = [_table(every)]
     if found:
-        blocks += [_figure(found), _ratios(found)]
+        blocks += [_ratios(found), _figure(found)]
     return Section("h1-3", "H1.3 Communication and computation", (*blocks, *answers(evidence)))
 
 
