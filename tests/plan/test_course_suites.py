@@ -28,9 +28,9 @@ def test_everything_of_a_suite_can_run_on_two_cores(name):
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_at_least_30_steps_are_measured_after_5_of_warm_up(name):
+def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name):
     timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment != "link"]
-    assert timed and all(int(spec.env["STEPS"]) >= 35 for spec in timed)
+    assert timed and all(int(spec.env["STEPS"]) >= 45 for spec in timed)
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -58,8 +58,8 @@ def test_homework_1_asks_for_the_courses_values():
 
 def test_the_large_model_is_smaller_on_two_cores_the_same_for_all_ranks_and_says_so():
     large = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "large"]
-    assert {(spec.env["DIM"], spec.env["DEPTH"]) for spec in large} == {("2048", "8")}
-    assert all(spec.asked == {"DIM": "8192"} and "8 GFLOP per core" in spec.shrink_rule for spec in large)
+    assert {(spec.env["DIM"], spec.env["DEPTH"]) for spec in large} == {("1024", "8")}
+    assert all(spec.asked == {"DIM": "8192"} and "4 GFLOP per core" in spec.shrink_rule for spec in large)
     small = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "small"]
     assert all(spec.asked == {} and spec.shrink_rule == "" and spec.env["DIM"] == "1024" for spec in small)
 

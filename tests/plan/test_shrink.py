@@ -10,21 +10,21 @@ from scalewise.plan.shrink import BYTES_PER_WEIGHT, SMALLEST, Shrink, shrunk
 from scalewise.records.machine import GpuFacts
 
 LARGE = {"DIM": "8192", "DEPTH": "8", "BATCH": "64", "STEPS": "40"}
-RULE = Shrink(8)
+RULE = Shrink(4)
 
 
 def fitting_dim(machine, device="cpu", ranks=4, env=LARGE, rule=RULE):
     return int(shrunk(env, rule, machine, device, ranks)[0]["DIM"])
 
 
-def test_two_cores_carry_2048_and_sixteen_carry_4096():
-    assert fitting_dim(make_machine(cores=2)) == 2048
+def test_two_cores_carry_1024_and_sixteen_carry_4096():
+    assert fitting_dim(make_machine(cores=2)) == 1024
     assert fitting_dim(make_machine(cores=16, memory_bytes=2**36)) == 4096
 
 
 def test_what_was_asked_is_kept_beside_what_fits_and_the_rest_is_left_alone():
     env, asked = shrunk(LARGE, RULE, make_machine(cores=2), "cpu", 4)
-    assert env == LARGE | {"DIM": "2048"}
+    assert env == LARGE | {"DIM": "1024"}
     assert asked == {"DIM": "8192"}
 
 
@@ -47,7 +47,7 @@ def test_on_gpus_only_their_memory_counts():
 
 
 def test_the_rule_is_stated_with_its_figure():
-    assert "at most 8 GFLOP per core" in RULE.rule()
+    assert "at most 4 GFLOP per core" in RULE.rule()
     assert f"{BYTES_PER_WEIGHT} x DIM^2 x DEPTH bytes" in RULE.rule()
 
 
