@@ -93,3 +93,11 @@ def test_one_real_rank_foretells_the_link_that_it_would_need():
 def emulated(case, weights):
     alone = model(case, 0.0, weights=weights, ranks=(1,))
     return [*alone, *model(case, 0.01, weights=weights, ranks=(2,), emulated=True)]
+
+
+def test_bytes_per_flop_are_those_of_the_ranks_in_the_table():
+    runs = []
+    for case, weights in (("small", SMALL), ("large", LARGE)):
+        runs += model(case, 0.01, weights=weights, ranks=(1, 2))
+        runs += model(case, 0.01, weights=weights, ranks=(4,), oversubscribed=True)
+    assert "with b = 32" in answers(make_evidence(*runs))[1].text

@@ -149,7 +149,8 @@ def counted(evidence: Evidence) -> tuple[tuple[Case, float, float], ...]:
     """(case, bytes per flop, samples per rank) of every case with several ranks; counts are exact on any hardware."""
     found = []
     for case in cases(evidence):
-        row = next((row for row in reversed(case.rows) if row.ranks > 1 and volume(row)[1] > 0), None)
+        several = [row for row in case.rows if row.ranks > 1 and volume(row)[1] > 0]
+        row = max(several, key=lambda row: (scales(row), row.ranks), default=None)  # the one of the table, if there
         count = weights(row, evidence) if row else None
         if row is not None and count and row.samples_per_step:
             own = row.samples_per_step / row.ranks
