@@ -91,6 +91,7 @@ def codes_evidence(
     plain_loss: float = 1.0,
     half_copy: int = 2000,
     activation: int = 500,
+    ranks: int = 2,
 ) -> Evidence:
     """H2: (step, step without communication) of Codes 1, 2, 3; Code 3's losses with AMP on and off; Code 1's is 1."""
     one, two, three = "practical7_accumulation", "practical7_amp", "practical5_single"
@@ -99,7 +100,13 @@ def codes_evidence(
     for code, (whole, alone) in times.items():
         micro = 1 if code == two else 4
         mixed = {"autocast": "float16"} if code != one else {}
-        step = {"micro_batches": micro, "collectives": reduces(), "loss": loss if mixed else 1.0, **mixed}
+        step = {
+            "ranks": ranks,
+            "micro_batches": micro,
+            "collectives": reduces() if ranks > 1 else {},
+            "loss": loss if mixed else 1.0,
+            **mixed,
+        }
         runs.append(course_arm("codes", whole, {"code": code}, **step))
         runs.append(course_arm("codes", alone, {"code": code}, removed=True, **step))
         sizes = {"activation": activation if mixed else 1000, "half_copy": half_copy if mixed else 0}
@@ -107,7 +114,7 @@ def codes_evidence(
             sizes["activation"] *= 4
         memory = make_parts(**sizes)
         held = 13000 - 1000 + sizes["activation"] + sizes["half_copy"]
-        inspected.append(course_inspection("codes", {"code": code}, memory=memory, peak_bytes=held))
+        inspected.append(course_inspection("codes", {"code": code}, ranks, memory=memory, peak_bytes=held))
     runs.append(course_arm("same-loss", 0.02, {"code": one}, micro_batches=4, loss=1.0))
     runs.append(course_arm("same-loss", 0.02, {"code": three}, micro_batches=4, loss=plain_loss))
     return put_together(runs, inspected)

@@ -3,7 +3,7 @@
 from course_evidence import course_arm, put_together, reduces
 from evidence_factories import arm, make_evidence
 from factories import make_outcome
-from scalewise.explain.arms import all_reduces, change_phrase, contrast, hole, holes, spread_of, usable
+from scalewise.explain.arms import all_reduces, asked_notes, change_phrase, contrast, hole, holes, spread_of, usable
 
 
 def test_of_several_world_sizes_the_largest_is_taken():
@@ -51,3 +51,18 @@ def test_all_reduces_are_those_of_a_typical_step():
     row = usable(evidence, "no-sync", no_sync=1)
     assert row is not None and all_reduces(evidence, row) == (6, 24000)
     assert row.step_seconds is not None and spread_of([row.step_seconds]) == 0.028
+
+
+def test_arms_on_other_numbers_of_ranks_have_no_contrast():
+    runs = [course_arm("amp", 0.01, {"precision": "float32"}, ranks=1), course_arm("no-sync", 0.02, {"no_sync": 1})]
+    evidence = put_together(runs, [])
+    assert contrast(evidence, usable(evidence, "amp"), usable(evidence, "no-sync")) is None
+
+
+def test_what_was_asked_stands_beside_what_was_run():
+    run = arm("codes", [0.01] * 40, 1, asked={"ranks": "2", "DIM": "8192"}, env={"DIM": "4096"}, shrink_rule="halved")
+    assert asked_notes(make_evidence(run), "codes") == (
+        "ranks 2 asked for, 1 run on this machine.",
+        "DIM 8192 asked for, 4096 run on this machine (halved).",
+    )
+    assert asked_notes(make_evidence(run), "amp") == ()

@@ -62,6 +62,20 @@ def holes(evidence: Evidence, experiment: str, axis: str, values: tuple[AxisValu
     return listed([hole(evidence, experiment, **point) for point in missing])
 
 
+def asked_notes(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
+    """What the course asks and this machine could not carry, beside what was run instead."""
+    notes: dict[str, None] = {}
+    for run in evidence.loaded.runs:
+        spec = run.spec
+        if spec.experiment not in experiments:
+            continue
+        for name, value in spec.asked.items():
+            used = str(spec.world_size) if name == "ranks" else spec.env.get(name, "none")
+            rule = f" ({spec.shrink_rule})" if spec.shrink_rule and name != "ranks" else ""
+            notes[f"{name} {value} asked for, {used} run on this machine{rule}."] = None
+    return tuple(notes)
+
+
 def runs_of(evidence: Evidence, row: ArmRow) -> tuple[Run, ...]:
     """The arm's runs, usable or not."""
     return tuple(run for name in row.run_names if (run := evidence.run(name)) is not None)
@@ -76,8 +90,8 @@ def figures_of(evidence: Evidence, row: ArmRow | None) -> tuple[RunFigures, ...]
 
 
 def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast | None:
-    """What B changes against A; None where one is missing or their work is not the same."""
-    if a is None or b is None:
+    """What B changes against A on as many ranks; None where one is missing or their work is not the same."""
+    if a is None or b is None or a.ranks != b.ranks:
         return None
     runs_a, runs_b = runs_of(evidence, a), runs_of(evidence, b)
     if not runs_a or not runs_b:

@@ -43,3 +43,9 @@ def test_equal_codes_differ_in_nothing():
 def test_the_same_bytes_in_all_codes_are_said():
     (answer,) = answers(codes_evidence())
     assert "same 7.81 KiB once per optimizer step" in answer.text
+
+
+def test_one_rank_has_nothing_to_synchronise():
+    (answer,) = answers(codes_evidence(ranks=1))
+    assert "nothing by synchronisation" in answer.text
+    assert "that part needs two" in answer.text

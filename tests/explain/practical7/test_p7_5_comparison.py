@@ -1,6 +1,6 @@
 """P7.5: the winner changes with the numbers, and there may be none."""
 
-from course_evidence import precision_evidence
+from course_evidence import course_arm, precision_evidence, put_together
 from scalewise.explain.practical7.p7_5_comparison import answers, effects
 
 
@@ -42,3 +42,12 @@ def test_the_table_tells_collectives_of_a_step():
     accumulation, mixed = effects(precision_evidence())
     assert "once for 4 micro-batches" in accumulation.communication_text
     assert mixed.communication_text == "2 all-reduces of 7.81 KiB in all"
+
+
+def test_where_ranks_differ_code_1_is_taken_from_an_experiment_on_as_many():
+    runs = [course_arm("amp", 0.02, {"precision": name}, ranks=1) for name in ("float32", "float16")]
+    runs.append(course_arm("no-sync", 0.05, {"no_sync": 1}, micro_batches=4))
+    runs.append(course_arm("division", 0.04, {"divide": 1}, ranks=1, micro_batches=4))
+    accumulation, _ = effects(put_together(runs, []))
+    assert accumulation.row is not None and accumulation.row.ranks == 1
+    assert accumulation.speed_text.startswith("100 %")

@@ -135,6 +135,8 @@ def _volume(evidence: Evidence) -> str:
     """Why synchronisation hardly differs, or does: the bytes."""
     rows = {code: code_row(evidence, code) for code in CODES}
     sizes = {NAMES[code]: all_reduces(evidence, row)[1] for code, row in rows.items() if row}
+    if all(row is None or row.ranks == 1 for row in rows.values()):
+        return "One rank has nobody to synchronise with: that part needs two."
     if len(sizes) < 2 or not all(sizes.values()):
         return ""
     if len(set(sizes.values())) == 1:
@@ -163,4 +165,6 @@ def _size(found: Estimate) -> Estimate:
 
 
 def _signed(found: Estimate) -> str:
+    if found.low == found.high == 0:
+        return "nothing"
     return f"{'+' if found.value > 0 else ''}{seconds_phrase(found)}"

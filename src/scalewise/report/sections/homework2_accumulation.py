@@ -1,5 +1,6 @@
 """H2.2b: Codes 1 and 3 with more and smaller micro-batches."""
 
+from scalewise.explain.arms import asked_notes
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import NAMES
 from scalewise.explain.homework2.h2_2_accumulation import (
@@ -47,7 +48,7 @@ def table(evidence: Evidence) -> Table:
             Column("Observations", numeric=False),
         ),
         rows=tuple(_cells(evidence, point) for point in found),
-        notes=tuple(text for text in slopes if text),
+        notes=(*(text for text in slopes if text), *asked_notes(evidence, EXPERIMENT)),
         runs=tuple(point.row.run_names if point.row else () for point in found),
     )
 

@@ -1,7 +1,7 @@
 """H2.1 and H2.2a: the three codes side by side, and their loss curves."""
 
 from scalewise.analysis.stability import LATE_SKIPS, TOLERATED_ROUNDINGS, tolerance_of
-from scalewise.explain.arms import figures_of, hole
+from scalewise.explain.arms import asked_notes, figures_of, hole
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, CODES, MEANS, NAMES, code_row, code_stability
 from scalewise.explain.homework2.h2_1_same_loss import answers
@@ -46,7 +46,7 @@ def table(evidence: Evidence) -> Table:
         title="Time, memory and stability; medians with 95 % intervals",
         columns=columns,
         rows=tuple(_cells(evidence, code) for code in CODES),
-        notes=(*missing, *witness, _rule()),
+        notes=(*missing, *asked_notes(evidence, "codes"), *witness, _rule()),
         runs=tuple(row.run_names if (row := code_row(evidence, code)) else () for code in CODES),
     )
 

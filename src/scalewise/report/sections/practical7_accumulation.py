@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scalewise.explain.arms import all_reduces, figures_of, hole, usable
+from scalewise.explain.arms import all_reduces, asked_notes, figures_of, hole, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.practical7.p7_1_accumulation import answers, first_gradient
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
@@ -47,7 +47,11 @@ def table(evidence: Evidence) -> Table:
         title="Accumulation with and without what it rests on; medians with 95 % intervals",
         columns=columns,
         rows=tuple(_cells(evidence, *arm) for arm in ARMS),
-        notes=(*notes, "Last loss: summed over the micro-batches, as backward() was called on it."),
+        notes=(
+            *notes,
+            *asked_notes(evidence, "no-sync", "division"),
+            "Last loss: summed over the micro-batches, as backward() was called on it.",
+        ),
         runs=tuple(_runs(evidence, name, axes) for _, name, axes in ARMS),
     )
 

@@ -1,6 +1,6 @@
 """P7.5: accumulation and mixed precision side by side."""
 
-from scalewise.explain.arms import hole, usable
+from scalewise.explain.arms import asked_notes, hole, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.practical7.p7_5_comparison import ACCUMULATION, BASE, MIXED, TABLE, answers, effects
 from scalewise.report.cells import text_cell
@@ -33,5 +33,5 @@ def table(evidence: Evidence) -> Table:
         title="Both against plain float32 DDP with the same global batch",
         columns=tuple(Column(name, numeric=False) for name in ("", "Accumulation (Code 1)", "AMP, float16 (Code 2)")),
         rows=tuple(tuple(text_cell(text) for text in row) for row in rows),
-        notes=tuple(missing),
+        notes=(*missing, *asked_notes(evidence, "amp", "no-sync")),
     )

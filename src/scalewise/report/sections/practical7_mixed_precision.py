@@ -1,7 +1,7 @@
 """P7.3: three precisions beside each other, and float16 with and without GradScaler beside float32."""
 
 from scalewise.analysis.stability import stability
-from scalewise.explain.arms import figures_of, hole, usable
+from scalewise.explain.arms import asked_notes, figures_of, hole, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.memory import parts_of, peak_of
 from scalewise.explain.practical7.p7_3_mixed_precision import answers, scaler_stability
@@ -49,7 +49,7 @@ def precision_table(evidence: Evidence) -> Table:
         title="Code 2 in three precisions; medians with 95 % intervals",
         columns=columns,
         rows=tuple(_precision_cells(evidence, name) for name in PRECISIONS),
-        notes=(*missing, *witness),
+        notes=(*missing, *asked_notes(evidence, "amp"), *witness),
         runs=tuple(row.run_names if (row := usable(evidence, "amp", precision=n)) else () for n in PRECISIONS),
     )
 
