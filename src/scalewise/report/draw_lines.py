@@ -77,7 +77,7 @@ def _short(value: float) -> str:
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= 10 * scale or (value >= scale and value % scale == 0):
             return f"{value / scale:g}{letter}"
-    return f"{value:g}"
+    return f"{value:g}" if value == 0 or abs(value) >= 0.01 else f"{value:.0e}".replace("e-0", "e-")
 
 
 def _decades(plot: Lines, along_x: bool) -> float:
@@ -130,7 +130,8 @@ def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str]) -> None
     widest = max(text_width(figure, elided(name), NAME_SIZE) for name in ends)
     figure.get_layout_engine().set(rect=(0, 0, 1 - (widest + 5) / figure.bbox.width, 1))
     figure.draw_without_rendering()
-    for name, height in _apart({name: axes.transData.transform(end)[1] for name, end in ends.items()}).items():
+    wished = {name: float(axes.transData.transform(end)[1]) for name, end in ends.items()}
+    for name, height in _apart(wished, axes.bbox.y0, figure.bbox.height - 5).items():
         across = axes.transAxes.inverted().transform((0, height))[1]
         end = axes.transAxes.inverted().transform(axes.transData.transform(ends[name]))
         beyond = 1 + 4 / axes.bbox.width
@@ -145,8 +146,8 @@ def _dark(colour: str) -> str:
     return INK if colour == GREY else colour
 
 
-def _apart(heights: dict[str, float], least: float = 9.0) -> dict[str, float]:
-    """The same heights, moved so far that no two names overlap; order and middle are kept."""
+def _apart(heights: dict[str, float], lowest: float, highest: float, least: float = 9.0) -> dict[str, float]:
+    """The same heights, moved so far that no two names overlap and none leaves the figure; the order is kept."""
     order = sorted(heights, key=lambda name: heights[name])
     moved = dict(heights)
     for _ in range(200):
@@ -157,6 +158,10 @@ def _apart(heights: dict[str, float], least: float = 9.0) -> dict[str, float]:
             lack = (least - (moved[b] - moved[a])) / 2
             moved[a] -= lack
             moved[b] += lack
+    for number, name in enumerate(reversed(order)):
+        moved[name] = min(moved[name], highest - number * least)
+    for number, name in enumerate(order):
+        moved[name] = max(moved[name], lowest + number * least)
     return moved
 
 
@@ -176,7 +181,8 @@ def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
 
 def _markers(plot: Lines) -> dict[str, str]:
     """One for each name that is drawn with markers."""
-    named = dict.fromkeys(one.name for one in plot.series if one.style not in ("ideal", "model"))
+    pointed = [one for one in plot.series if one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS]
+    named = dict.fromkeys(one.name for one in pointed)
     return {name: MARKERS[index % len(MARKERS)] for index, name in enumerate(named)}
 
 

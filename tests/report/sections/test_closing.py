@@ -27,7 +27,7 @@ def test_failed_runs_are_named_with_their_reason():
 
 
 def test_a_whole_suite_says_that_nothing_is_missing():
-    assert "No run failed or is missing (1 runs)." in texts(evidence(make_run(noisy(40, 5e-3, 0))))
+    assert "No run failed or is missing, of 1." in texts(evidence(make_run(noisy(40, 5e-3, 0))))
 
 
 def test_a_caveat_is_said_once_with_the_arms_it_touches():

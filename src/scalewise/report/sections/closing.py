@@ -60,7 +60,7 @@ def _holes(evidence: Evidence) -> Iterator[str]:
     found += [f"experiment {one.name}: no run of it is here" for one in loaded.experiments if one.name not in present]
     found += [f"not read: {_cut(_local(note, evidence))}" for note in loaded.notes]
     if not found:
-        yield f"No run failed or is missing ({len(loaded.runs)} runs)."
+        yield f"No run failed or is missing, of {len(loaded.runs)}."
         return
     shown = "; ".join(one.rstrip(".") for one in found[:MOST_HOLES])
     more = f"; and {len(found) - MOST_HOLES} more" if len(found) > MOST_HOLES else ""
@@ -94,7 +94,8 @@ def _arms(touched: Sequence[tuple[str, ArmRow, Caveat]]) -> str:
     named = [
         f"{name} ({labels[0] if len(labels) == 1 else f'{len(labels)} arms'})" for name, labels in by_experiment.items()
     ]
-    more = [f"{len(named) - MOST_ARMS} more experiments"] if len(named) > MOST_ARMS else []
+    others = len(named) - MOST_ARMS
+    more = [f"{others} more experiment{'' if others == 1 else 's'}"] if others > 0 else []
     return ", ".join([*named[:MOST_ARMS], *more])
 
 
