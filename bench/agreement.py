@@ -1,7 +1,8 @@
 """How often a comparison is right: A/A pairs that must not be called different, and a 2 % slowdown that must be found.
 
-All runs are real, watched and made in turns: A, its twin A', and B, whose step is 2 % longer by a busy wait. A
-comparison takes the same few repeats of two arms. There are far fewer runs than comparisons, so these share runs and
+All runs are real and watched: A, its twin A', and B, whose step is 2 % longer by a busy wait. They are made twice: as
+rings of three that take turns step by step, and as fresh runs one after the other, which is what turns are to better.
+A comparison takes the same few repeats of two arms. There are far fewer runs than comparisons, so these share runs and
 are not independent: each draws its repeats at random and, for A/A, also which of the twins stands on which side, repeat
 by repeat. The *fresh* lines use every run once: independent, but few.
 """
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 
 from bench.arms import Step, block_of_steps
 from bench.forked import Worker
@@ -23,13 +24,13 @@ from scalewise.analysis.compare import Comparison, compare
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import RunSpec, Turns
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
 SCRIPT = Path(__file__).with_name("slower.py")
 STEP_SECONDS, SLOWDOWN = 5e-3, 0.02
-STEPS, COMPARISONS, REPEATS = 200, 200, 10
+STEPS, COMPARISONS, REPEATS = 200, 200, 8
 # Narrow and deep, so that it stays in the cache: a wide model's step differed still more from process to process.
 DIM, DEPTHS = 128, (8, 12, 16, 20, 24, 30, 36, 44, 52)
 ARMS = ("a", "twin", "b")
@@ -39,30 +40,52 @@ Trio = dict[str, Run]
 
 def run(quick: bool, cuda: bool) -> dict[str, object]:
     """Prints the shares and gives them back."""
-    rounds = 12 if quick else 40
-    with Servers() as servers, tempfile.TemporaryDirectory(prefix="scalewise-bench-") as folder:
+    rounds, rounds_apart = (REPEATS, REPEATS) if quick else (5 * REPEATS, 2 * REPEATS)
+    with Servers() as servers:
         machine = machine_facts(servers)
         depth, seconds = _depth()
-        specs = _specs(rounds, depth, seconds, machine)
-        made(specs, Path(folder), machine, servers)
-        runs = {run.spec.name: run for run in load(Path(folder)).runs}
-    trios = [{arm: runs[f"{arm}-{number}"] for arm in ARMS} for number in range(rounds)]
-    drawn = random.Random(0)
-    same = [_compared(trios, drawn, "a", "twin", swap=True) for _ in range(COMPARISONS)]
-    slower = [_compared(trios, drawn, "a", "b", swap=False) for _ in range(COMPARISONS)]
-    fresh_same, fresh_slower = (_fresh(trios, other) for other in ("twin", "b"))
-    print(
-        f"\nAgreement: {3 * rounds} real runs of {STEPS} steps, {DIM} x {depth}, about {seconds * 1e3:.1f} ms a step,"
-    )
+        with_turns = _trios(rounds, True, depth, seconds, machine, servers)
+        without = _trios(rounds_apart, False, depth, seconds, machine, servers)
+    print(f"\nAgreement: {DIM} x {depth}, about {seconds * 1e3:.1f} ms a step, {STEPS} steps a run,")
     print(f"{REPEATS} repeats of each side to a comparison; drawn comparisons share runs, fresh ones do not")
     return {
         "depth": depth,
         "step_seconds": seconds,
-        "A/A drawn": _line("A/A called different, drawn", same, ("faster", "slower"), "at most 5 %"),
-        "A/A fresh": _line("A/A called different, fresh", fresh_same, ("faster", "slower"), "at most 5 %"),
+        "in turns": _agreement("in turns", with_turns),
+        "one after the other": _agreement("one after the other", without),
+    }
+
+
+def _trios(rounds: int, turns: bool, depth: int, seconds: float, machine: MachineFacts, servers: Servers) -> list[Trio]:
+    """So many runs of each arm, read back."""
+    with tempfile.TemporaryDirectory(prefix="scalewise-bench-") as folder:
+        made(_specs(rounds, turns, depth, seconds, machine), Path(folder), machine, servers)
+        runs = {run.spec.name: run for run in load(Path(folder)).runs}
+    return [{arm: runs[f"{arm}-{number}"] for arm in ARMS} for number in range(rounds)]
+
+
+def _agreement(how: str, trios: Sequence[Trio]) -> dict[str, object]:
+    """A/A and 2 %, drawn and fresh."""
+    drawn = random.Random(0)
+    same = [_compared(trios, drawn, "a", "twin", swap=True) for _ in range(COMPARISONS)]
+    slower = [_compared(trios, drawn, "a", "b", swap=False) for _ in range(COMPARISONS)]
+    fresh_same, fresh_slower = (_fresh(trios, other) for other in ("twin", "b"))
+    print(f"\n{how}: {3 * len(trios)} runs; {slower[0].method}; per repeat, 2 % slower: {_spread(trios, 'b')},")
+    print(f"A/A: {_spread(trios, 'twin')}")
+    different = ("faster", "slower")
+    return {
+        "A/A drawn": _line("A/A called different, drawn", same, different, "at most 5 %"),
+        "A/A fresh": _line("A/A called different, fresh", fresh_same, different, "at most 5 %"),
         "2 % drawn": _line("2 % slowdown found, drawn", slower, ("slower",), "at least 95 %, if quiet"),
         "2 % fresh": _line("2 % slowdown found, fresh", fresh_slower, ("slower",), "at least 95 %, if quiet"),
     }
+
+
+def _spread(trios: Sequence[Trio], other: str) -> str:
+    """Mean and standard deviation of the change over single repeats: what the number of repeats has to overcome."""
+    found = [_compare([trio["a"]], [trio[other]]).change for trio in trios]
+    changes = [one.value * 100 for one in found if one is not None]
+    return f"{mean(changes):+.2f} % sd {stdev(changes):.2f} %"
 
 
 def _depth() -> tuple[int, float]:
@@ -76,14 +99,15 @@ def _depth() -> tuple[int, float]:
     return min(tried)[1:]
 
 
-def _specs(rounds: int, depth: int, seconds: float, machine: MachineFacts) -> list[RunSpec]:
-    """Three runs to a round, in an order that rotates."""
+def _specs(rounds: int, turns: bool, depth: int, seconds: float, machine: MachineFacts) -> list[RunSpec]:
+    """Three runs to a round, in an order that rotates; with turns, a round is a ring."""
     specs = []
     for number in range(rounds):
-        for arm in ARMS[number % 3 :] + ARMS[: number % 3]:
+        for index, arm in enumerate(ARMS[number % 3 :] + ARMS[: number % 3]):
             wait = SLOWDOWN * seconds if arm == "b" else 0.0
             args = ("--depth", str(depth), "--steps", str(STEPS), "--wait-seconds", f"{wait:.7f}")
-            specs.append(run_spec(SCRIPT, args, f"{arm}-{number}", machine, repeat=number, axes={"arm": arm}))
+            spec = run_spec(SCRIPT, args, f"{arm}-{number}", machine, repeat=number, axes={"arm": arm})
+            specs.append(replace(spec, turns=Turns(f"ring-{number}", index, len(ARMS)) if turns else None))
     return specs
 
 
@@ -110,7 +134,7 @@ def _compare(a: list[Run], b: list[Run]) -> Comparison:
 def _line(title: str, found: Sequence[Comparison], answers: tuple[str, ...], goal: str) -> dict[str, object]:
     hits = sum(one.answer in answers for one in found)
     refused = sum(one.answer == "refused" for one in found)
-    low, high = share_interval(hits, len(found))
+    low, high = share_interval(hits, len(found)) if found else (0.0, 1.0)
     changes = [one.change.value for one in found if one.change is not None]
     floors = [one.smallest_visible for one in found if one.smallest_visible is not None]
     change, floor = (median(values) if values else float("nan") for values in (changes, floors))

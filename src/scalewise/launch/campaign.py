@@ -14,7 +14,7 @@ from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.local import Place, run_one
 from scalewise.launch.lock import locked
-from scalewise.launch.ring import Branches, make_together
+from scalewise.launch.ring import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
@@ -116,8 +116,8 @@ class _Maker:
             return [self._one(indices[0], self.servers, lambda: self.interrupts.asked)]
         places = {self.specs[index].name: index for index in indices}
 
-        def make(spec: RunSpec, branches: Branches) -> Outcome:
-            return self._one(places[spec.name], branches, lambda: self.interrupts.asked or branches.failed)
+        def make(spec: RunSpec, server: ServerSource, stop: Callable[[], bool]) -> Outcome:
+            return self._one(places[spec.name], server, lambda: self.interrupts.asked or stop())
 
         return make_together([self.specs[index] for index in indices], self.folder, self.servers, make)
 

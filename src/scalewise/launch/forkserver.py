@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import scalewise
 from scalewise.errors import BadRequest
@@ -64,9 +64,10 @@ def server_key(python: str, cwd: str, environment: Mapping[str, str], preload: b
 class Connection:
     """Orders to one server, and what it tells of them."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, said: IO[bytes]) -> None:
         self._received = b""
         self._connection = connection
+        self._said = said  # its standard error, for its last words
 
     def order(self, order: RankOrder | ExecOrder | ProbeOrder) -> None:
         """Asks for one process; `started` and `ended` events with its label will follow."""
@@ -132,7 +133,9 @@ class Connection:
             raise ServerDied(self._last_words() or str(error)) from error
 
     def _last_words(self) -> str:
-        return "it said nothing"
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
 
 
 class ForkServer(Connection):
@@ -140,10 +143,9 @@ class ForkServer(Connection):
 
     def __init__(self, key: ServerKey, environment: Mapping[str, str]) -> None:
         connection, other = socket.socketpair()
-        super().__init__(connection)
+        super().__init__(connection, tempfile.TemporaryFile())  # noqa: SIM115
         self.key = key
         self.branches: list[Connection] = []
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
         with other:
             self._process = self._start(other, environment)
         self.versions: dict[str, str] = {}
@@ -165,7 +167,7 @@ class ForkServer(Connection):
         connection, other = socket.socketpair()
         with other:
             self._send({"do": "branch"}, other.fileno())
-            copy = Connection(connection)
+            copy = Connection(connection, self._said)
             self.branches.append(copy)
         copy.wait_for("ready", _START_SECONDS)
         return copy
@@ -214,11 +216,6 @@ class ForkServer(Connection):
             self._process.kill()
             self._process.wait()
         self._said.close()
-
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
 
 
 class ServerSource(Protocol):

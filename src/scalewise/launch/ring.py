@@ -9,56 +9,69 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scalewise.errors import BadRequest
-from scalewise.launch.forkserver import Connection, ForkServer, Servers
+from scalewise.launch import environment
+from scalewise.launch.forkserver import (
+    Connection,
+    ForkServer,
+    ServerDied,
+    Servers,
+    ServerSource,
+    user_environment,
+)
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 
-Make = Callable[[RunSpec, "Branches"], Outcome]
+Make = Callable[[RunSpec, ServerSource, Callable[[], bool]], Outcome]
 
 
-class Branches:
-    """A copy of the right server for every run that asks, from whatever thread."""
+class _Copy:
+    """The server of one run: a copy made for it, or the reason why there is none."""
 
-    def __init__(self, servers: Servers) -> None:
-        self.failed = False  # one of the runs could not be made at all, so the others are not worth finishing
-        self._servers = servers
-        self._lock = threading.Lock()
-        self._used: list[ForkServer] = []
+    def __init__(self, spec: RunSpec, servers: Servers) -> None:
+        self._server: ForkServer | None = None
+        try:
+            visible = environment.visible(spec, user_environment())
+            self._server = servers.get(spec.python, spec.cwd, visible, preload=True)
+            self._copy: Connection | ServerDied = self._server.branch()
+        except ServerDied as death:
+            self._copy = death
 
-    def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> Connection:
-        """One run's own server."""
-        with self._lock:
-            server = self._servers.get(python, cwd, environment, preload)
-            self._used.append(server)
-            return server.branch()
+    def get(self, python: str, cwd: str, variables: Mapping[str, str], preload: bool) -> Connection:
+        """Made for just this."""
+        if isinstance(self._copy, ServerDied):
+            raise self._copy
+        return self._copy
 
     def close(self) -> None:
-        """Ends all copies."""
-        for server in self._used:
-            server.prune()
+        """Ends it, and all other copies of its server."""
+        if self._server is not None:
+            self._server.prune()
 
 
 def make_together(specs: Sequence[RunSpec], folder: SuiteFolder, servers: Servers, make: Make) -> list[Outcome]:
     """The outcomes of all runs of a ring, when the last of them has ended."""
-    branches = Branches(servers)
+    unable = threading.Event()  # one could not be made at all, so the others are not worth finishing
 
-    def made(spec: RunSpec) -> Outcome:
+    def made(spec: RunSpec, copy: _Copy) -> Outcome:
         try:
-            return make(spec, branches)
+            return make(spec, copy, unable.is_set)
         except BaseException:
-            branches.failed = True
+            unable.set()
             raise
         finally:
             for inbox in _inboxes(folder.run(spec.name), spec):
                 inbox.unlink(missing_ok=True)  # its partners learn from this that it will not come any more
 
+    # In this thread: the kernel ends a server with the thread that has started it.
+    copies = [_Copy(spec, servers) for spec in specs]
     try:
         with _pipes(specs, folder), ThreadPoolExecutor(len(specs)) as pool:
-            futures = [pool.submit(made, spec) for spec in specs]
+            futures = [pool.submit(made, spec, copy) for spec, copy in zip(specs, copies, strict=True)]
             return [future.result() for future in futures]
     finally:
-        branches.close()
+        for copy in copies:
+            copy.close()
 
 
 @contextmanager
