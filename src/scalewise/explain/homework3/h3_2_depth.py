@@ -61,8 +61,11 @@ def turns_sentence(pipeline: Pipeline) -> str:
     if count == 1:
         return f"The one device is busy for {percent_text(pipeline.devices[0].busy_share)} of the step."
     if together <= TOGETHER:
+        often = (
+            f"for {percent_text(together)} of the inspected step" if together else "at no moment of the inspected step"
+        )
         return (
-            f"The {devices_phrase(count)} take turns: more than one was busy for {percent_text(together)} of the "
-            f"inspected step ({shares}), because a layer needs the output of the one before it."
+            f"The {devices_phrase(count)} take turns: more than one was busy {often} ({shares}), because a layer needs "
+            f"the output of the one before it."
         )
     return f"More than one of the {devices_phrase(count)} was busy for {percent_text(together)} of it ({shares})."
