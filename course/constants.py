@@ -60,6 +60,7 @@ def check_ranks(dim, depth, batch, steps, warmup, accum_steps=1):
     """For the scripts that torchrun starts, whose ranks share a global batch."""
     if "RANK" not in os.environ:
         refuse(f"Start it with torchrun: torchrun --nproc_per_node=2 {sys.argv[0]}.")
+    _check_gpus()
     gpus = torch.cuda.device_count()
     if gpus and gpus < RANKS_HERE:
         if not switch("SHARE_GPUS", 0):
@@ -77,12 +78,19 @@ def check_ranks(dim, depth, batch, steps, warmup, accum_steps=1):
 
 def check_devices(dim, depth, batch, steps, warmup, devices, split):
     """For the scripts of one process; `split` says what its devices share: the batch, or the layers."""
+    _check_gpus()
     _check_steps(steps, warmup)
     if split == "layers" and devices > depth:
         refuse(f"DEVICES={devices} is more than DEPTH={depth} layers; try DEVICES={depth} or DEPTH={devices}.")
     if split == "batch":
         _check_batch(batch, devices, f"{devices} devices")
     _check_memory(dim, depth, batch, models_in_one_memory=devices if split == "batch" else 1)
+
+
+def _check_gpus():
+    """DEVICE=cuda insists on a GPU; otherwise the CPU's cores do where there is none."""
+    if choice("DEVICE", "auto", "cpu", "cuda") == "cuda" and not torch.cuda.is_available():
+        refuse("DEVICE=cuda and no GPU can be seen; look at nvidia-smi, or set DEVICE=auto to use the CPU's cores.")
 
 
 def _check_steps(steps, warmup):

@@ -29,6 +29,16 @@ BAD = [
         {"PRECISION": "float8"},
         "PRECISION=float8 is not one of float16, bfloat16, float32; set it like this: PRECISION=float16.",
     ),
+    (
+        "practical6_ddp",
+        {"DEVICE": "cuda"},
+        "DEVICE=cuda and no GPU can be seen; look at nvidia-smi, or set DEVICE=auto to use the CPU's cores.",
+    ),
+    (
+        "practical5_dp",
+        {"DEVICE": "gpu"},
+        "DEVICE=gpu is not one of auto, cpu, cuda; set it like this: DEVICE=auto.",
+    ),
     ("practical6_ddp", {"DELAY": "-1"}, "DELAY=-1 is not a number of at least 0; set it like this: DELAY=0.0."),
     ("practical5_dp", {"BATCH": 63}, "BATCH=63 cannot be shared evenly by 2 devices, 2 parts in all; try BATCH=62."),
     ("practical5_dp", {"DEVICES": 0}, "DEVICES=0 is not a whole number of at least 1; set it like this: DEVICES=2."),

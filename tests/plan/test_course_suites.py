@@ -108,3 +108,10 @@ def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
     assert {spec.env["STEPS"] for spec in inspected} == {"6"}
     arms = [(spec.experiment, tuple(spec.axes.items()), spec.ranks) for spec in inspected]
     assert len(set(arms)) == len(arms)
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_a_script_is_told_the_device_so_that_it_can_notice_a_gpu_that_has_gone(name):
+    for machine, device in ((make_machine(cores=2), "cpu"), (make_machine(cores=2, gpus=4), "cuda")):
+        runs = [spec for spec in planned(name, machine).runs if spec.experiment != "link"]
+        assert {spec.env["DEVICE"] for spec in runs} == {device}

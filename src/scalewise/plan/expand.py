@@ -75,9 +75,8 @@ def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence
     """One more run of every arm in which nothing is changed; after the timed ones, which it must not disturb."""
     for spec, name in zip(specs, names, strict=True):
         if not spec.interventions:
-            more = {
-                key: filled(text, {**spec.axes, "ranks": spec.ranks}) for key, text in experiment.inspect_env.items()
-            }
+            values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}
+            more = {key: filled(text, values) for key, text in experiment.inspect_env.items()}
             yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
 
 
@@ -141,7 +140,8 @@ def _script_problem(experiment: Experiment, values: Mapping[str, AxisValue], cwd
 def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
     """Why this one arm cannot run."""
     what = arm_text(arm)
-    problem = _script_problem(experiment, {**arm.axes, "ranks": arm.ranks}, cwd)
+    values = {"device": _device(experiment, machine), **arm.axes, "ranks": arm.ranks}
+    problem = _script_problem(experiment, values, cwd)
     if problem:
         return Refusal(experiment.name, what, *problem)
     if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus) and experiment.few_gpus != "share":
@@ -188,7 +188,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
     device = _device(experiment, machine)
     # On GPUs the cores are left alone: the device is the share, and data loaders need the rest.
     seated = seats(machine.cores, arm.ranks, experiment.ranks) if device == "cpu" else Seats((), False)
-    values = {**arm.axes, "ranks": arm.ranks}
+    values = {"device": device, **arm.axes, "ranks": arm.ranks}
     texts = experiment.env | experiment.cases.get(str(arm.axes.get(CASE)), {})
     env = {name: filled(text, values) for name, text in texts.items()}
     asked: dict[str, str] = {}

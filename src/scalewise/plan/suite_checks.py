@@ -115,7 +115,7 @@ def _inspect(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]
 
 
 def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    known = [*([CASE] if "cases" in raw else []), *_table(raw, "axes"), "ranks"]
+    known = [*([CASE] if "cases" in raw else []), *_table(raw, "axes"), "ranks", "device"]
     for place, text in _texts(raw).items():
         for name in placeholders(text):
             if name not in known:
