@@ -98,7 +98,7 @@ def test_help_imports_nothing_heavy():
         "import sys\n"
         "from scalewise.cli import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "heavy = {'torch', 'numpy', 'pydantic', 'rich', 'psutil', 'pynvml'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numpy', 'pydantic', 'rich', 'psutil', 'pynvml', 'matplotlib', 'typst'} & set(sys.modules)\n"
         "print('heavy:', sorted(heavy))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

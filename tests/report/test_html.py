@@ -67,7 +67,7 @@ def test_nothing_of_a_script_becomes_markup_or_a_placeholder():
     text = page()
     assert text.count("<script") == 1 and "<script>alert" not in text
     assert text.count("{{body}}") > 3, "a name that looks like a placeholder stays as it is"
-    assert "\x1b" not in text
+    assert "\x1b" not in text and "xa0" not in text
 
 
 def test_everything_can_be_read_without_scripts():

@@ -10,9 +10,10 @@ from scalewise.report.document import Block, Code, Document, Figure, Formula, Pa
 from scalewise.report.draw import draw
 from scalewise.report.html_table import table_markup
 from scalewise.report.svg_page import svg_markup
-from scalewise.report.view import Numbers, numbers_of, plain_text
+from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text
 
 PAGE = Path(__file__).with_name("page.html")
+POINTS_PER_REM = 7.55  # letters in figures are then as large as those around them
 _PLACE = re.compile(r"\{\{(title|subtitle|contents|body)\}\}")
 
 
@@ -30,7 +31,7 @@ def html_text(document: Document, runs: Path, out: Path) -> str:
     ]  # fmt: skip
     parts = {
         "title": shown(document.title),
-        "subtitle": shown(document.subtitle),
+        "subtitle": " · ".join(f'<span class="whole">{shown(part)}</span>' for part in document.subtitle.split(" · ")),
         "contents": "\n".join(contents),
         "body": "\n".join(body),
     }
@@ -60,7 +61,7 @@ def _blocks(section: Section, numbers: Numbers, runs: Path, out: Path) -> Iterat
 
 def _block(block: Block, numbers: Numbers, runs: Path, out: Path) -> str:
     if isinstance(block, Paragraph):
-        return f"<p>{shown(block.text)}</p>"
+        return f"<p>{shown(bound_text(block.text))}</p>"
     if isinstance(block, Code):
         return f'<pre tabindex="0"><code>{shown(block.text)}</code></pre>'
     if isinstance(block, Formula):
@@ -74,10 +75,12 @@ def _block(block: Block, numbers: Numbers, runs: Path, out: Path) -> str:
 def _figure(figure: Figure, numbers: Numbers) -> str:
     number = numbers.figures[figure.id]
     wide = " wide" if figure.width > 0.5 else ""
-    picture = svg_markup(draw(figure), f"f{number}", f"{figure.title}. {figure.caption}")
+    drawing = draw(figure)
+    picture = svg_markup(drawing, f"f{number}", f"{figure.title}. {figure.caption}")
+    most = f"max-width:{drawing.width_points / POINTS_PER_REM:.1f}rem"
     dot = "" if figure.title.endswith((".", "?")) else "."
     return (
-        f'<figure id="figure{number}" class="drawn{wide}">{picture}<figcaption><b>Figure {number}.</b> '
+        f'<figure id="figure{number}" class="drawn{wide}" style="{most}">{picture}<figcaption><b>Figure {number}.</b> '
         f'{shown(figure.title)}{dot} <span class="quiet">{shown(figure.caption)}</span></figcaption></figure>'
     )
 
@@ -90,6 +93,6 @@ def _answer(answer: Answer, numbers: Numbers) -> str:
     because = f"Because {shown(answer.condition)}. " if answer.condition else ""
     return (
         f'<div class="answer"><p class="question"><b>{shown(answer.row)}</b> {shown(answer.question)}</p>'
-        f"<div><p>{shown(answer.text)}</p>"
+        f"<div><p>{shown(bound_text(answer.text))}</p>"
         f'<p class="quiet small">{because}{f"Rests on {linked}." if linked else ""}</p></div></div>'
     )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import category
 
 from scalewise.explain.answer import Answer
 from scalewise.report.document import Cell, Document, Figure, Table
@@ -94,4 +95,9 @@ def bound_text(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """Control characters made visible: none may steer what reads the file."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+    return "".join(char if char.isprintable() or char in "\n\t" or _space(char) else repr(char)[1:-1] for char in text)
+
+
+def _space(char: str) -> bool:
+    """A space that does not break, or a thin one, is to be seen as a space."""
+    return category(char) == "Zs"
