@@ -40,6 +40,13 @@ def test_an_inspection_shows_the_last_step_of_each_kind_and_the_largest_memory()
     assert (found.peak_bytes, found.gradients, found.notes) == (700, (), ())
 
 
+def test_a_last_step_without_transfers_has_none():
+    found = inspection_of(_inspected((*ROWS, MemoryPartsRow(2, 200, 200, 0, 30, 0, 0, peak_bytes=430))))
+
+    assert found is not None and found.transfers == ()
+    assert found.memory is not None and found.memory.step == 2  # of equal sums the one with the higher peak
+
+
 def test_a_plain_run_is_no_inspection():
     assert inspection_of(make_run([0.01] * 6)) is None
 

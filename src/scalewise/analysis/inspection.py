@@ -67,10 +67,10 @@ def inspection_of(run: Run) -> Inspection | None:
     return Inspection(
         run=run.spec.name,
         layers=_all(rows, LayerRow),
-        transfers=_typical(_all(rows, TransferRow)),
-        timeline=_typical(_all(rows, BusyRow)),
+        transfers=_of_last_step(_all(rows, TransferRow), [row.step for row in parts]),
+        timeline=_of_last_step(_all(rows, BusyRow)),
         device_memory=memory,
-        memory=max(parts, key=_sum, default=None),
+        memory=max(parts, key=lambda row: (_sum(row), row.peak_bytes), default=None),
         gradients=_all(rows, GradientRow),
         peak_bytes=max((row.peak_bytes for row in memory), default=None),
         notes=tuple(f"{row.where}: {row.error}" for row in rank.trouble),
@@ -105,9 +105,9 @@ def _all(rows: Iterable[InspectionRow], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(row for row in rows if isinstance(row, kind))
 
 
-def _typical(rows: Sequence[Stepped]) -> tuple[Stepped, ...]:
-    """Those of the last step that has any: the first ones are still warming up."""
-    last = max((row.step for row in rows), default=0)
+def _of_last_step(rows: Sequence[Stepped], looked_at: Sequence[int] = ()) -> tuple[Stepped, ...]:
+    """Of the last step that was looked at, or that has any: the first ones are still warming up."""
+    last = max(looked_at or [row.step for row in rows], default=0)
     return tuple(row for row in rows if row.step == last)
 
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from scalewise.watch.inspection.close_look import CloseLook
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.places import in_main_thread
-from scalewise.watch.inspection.timeline import Timeline
+from scalewise.watch.inspection.timeline import Timeline, now_ns
 from scalewise.watch.recorder import Recorder
 
 LOOK_STEPS = range(3)  # memory and transfers: every operation is looked at
@@ -223,11 +223,13 @@ class Inspector:
 
     def _show_gradients(self, optimizer: Optimizer, scale: float) -> None:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        self.paused = True
+        self.paused, began_ns = True, now_ns()
         try:
             row = gradient_row(self._recorder.step, parameters, scale)
         finally:
             self.paused = False
+        if self._timeline is not None:
+            self._timeline.leave_out(now_ns() - began_ns)
         if row is not None:
             self._recorder.journal.row(row)
 

@@ -152,6 +152,10 @@ class Timeline:
             call = _Call("", parameters, self._broke)
             self._add(call, "optimizer", self._optimizer_ns, now_ns())
 
+    def leave_out(self, own_ns: int) -> None:
+        """Time between two layers that was ours, not the script's."""
+        self._origin_ns += own_ns
+
     def new_layers(self) -> list[LayerRow]:
         """Those that are still to be written."""
         others = sorted(self._elsewhere.items(), key=lambda item: item[1].device)
