@@ -38,14 +38,20 @@ def reduces(times: int = 1) -> dict[str, tuple[int, int]]:
 
 
 def accumulation_evidence(
-    synced: float = 0.010, plain: float = 0.020, norms: tuple[float, float] = (0.1, 0.4), drift: float = 1.0
+    synced: float = 0.010,
+    plain: float = 0.020,
+    norms: tuple[float, float] = (0.1, 0.4),
+    drift: float = 1.0,
+    lost: bool = False,
 ) -> Evidence:
     """P7.1: step times with and without no_sync(), gradient norms divided and not."""
     runs = [
         course_arm("no-sync", synced, {"no_sync": 1}, micro_batches=4, collectives=reduces(), loss=1.0),
         course_arm("no-sync", plain, {"no_sync": 0}, micro_batches=4, collectives=reduces(4), loss=drift),
         course_arm("division", synced, {"divide": 1}, micro_batches=4, collectives=reduces(), loss=1.0),
-        course_arm("division", synced, {"divide": 0}, micro_batches=4, collectives=reduces(), loss=3.6),
+        course_arm(
+            "division", synced, {"divide": 0}, micro_batches=4, collectives=reduces(), loss=3.6, non_finite=lost
+        ),
     ]
     inspected = [
         course_inspection("division", {"divide": divide}, gradients=make_gradients(norm=norm))

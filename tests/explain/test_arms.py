@@ -3,7 +3,17 @@
 from course_evidence import course_arm, put_together, reduces
 from evidence_factories import arm, make_evidence
 from factories import make_outcome
-from scalewise.explain.arms import all_reduces, asked_notes, change_phrase, contrast, hole, holes, spread_of, usable
+from scalewise.explain.arms import (
+    all_reduces,
+    asked_notes,
+    change_phrase,
+    contrast,
+    hole,
+    holes,
+    numbers_along,
+    spread_of,
+    usable,
+)
 
 
 def test_of_several_world_sizes_the_largest_is_taken():
@@ -66,3 +76,10 @@ def test_what_was_asked_stands_beside_what_was_run():
         "DIM 8192 asked for, 4096 run on this machine (halved).",
     )
     assert asked_notes(make_evidence(run), "amp") == ()
+
+
+def test_an_axis_that_is_no_number_is_passed_over():
+    runs = [course_arm("all-devices", 0.01, {"devices": value}, ranks=1) for value in ("auto", 5, 2)]
+    evidence = put_together(runs, [])
+    assert numbers_along(evidence, "all-devices", "devices", (1,)) == (2, 5)
+    assert numbers_along(evidence, "two-devices", "depth", (6, 12)) == (6, 12)

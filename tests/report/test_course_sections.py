@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from course_evidence import (
     accum_evidence,
@@ -80,6 +82,21 @@ def test_what_an_answer_rests_on_is_there(suite):
     for answer in blocks(found, Answer):
         assert isinstance(answer, Answer)
         assert set(answer.rests_on) <= ids | {run.spec.name for run in evidence.loaded.runs}, answer.question
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_any_part_of_the_evidence_gives_whole_sections(suite, data):
+    whole = WHOLE[suite]()
+    runs = [run for run in whole.loaded.runs if data.draw(st.booleans())]
+    names = {run.spec.name for run in runs}
+    seen = tuple(one for one in whole.inspections if one.run in names)
+    found = sections(suite, make_evidence(*runs, inspections=seen))
+    assert len(found) == SUITES[suite]
+    for table in blocks(found, Table):
+        assert isinstance(table, Table)
+        assert all(len(row) == len(table.columns) for row in table.rows), table.id
 
 
 def test_every_row_on_logical_devices_is_marked_emulated():

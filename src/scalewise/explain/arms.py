@@ -76,6 +76,13 @@ def asked_notes(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def numbers_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """The whole numbers of an axis as they were run, ascending; the course's own where none was."""
+    found = evidence.experiment(experiment)
+    texts = {str(row.axes[axis]) for row in (found.rows if found else ()) if axis in row.axes}
+    return tuple(sorted(int(text) for text in texts if text.isdecimal())) or wanted
+
+
 def runs_of(evidence: Evidence, row: ArmRow) -> tuple[Run, ...]:
     """The arm's runs, usable or not."""
     return tuple(run for name in row.run_names if (run := evidence.run(name)) is not None)

@@ -1,7 +1,7 @@
 """H2.3, time: the parts add up to the difference, and the larger cause is named."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_evidence import codes_evidence
@@ -11,6 +11,7 @@ from scalewise.explain.homework2.h2_3_time import answers, halves_of, stages_of
 TIME = st.floats(0.001, 0.1)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.tuples(TIME, TIME), st.tuples(TIME, TIME), st.tuples(TIME, TIME))
 def test_every_sum_closes(one, two, three):
     evidence = codes_evidence({ACCUMULATION: one, MIXED: two, BOTH: three})

@@ -55,3 +55,8 @@ def test_equal_steps_are_no_difference():
     answer = without_no_sync(accumulation_evidence(plain=0.010))
     assert "no difference that can be told" in answer.text
     assert "holds 0" in answer.condition
+
+
+def test_a_loss_that_is_no_number_without_the_division_is_called_diverged():
+    evidence = accumulation_evidence(lost=True)
+    assert "Training then diverged: 40 losses were not finite." in why_divide(evidence).text

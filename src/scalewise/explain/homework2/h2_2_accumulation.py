@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.line_fit import Line, fit_line
 from scalewise.analysis.summary import ArmRow
-from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, spread_of, usable
+from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, numbers_along, spread_of, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, BOTH, NAMES
 from scalewise.explain.memory import change_of, parts_of, size_change_phrase
@@ -31,10 +31,7 @@ class Point:
 
 def accum_values(evidence: Evidence) -> tuple[int, ...]:
     """As they were run; the course's own where nothing was."""
-    found = evidence.experiment(EXPERIMENT)
-    rows = found.rows if found else ()
-    values = {int(str(row.axes["accum"])) for row in rows if "accum" in row.axes}
-    return tuple(sorted(values)) or ACCUM_STEPS
+    return numbers_along(evidence, EXPERIMENT, "accum", ACCUM_STEPS)
 
 
 def points(evidence: Evidence) -> tuple[Point, ...]:

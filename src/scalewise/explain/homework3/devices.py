@@ -4,7 +4,7 @@ from typing import Any
 
 from scalewise.analysis.pipeline import Pipeline, pipeline_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.explain.arms import usable
+from scalewise.explain.arms import numbers_along, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.words import listed
 
@@ -14,19 +14,12 @@ DEPTHS = (6, 12, 24)
 DEVICES = (1, 2, 5)
 
 
-def values_of(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The axis as it was run, ascending; the course's own values where nothing was."""
-    found = evidence.experiment(experiment)
-    values = {int(str(row.axes[axis])) for row in (found.rows if found else ()) if axis in row.axes}
-    return tuple(sorted(values)) or wanted
-
-
 def arms_along(
     evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]
 ) -> dict[int, tuple[ArmRow | None, Pipeline | None]]:
     """Figures and the inspected step of every value of the axis."""
     points: dict[int, dict[str, Any]] = {
-        value: {axis: value} for value in values_of(evidence, experiment, axis, wanted)
+        value: {axis: value} for value in numbers_along(evidence, experiment, axis, wanted)
     }
     return {
         value: (usable(evidence, experiment, **point), pipeline_of(evidence.inspection(experiment, **point)))

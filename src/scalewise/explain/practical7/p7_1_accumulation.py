@@ -105,10 +105,13 @@ def _training(evidence: Evidence) -> str:
     ends = []
     for value in (1, 0):
         row = usable(evidence, "division", divide=value)
-        if row is None or row.last_loss is None or row.first_loss is None or not row.micro_batches:
+        if row is None or row.last_loss is None or not row.micro_batches:
             return ""
         ends.append(row.last_loss / (1 if value else row.micro_batches))
     divided, whole = ends
+    broken = usable(evidence, "division", divide=0)
+    if broken and broken.non_finite_steps:
+        return f" Training then diverged: {broken.non_finite_steps} losses were not finite."
     if whole == divided:
         return f" The loss at the end is the same ({divided:.4g})."
     word = "above" if whole > divided else "below"
