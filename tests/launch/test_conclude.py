@@ -124,3 +124,10 @@ def test_a_known_error_gets_its_own_hint(text: str, hint: str) -> None:
 def test_a_hang_names_the_line_of_the_rank_that_the_others_wait_for() -> None:
     outcome = conclude([rank(0, None, stack=WAITS), rank(1, None, stack=WORKS)], ending(Verdict("hung")), ())
     assert 'rank 1 of 2 is not where the others wait, but at File "train.py", line 5 in work' in outcome.sentence
+
+
+def test_a_script_that_refuses_in_a_sentence_is_quoted() -> None:
+    said = "note\nBATCH=63 cannot be shared evenly; try BATCH=62.\n\n"
+    outcome = conclude([rank(0, Exit(1, None, 5.0), stderr=said)], ending(), ())
+    assert outcome.sentence == "rank 0 of 1 ended with exit code 1: BATCH=63 cannot be shared evenly; try BATCH=62."
+    assert "stderr log" in outcome.hint

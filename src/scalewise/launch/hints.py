@@ -85,6 +85,9 @@ def _explain_failure(kind: OutcomeKind, who: str, first: Evidence | None) -> tup
     if named:
         return f"{who} raised {named}", "the traceback is in the rank's stderr log"
     code = end.code if end else None
+    said = next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")
+    if said:
+        return f"{who} ended with exit code {code}: {said}", "that is the last line of the rank's stderr log"
     return f"{who} ended with exit code {code}", "the rank's logs may say why"
 
 
