@@ -73,7 +73,7 @@ def test_nothing_of_a_script_becomes_markup_or_a_placeholder():
 def test_everything_can_be_read_without_scripts():
     visible = re.sub(r"<script.*?</script>|<style.*?</style>", "", page(), flags=re.DOTALL)
     assert "19.4" in visible and "[18.8, 20.1]" in visible and "oversubscribed" in visible
-    assert 'title="19.4; 95 % interval 18.8 to 20.1; measured; medians of 3 runs"' in visible
+    assert 'title="19.4; 95 % interval 18.8 to 20.1; measured; medians of 3 runs; run a-ranks2-r0"' in visible
     assert "<title>small: 1.52 [1.42, 1.61] (speedup) at 2 (ranks)</title>" in visible
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from run_folders import write_damaged_suite, write_run, write_suite
 from specimen import NASTY, specimen
 
 from factories import make_outcome
+from run_folders import write_damaged_suite, write_run, write_suite
 from scalewise.errors import BadRequest
 from scalewise.report import gather
 from scalewise.report.write import parse_formats, suite_folders, write_document, write_report, write_reports
@@ -147,3 +147,13 @@ def test_a_format_that_does_not_exist_is_refused(text, said):
 
 def test_formats_are_taken_once_and_in_order():
     assert parse_formats("html, pdf,html") == ("html", "pdf")
+
+
+def test_a_folder_of_which_nothing_can_be_read_still_has_a_report(tmp_path):
+    folder = tmp_path / "runs" / "own-1"
+    (folder / "a-r0").mkdir(parents=True)
+    (folder / "a-r0" / "spec.json").write_text("[")
+    page, said = written(folder, ("pdf", "html", "tables"))
+
+    assert "not read: a-r0/spec.json" in page
+    assert not [line for line in said if "could not be" in line]

@@ -1,5 +1,7 @@
 """Draws a figure's plot as SVG, in the style that all figures share."""
 
+from functools import lru_cache
+
 from scalewise.report.canvas import Drawing, drawn
 from scalewise.report.document import Bars, Figure, Lines
 from scalewise.report.draw_bars import bars_height, paint_bars
@@ -10,6 +12,7 @@ TEXT_POINTS = 482.0  # width of the text on the page: A4 less 20 mm on both side
 GUTTER_POINTS = 14.0
 
 
+@lru_cache(maxsize=64)  # the page and the HTML show the same drawings
 def draw(figure: Figure, scale: float = 1.0) -> Drawing:
     """At the width that it has on the page; `scale` below 1 makes it lower, not narrower."""
     width = width_points(figure.width)

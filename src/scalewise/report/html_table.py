@@ -22,7 +22,7 @@ def table_markup(table: Table, number: int, runs: Path, out: Path) -> str:
     heads = "".join(_head(column, wide) for column, wide in zip(table.columns, beside, strict=True))
     heads += "<th></th>" * marked + '<th scope="col" class="raw">raw rows</th>' * raw
     body = "".join(
-        f"<tr>{''.join(_cells(table, view, beside))}"
+        f"<tr>{''.join(_cells(table, index, view, beside))}"
         + f"<td>{_mark(view.mark)}</td>" * marked
         + f'<td class="raw">{_links(table, index, runs, out)}</td>' * raw
         + "</tr>"
@@ -52,11 +52,14 @@ def _kind(column: Column) -> str:
     return "number" if column.numeric else "word"
 
 
-def _cells(table: Table, view: RowView, beside: Sequence[bool]) -> Iterator[str]:
+def _cells(table: Table, index: int, view: RowView, beside: Sequence[bool]) -> Iterator[str]:
     """A number and, in a column of its own so that numbers stand below each other, its interval."""
+    runs = table.runs[index] if index < len(table.runs) else ()
+    more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
     for column, cell, wide in zip(table.columns, view.cells, beside, strict=True):
         # The title is for readers without scripts; the page's own script shows the same, and sooner.
-        tip = f' title="{_shown(cell.tip)}"' if cell.tip else ""
+        source = f"; run {runs[0]}{more}" if runs and column.numeric else ""
+        tip = f' title="{_shown(cell.tip + source)}"' if cell.tip else ""
         focus = ' tabindex="0"' if cell.tip else ""
         yield f'<td class="{_kind(column)}"{tip}{focus}>{_shown(cell.text)}</td>'
         if wide:

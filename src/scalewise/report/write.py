@@ -67,8 +67,10 @@ def _gathered(folder: Path, say: Say) -> tuple[Document, Path]:
 
 def write_document(document: Document, runs: Path, out: Path, formats: Sequence[str], say: Say) -> tuple[Path, ...]:
     """The files of a document whose raw rows lie under `runs`."""
+    from scalewise.report.sound import sound
     from scalewise.report.tables import file_name
 
+    document = sound(document, say)
     name = file_name(document.id)
     made: list[Path] = []
     try:
