@@ -41,6 +41,9 @@ def stability_cell(found: Stability | None, mark: Mark = MEASURED) -> Cell:
     figures = [f"{found.skipped_steps} of {found.steps} steps skipped"]
     if found.non_finite_steps:
         figures.append(f"{found.non_finite_steps} losses not finite")
+    if found.scales:
+        first, last = found.scales[0], found.scales[-1]
+        figures.append(f"scale {first:g}" if first == last else f"scale {first:g} to {last:g}")
     if found.curve:
         figures.append(f"loss within {found.curve.largest_distance:.0e} of fp32")
     if found.gradients:
