@@ -15,6 +15,8 @@ RANKS = int(os.environ.get("WORLD_SIZE", "1"))
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
 RANKS_HERE = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
+MOST = 10**12  # of any constant
+
 
 def refuse(sentence):
     """Ends the script with one sentence, said once: rank 0 speaks, and the launcher ends the others."""
@@ -33,8 +35,10 @@ def constant(name, default, least=1):
         value = kind(text)
     except ValueError:
         refuse(f"{name}={text} is not {what}; set it like this: {name}={default}.")
-    if not math.isfinite(value) or value < least:
+    if not value >= least:  # so written, it is true of nan, too
         refuse(f"{name}={text} is not {what} of at least {least}; set it like this: {name}={default}.")
+    if value > MOST:
+        refuse(f"{name}={text[:20]}... is too large; set it like this: {name}={default}.")
     return value
 
 

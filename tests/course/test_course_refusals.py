@@ -16,6 +16,8 @@ BAD = [
     (CODE1, {"DIM": ""}, "DIM= is not a whole number; set it like this: DIM=1024."),
     (CODE1, {"LR": "fast"}, "LR=fast is not a number; set it like this: LR=0.01."),
     (CODE1, {"LR": "nan"}, "LR=nan is not a number of at least 0; set it like this: LR=0.01."),
+    (CODE1, {"LR": "inf"}, "LR=inf... is too large; set it like this: LR=0.01."),
+    (CODE1, {"DIM": "1" * 400}, f"DIM={'1' * 20}... is too large; set it like this: DIM=1024."),
     (CODE1, {"SEED": "no"}, "SEED=no is not a whole number; set it like this: SEED=0."),
     (CODE1, {"NO_SYNC": "yes"}, "NO_SYNC=yes is not one of 1, 0; set it like this: NO_SYNC=1."),
     (
@@ -70,8 +72,6 @@ def test_a_model_that_cannot_fit_is_refused_with_one_that_can(course, script):
     made = course.run(script, ranks=1 if "ddp" in script else 0, DIM=10**7)
     (line,) = made.stderr[0].splitlines()
     assert line.startswith("DIM=10000000 with DEPTH=2 and BATCH=64 needs about ") and "try DIM=" in line
-    smaller = course.run(script, ranks=1 if "ddp" in script else 0, DIM=10**30)
-    assert len(smaller.stderr[0].splitlines()) == 1 and "needs about" in smaller.stderr[0]
 
 
 def test_of_two_ranks_only_the_first_speaks(course):
