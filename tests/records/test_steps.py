@@ -165,3 +165,52 @@ def check_laws(row: StepRow) -> None:
     assert sum(parts) == row.step_ns
     assert min(parts) >= 0 and row.data_ns >= row.data_inside_ns
     assert row.between_ns is None or row.between_ns >= 0
+
+
+def test_waiting_for_a_turn_is_in_no_other_time():
+    turn = numbers((ev.TURN, 112), (ev.TURN_END, 150))
+    rows = steps_of([one_step(100), turn, one_step(151)])
+
+    assert (rows[0].turn_ns, rows[1].turn_ns) == (None, 38 * GRAIN)
+    assert (rows[1].between_ns, rows[1].step_ns) == (3 * GRAIN, 10 * GRAIN)
+
+
+def test_who_waited_in_vain_was_not_in_turn_and_is_not_charged_for_it():
+    left = numbers((ev.TURN, 112), (ev.TURN_LEFT, 150))
+    rows = steps_of([one_step(100), left, one_step(151), one_step(165)])
+
+    assert [row.turn_ns for row in rows] == [None] * 3
+    assert [row.between_ns for row in rows] == [None, 3 * GRAIN, 4 * GRAIN]
+
+
+def test_a_turn_that_came_after_an_unseen_forward_is_taken_out_of_the_step():
+    unseen = numbers(
+        (ev.DATA, 112), (ev.DATA_END, 114), (ev.TURN, 120), (ev.TURN_END, 150),
+        (ev.BACKWARD, 151, None), (ev.BACKWARD_END, 155), (ev.OPTIMIZER, 155, 0), (ev.OPTIMIZER_END, 157),
+    )  # fmt: skip
+    row = steps_of([one_step(100), unseen])[1]
+
+    assert (row.turn_ns, row.step_ns) == (30 * GRAIN, 13 * GRAIN)
+    assert (row.backward_ns, row.optimizer_ns, row.rest_ns) == (4 * GRAIN, 2 * GRAIN, 7 * GRAIN)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=20))
+def test_turns_steps_and_what_lies_between_add_up_to_the_whole_loop(gaps):
+    lists, now = [one_step(100)], 110
+    for own, waited, came in gaps:
+        lists.append(numbers((ev.TURN, now + own), (ev.TURN_END if came else ev.TURN_LEFT, now + own + waited)))
+        now += own + waited
+        lists.append(one_step(now))
+        now += 10
+    rows = steps_of(lists)
+    assert [row.between_ns for row in rows[1:]] == [own * GRAIN for own, _, _ in gaps]
+    assert [row.turn_ns for row in rows[1:]] == [waited * GRAIN if came else None for _, waited, came in gaps]
+
+
+def test_a_step_whose_optimizer_raised_is_no_step_and_the_next_one_is():
+    raised = numbers((ev.FORWARD, 112, 8), (ev.BACKWARD, 113, 0.1), (ev.BACKWARD_END, 114), (ev.OPTIMIZER, 115, 0))
+    dropped = numbers((ev.DROPPED, 119))
+    rows = steps_of([one_step(100), raised, dropped, one_step(120), one_step(140)])
+
+    assert [row.step for row in rows] == [0, 1, 2]
+    assert (rows[1].step_ns, rows[1].between_ns, rows[1].loss) == (10 * GRAIN, 10 * GRAIN, 0.5)

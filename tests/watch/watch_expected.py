@@ -97,6 +97,8 @@ TABLE = (
     Expected("raises_inside", ("backward",), code=1, steps=3, exception="ValueError: backward broke"),
     Expected("raises_inside", ("optimizer",), code=1, steps=3, exception="ValueError: optimizer broke"),
     Expected("recovers", steps=7),
+    Expected("recovers_step", steps=8),
+    Expected("recovers_step", ("scaled",), steps=8, scaled=True),
     Expected("exits", code=3, steps=3),
     Expected("random_streams", steps=8),
     Expected("keyword_inputs", samples=12),
