@@ -30,7 +30,8 @@ def test_different_marks_are_said_cell_by_cell():
 def test_holes_do_not_hide_the_mark_of_the_row_and_a_row_of_holes_is_called_missing():
     holes = [Cell("–", mark="missing")] * 2
     assert row_view([*holes, Cell("1", 1, mark="emulated"), Cell("2", 2, mark="emulated")]).mark == "emulated"
-    assert row_view(holes).mark == "missing"
+    assert row_view([Cell("4", 4), *holes]).mark == "missing"
+    assert row_view([Cell("5 [4, 6]", 5, 4, 6), *holes]).mark == ""
 
 
 def test_answers_name_tables_by_number_and_count_the_rest():

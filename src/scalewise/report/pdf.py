@@ -140,7 +140,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
             "kind": "figure",
             "number": numbers.figures[block.id],
             "title": plain_text(block.title),
-            "caption": plain_text(block.caption),
+            "caption": bound_text(plain_text(block.caption)),
             "svg": drawing.svg,
             "width": width_points(block.width),
         }
@@ -185,5 +185,5 @@ def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
             for row in rows
         ],
         "marked": any(row.mark for row in rows),
-        "notes": [plain_text(note) for note in table.notes],
+        "notes": [bound_text(plain_text(note)) for note in table.notes],
     }

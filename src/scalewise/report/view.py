@@ -63,7 +63,8 @@ def numbers_of(document: Document) -> Numbers:
 def row_view(cells: Sequence[Cell]) -> RowView:
     """The same mark on several cells is said once, at the end of the row."""
     marked = [cell.mark for cell in cells if cell.mark != "measured" and not _hole(cell)]
-    marked = marked or [cell.mark for cell in cells if cell.mark != "measured"]
+    if not marked and not any(_has_interval(cell) for cell in cells):  # nothing was measured: the row is missing
+        marked = [cell.mark for cell in cells if cell.mark != "measured"]
     shared = marked[0] if len(marked) > 1 and len(set(marked)) == 1 else ""
     return RowView(tuple(_cell_view(cell, shared) for cell in cells), shared)
 
