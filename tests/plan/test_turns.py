@@ -89,7 +89,8 @@ def test_an_arm_whose_partners_were_refused_is_made_alone():
 
 
 def test_turns_are_asked_for_in_a_suite_and_for_a_script():
-    text = f'name = "s"\n[[experiment]]\nname = "e"\nscript = "{SCRIPT}"\nturns = true\ninterventions = ["none", "remove_communication"]'
+    head = f'name = "s"\n[[experiment]]\nname = "e"\nscript = "{SCRIPT}"\n'
+    text = head + 'turns = true\ninterventions = ["none", "remove_communication"]'
     assert read_suite(text, Path("s.toml")).experiments[0].turns
     suite = script_suite(SCRIPT, turns=True, interventions=((), DELAY))
     assert read_suite(suite.source, Path("s.toml")).experiments[0].turns

@@ -22,6 +22,7 @@ class Progress:
         self._began = time.monotonic()
         self._made = 0
         self._index, self._total = 0, 0
+        self._running: dict[str, list[Text]] = {}  # runs that take turns are there together
         self._live: Live | None = None
         if output.narration.is_terminal and not output.quiet:
             self._live = Live(console=output.narration, auto_refresh=False, transient=True)
@@ -43,14 +44,15 @@ class Progress:
     def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
         """Signs of life of its ranks."""
         if self._live is not None:
-            head = Text.assemble(
-                f"run {self._index + 1} of {self._total}  ", (spec.name, "bold"), f"  {seconds:.0f} s{self._left()}"
-            )
-            self._live.update(Group(head, *self._rank_lines(pulses)), refresh=True)
+            name = Text.assemble((spec.name, "bold"), f"  {seconds:.0f} s")
+            self._running[spec.name] = [name, *self._rank_lines(pulses)]
+            head = Text(f"run {self._index + 1} of {self._total}{self._left()}")
+            self._live.update(Group(head, *(line for lines in self._running.values() for line in lines)), refresh=True)
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
         """It has ended, however."""
         self._made += 1
+        self._running.pop(spec.name, None)
         if outcome.measured:
             steps = f"{outcome.wall_seconds:.1f} s"
             self._output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.kind.replace('_', ' ')}, {steps}")
