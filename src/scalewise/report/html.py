@@ -81,7 +81,8 @@ def _figure(figure: Figure, numbers: Numbers) -> str:
     dot = "" if figure.title.endswith((".", "?")) else "."
     return (
         f'<figure id="figure{number}" class="drawn{wide}" style="{most}">{picture}<figcaption><b>Figure {number}.</b> '
-        f'{shown(figure.title)}{dot} <span class="quiet">{shown(bound_text(figure.caption))}</span></figcaption></figure>'
+        f'{shown(figure.title)}{dot} <span class="quiet">{shown(bound_text(figure.caption))}</span></figcaption>'
+        "</figure>"
     )
 
 

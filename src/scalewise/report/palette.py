@@ -1,9 +1,9 @@
-"""The colours of every figure: told apart by colour-blind eyes and, dark beside light, in grey print."""
+"""The colours of every figure: told apart by colour-blind eyes, and neighbours in grey print."""
 
 from collections.abc import Mapping, Sequence
 
-# Dark and light alternate, so that neighbours of a stack and of a legend differ in grey, too.
-SERIES = ("#12436d", "#e8752a", "#28a197", "#801650", "#a285d1", "#6b6b3a")
+# In an order in which neighbours of a stack and of a legend differ in grey, too.
+SERIES = ("#12436d", "#e8752a", "#17766e", "#801650", "#a285d1", "#6b6b3a")
 INK, GREY, FAINT, SHADE, PAPER = "#1a1a1a", "#7a7a7a", "#d4d4d4", "#efece4", "#fefefe"
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
