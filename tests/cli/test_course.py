@@ -95,3 +95,11 @@ def test_a_machine_without_typst_gives_the_page_to_read():
     made = [Path("a.html"), Path("a.csv")]
     assert course._to_read(made) == [Path("a.html")]
     assert course._to_read([Path("a.pdf"), *made]) == [Path("a.pdf")]
+
+
+def test_full_is_for_suites(homework, monkeypatch, capsys):
+    monkeypatch.chdir(homework)
+    with pytest.raises(SystemExit) as end:
+        verbs.main(["run", "course/practical7_amp.py", "--full"])
+    assert end.value.code == 1
+    assert "--full is for a suite; course/practical7_amp.py is a script." in capsys.readouterr().err
