@@ -8,7 +8,7 @@ from typing import Any
 from scalewise.report.canvas import Hit, place, text_width
 from scalewise.report.document import Lines, Series
 from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
-from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SHADE, colours_of
+from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
 
 NAME_SIZE = 7.5
 WIDEST_NAME = 0.36  # of the figure: longer names at the lines' ends would leave too little for the lines
@@ -183,7 +183,8 @@ def _markers(plot: Lines) -> dict[str, str]:
     """One for each name that is drawn with markers."""
     pointed = [one for one in plot.series if one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS]
     named = dict.fromkeys(one.name for one in pointed)
-    return {name: MARKERS[index % len(MARKERS)] for index, name in enumerate(named)}
+    # From the seventh on colours come again, with another marker each.
+    return {name: MARKERS[(index + index // len(SERIES)) % len(MARKERS)] for index, name in enumerate(named)}
 
 
 def _hits(axes: Any, one: Series, plot: Lines) -> list[Hit]:
