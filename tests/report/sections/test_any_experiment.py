@@ -1,8 +1,11 @@
 """Sections for any suite: what the table and the figures of an experiment show, and what they leave out."""
 
+from dataclasses import replace
+
 from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.summary import summarise
 from scalewise.explain.evidence import Evidence
+from scalewise.records.rows import MemoryRow
 from scalewise.records.spec import Intervention
 from scalewise.report.document import Bars, Figure, Lines, Paragraph, Section, Table
 from scalewise.report.sections.any_experiment import build
@@ -73,3 +76,18 @@ def test_unequal_work_is_said_to_have_no_speedup():
     section = section_of(scaling_runs()[0], other)
     told = [block.text for block in section.blocks if isinstance(block, Paragraph)]
     assert any(text.startswith("No speedup for") and "parameters differ" in text for text in told)
+
+
+def with_memory(run, peak: int):
+    rank = run.ranks[0]
+    row = MemoryRow(10, peak, 0, 4000, 4000, 0, None, None, None, None)
+    return replace(run, ranks=(replace(rank, memory=(row,)), *run.ranks[1:]))
+
+
+def test_memory_is_drawn_where_it_differs_and_else_only_told():
+    one, two = (make_run(noisy(40, 5e-3, ranks), ranks=ranks) for ranks in (1, 2))
+    alike = section_of(with_memory(one, 2**28), with_memory(two, 2**28 + 2**20))
+    apart = section_of(with_memory(one, 2**28), with_memory(two, 2**29))
+
+    assert "exp-memory" not in figures(alike) and "exp-memory" in figures(apart)
+    assert any("Peak memory of a rank: 256 MiB to 257 MiB." in note for note in table_of(alike).notes)

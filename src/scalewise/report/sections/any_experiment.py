@@ -8,7 +8,7 @@ from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Block, Cell, Column, Paragraph, Section, Table
 from scalewise.report.sections.any_figures import anatomy, memory, speedup, trace
-from scalewise.units import three_digits
+from scalewise.units import bytes_text, three_digits
 
 SUITES = ("*",)
 ORDER = 100
@@ -73,6 +73,10 @@ def _notes(rows: Sequence[ArmRow], scales: bool) -> Iterator[str]:
         yield f"Speedup is against: {'; '.join(bases)}."
     if any(row.mark == "oversubscribed" for row in rows):
         yield "Oversubscribed: more ranks than shares of cores; that it runs, not how it scales."
+    peaks = [peak for row in rows if (peak := row.memory.cuda_peak_allocated_bytes or row.memory.peak_rss_bytes)]
+    if peaks:
+        low, high = bytes_text(min(peaks)), bytes_text(max(peaks))
+        yield f"Peak memory of a rank: {low if low == high else f'{low} to {high}'}."
     for row in rows:
         if row.reason:
             yield f"{row.label}: {row.reason}"

@@ -11,6 +11,7 @@ from scalewise.report.cells import mark_of
 from scalewise.report.document import Bars, Figure, Lines, Part, Series, Span
 
 MOST_BARS = 10
+WORTH_DRAWING = 1.1  # bars that differ by less say nothing; the table's note gives the figure
 MEBI = 2**20
 
 
@@ -112,7 +113,7 @@ def memory(experiment: ExperimentAnalysis) -> Figure | None:
     device = any(row.memory.cuda_peak_allocated_bytes for row in rows)
     peaks = [row.memory.cuda_peak_allocated_bytes if device else row.memory.peak_rss_bytes for row in rows]
     known = [(row, peak) for row, peak in zip(rows, peaks, strict=True) if peak]
-    if not known:
+    if not known or max(peak for _, peak in known) < WORTH_DRAWING * min(peak for _, peak in known):
         return None
     what = "peak device memory of a rank (MiB)" if device else "peak memory of a rank's process (MiB)"
     plot = Bars(
