@@ -40,7 +40,7 @@ Trio = dict[str, Run]
 
 def run(quick: bool, cuda: bool) -> dict[str, object]:
     """Prints the shares and gives them back."""
-    rounds, rounds_apart = (REPEATS, REPEATS) if quick else (5 * REPEATS, 2 * REPEATS)
+    rounds, rounds_apart = (REPEATS + 4, REPEATS + 4) if quick else (5 * REPEATS, 2 * REPEATS)
     with Servers() as servers:
         machine = machine_facts(servers)
         depth, seconds = _depth()

@@ -71,6 +71,22 @@ def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
     assert {one["answer"] for one in json.loads(compared.stdout)} == {"cannot tell"}
 
 
+def test_arms_take_turns_and_two_of_their_runs_stand_for_all_repeats(folder):
+    words = ["run", "train.py", "--turns", "--change", "sleep_before_backward:0.02", "--ranks", "2", "--repeat", "2"]
+    ran = scalewise(*words, "--json", "--", "15", cwd=folder)
+    assert ran.returncode in (0, 3), ran.stderr
+    (delay,) = json.loads(ran.stdout)["experiments"][0]["in_turns"]
+    assert delay["method"].startswith("step by step in turns, 2 pairs")
+    assert (delay["a"], delay["answer"]) == ("2 ranks", "slower")
+    (suite,) = (folder / "runs").iterdir()
+    assert "step by step in turns" in " ".join(scalewise("show", str(suite), cwd=folder).stdout.split())
+    a, b = (suite / "train-ranks2-r0", suite / "train-sleep_before_backward_0.02-ranks2-r0")
+    compared = scalewise("compare", str(a), str(b), "--allow", "interventions", cwd=folder)
+    assert "They took turns step by step, in 2 pairs." in compared.stdout
+    alone = scalewise("run", "train.py", "--turns", cwd=folder)
+    assert alone.returncode == 1 and "only one arm" in alone.stderr and "--change" in alone.stderr
+
+
 def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(folder):
     (folder / "broken.py").write_text("import torch\nraise ValueError('my mistake')\n")
     ran = scalewise("run", "broken.py", "--plain", cwd=folder)

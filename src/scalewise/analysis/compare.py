@@ -146,6 +146,8 @@ def _sentence(answer: Answer, change: Estimate, smallest: float) -> str:
 
 def _advice(difference: Difference) -> tuple[str, ...]:
     advice = []
+    if difference.turns:
+        advice.append(f"They took turns step by step, in {difference.turns} pair{'s' if difference.turns > 1 else ''}.")
     if difference.assumed_run_cv is not None:
         what = "pairs" if difference.turns else "runs"
         advice.append(

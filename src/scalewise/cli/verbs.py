@@ -160,12 +160,13 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
     """Is B faster than A, by how much, or can it not be told?"""
     from scalewise.analysis.compare import compare_suites
     from scalewise.analysis.summary import to_json
+    from scalewise.cli.request import requested_sides
     from scalewise.console.compare_view import show_comparisons
     from scalewise.console.output import Output
-    from scalewise.results.load import load
 
     output = Output(quiet)
-    comparisons = compare_suites(load(a), load(b), allow)
+    one, two = requested_sides(a, b)
+    comparisons = compare_suites(one, two, allow)
     if as_json:
         output.json(to_json(comparisons))
     else:
