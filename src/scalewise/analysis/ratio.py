@@ -16,7 +16,7 @@ from scalewise.analysis.estimate import (
     spread,
     t_quantile,
 )
-from scalewise.analysis.turns import PAIR_SPREAD, StepsInTurn, pairs_of
+from scalewise.analysis.turns import PAIR_SPREAD, Pair, StepsInTurn, pairs_of
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Difference:
 
 def log_difference(a: Side, b: Side) -> Difference:
     """log(b / a) of the step times."""
-    return _difference(a, b, np.log, scale=1.0)
+    return _difference(a, b, np.log, lambda pair: pair.log_ratio, scale=1.0)
 
 
 def seconds_difference(a: Side, b: Side) -> Difference:
     """b - a of the step times in seconds."""
     # Relative spreads become seconds through the larger of the two, which errs to the wide side.
     longest = max(one.seconds for one in (*a.medians, *b.medians))
-    return _difference(a, b, np.asarray, scale=longest)
+    return _difference(a, b, np.asarray, lambda pair: pair.seconds, scale=longest)
 
 
 def ratio(a: Side, b: Side) -> Estimate:
@@ -83,11 +83,17 @@ def ratio(a: Side, b: Side) -> Estimate:
     return Estimate(exp(middle), exp(middle - reach), exp(middle + reach), steps, runs, difference.method())
 
 
-def _difference(a: Side, b: Side, measure: Callable[[Sequence[float]], Floats], scale: float) -> Difference:
+def _difference(
+    a: Side,
+    b: Side,
+    measure: Callable[[Sequence[float]], Floats],
+    of_pair: Callable[[Pair], float],
+    scale: float,
+) -> Difference:
     """By the step times themselves, or by their logarithms; `scale` turns a relative spread into one of the measure."""
     pairs = pairs_of(a.in_turn, b.in_turn)
     if pairs:
-        deltas = measure([pair.b_seconds for pair in pairs]) - measure([pair.a_seconds for pair in pairs])
+        deltas = np.array([of_pair(pair) for pair in pairs])
         assumed = PAIR_SPREAD**2 + float(np.mean([pair.log_error**2 for pair in pairs]))
         return replace(_paired(deltas, assumed * scale**2, PAIR_SPREAD), turns=len(pairs))
     values_a, values_b = (measure([one.seconds for one in side.medians]) for side in (a, b))
