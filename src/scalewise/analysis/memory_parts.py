@@ -4,7 +4,17 @@ from dataclasses import dataclass
 
 from scalewise.analysis.inspection import Inspection
 
-PARTS = {
+PARTS = {  # our names, and the purposes of the records
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer state": "optimizer",
+    "activations": "activations",
+    "half-precision copies": "half copies",
+    "DDP buckets": "buckets",
+    "input data": "data",
+    "work in progress": "other",
+}
+FIELDS = {  # the same in rows that hold the most of each, at whatever moment
     "weights": "weight_bytes",
     "gradients": "gradient_bytes",
     "optimizer state": "optimizer_bytes",
@@ -19,9 +29,12 @@ REST = "rest of the peak"
 class MemoryParts:
     """Bytes by purpose; together with the rest they are the peak, where the peak is known."""
 
-    parts: dict[str, int]  # by the names of PARTS
+    parts: dict[str, int]  # by the names of PARTS: at the peak, or the most of each where that moment was not seen
+    most: dict[str, int]  # the most of each within the step, by the names of FIELDS
     peak_bytes: int | None
     rest_bytes: int | None  # peak less parts; negative where the parts did not all exist at the peak
+    at_peak: bool = False  # whether the parts are those of one moment, so that nothing is left over
+    outside_bytes: int = 0  # that the device's peak holds more than all tensors that were seen in the step
 
     @property
     def explained_bytes(self) -> int:
@@ -48,9 +61,14 @@ def memory_parts(inspection: Inspection | None) -> MemoryParts | None:
     """Of an inspected run; None where it did not see memory by purpose."""
     if inspection is None or inspection.memory is None:
         return None
-    parts = {name: int(getattr(inspection.memory, field)) for name, field in PARTS.items()}
-    peak = inspection.peak_bytes
-    return MemoryParts(parts, peak, None if peak is None else peak - sum(parts.values()))
+    row, peak = inspection.memory, inspection.peak_bytes
+    most = {name: int(getattr(row, field)) for name, field in FIELDS.items()}
+    if row.at_peak:
+        parts = {name: row.at_peak.get(purpose, 0) for name, purpose in PARTS.items()}
+        outside = max(0, (peak or 0) - row.peak_bytes)
+        return MemoryParts(parts, most, row.peak_bytes, row.peak_bytes - sum(parts.values()), True, outside)
+    parts = {name: most.get(name, 0) for name in PARTS}
+    return MemoryParts(parts, most, peak, None if peak is None else peak - sum(parts.values()))
 
 
 def memory_change(a: MemoryParts, b: MemoryParts) -> MemoryChange:

@@ -1,5 +1,6 @@
 """The peak of memory of an arm, by the best witness there is, and the change between two arms in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +42,8 @@ def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | 
 
 
 def change_of(a: MemoryParts | None, b: MemoryParts | None) -> MemoryChange | None:
-    """None where one is missing."""
-    return memory_change(a, b) if a and b else None
+    """None where one is missing, or where only one tells what existed together at its peak."""
+    return memory_change(a, b) if a and b and a.at_peak == b.at_peak else None
 
 
 def size_change_phrase(change_bytes: int) -> str:
@@ -60,13 +61,31 @@ def parts_phrase(change: MemoryChange) -> str:
 
 
 def passing_words(change: MemoryChange | None, inspected: Inspection | None) -> str:
-    """Why the rest of the peak grew, where its size gives it away: a gradient beside the sum it is added to."""
+    """What the added work in progress is, where its size gives it away: a gradient of the largest layer."""
     largest = max((layer.parameter_bytes for layer in inspected.layers), default=0) if inspected else 0
-    if change is None or not change.rest_bytes or not largest:
+    if change is None or not largest:
         return ""
-    if abs(change.rest_bytes / largest - 1) > ONE_LAYER:
+    added = change.parts.get("work in progress", 0) or change.rest_bytes or 0
+    for size, what in (
+        (largest, "one layer's gradient, {}, which lives beside the sum until it is added"),
+        (largest // 2, "one layer's gradient in half precision, {}, before it is converted to float32"),
+    ):
+        if abs(added / size - 1) <= ONE_LAYER:
+            return f"about {what.format(bytes_phrase(size))}"
+    return ""
+
+
+def outside_words(every: Sequence[MemoryParts | None]) -> str:
+    """What the device held beyond the tensors of the step; empty where that is nothing."""
+    sizes = [one.outside_bytes for one in every if one and one.outside_bytes]
+    if not sizes:
         return ""
-    return f": about one layer's gradient, {bytes_phrase(largest)}, which lives beside the sum until it is added"
+    low, high = bytes_phrase(min(sizes)), bytes_phrase(max(sizes))
+    held = low if low == high else f"{low} to {high}"
+    return (
+        f"Not drawn: {held} that torch's allocator held at its peak for no tensor of the step, such as workspaces of "
+        "libraries."
+    )
 
 
 def memory_word(before_bytes: int, after_bytes: int) -> str:

@@ -8,7 +8,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, numbers_along, spread_of, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, BOTH, NAMES
-from scalewise.explain.memory import change_of, parts_of, size_change_phrase
+from scalewise.explain.memory import SAME, change_of, parts_of, size_change_phrase
 from scalewise.explain.words import bytes_phrase, seconds_phrase
 
 EXPERIMENT = "accumulation"
@@ -70,11 +70,11 @@ def _memory_words(evidence: Evidence, code: str, accum: int, first: int) -> str:
     own = parts_of(evidence, EXPERIMENT, code=code, accum=accum)
     if own is None:
         return ""
-    activations = f"activations {bytes_phrase(own.parts['activations'])}"
+    activations = f"activations {bytes_phrase(own.most['activations'])}"
     change = change_of(parts_of(evidence, EXPERIMENT, code=code, accum=first), own)
     if accum == first or change is None:
         return activations
-    if change.largest in ("", "activations"):
+    if abs(change.peak_bytes or 0) <= SAME * (own.peak_bytes or 1) or change.largest in ("", "activations"):
         return activations
     return f"{activations}, {change.largest} {size_change_phrase(change.parts[change.largest])}"
 

@@ -29,11 +29,12 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
         return (unanswered(ROW, QUESTION, f"memory by purpose was not seen for {missing}"),)
     said, conditions = [], []
     if amp:
-        said.append(f"AMP (Code 1 to 3): {_peak_words(amp)}. {_amp_reason(amp)}".rstrip())
+        reason = _amp_reason(amp, parts[BOTH], passing_words(amp, evidence.inspection("codes", code=BOTH)))
+        said.append(f"AMP (Code 1 to 3): {_peak_words(amp)}. {reason}")
         conditions.append(f"AMP: {_rule(amp)}")
     if accumulation:
         passing = passing_words(accumulation, evidence.inspection("codes", code=BOTH))
-        said.append(f"Accumulation (Code 2 to 3): {_peak_words(accumulation)}{passing}. {_reason(accumulation)}")
+        said.append(f"Accumulation (Code 2 to 3): {_peak_words(accumulation)}. {_reason(accumulation, passing)}")
         conditions.append(f"accumulation: {_rule(accumulation)}")
     said.append(_over_accum_steps(evidence))
     return (Answer(ROW, QUESTION, " ".join(said).rstrip(), "; ".join(conditions), (TABLE,)),)
@@ -52,15 +53,19 @@ def _rule(change: MemoryChange) -> str:
     return ", ".join(said)
 
 
-def _amp_reason(change: MemoryChange) -> str:
-    """The copies of the weights against the activations that are half as long."""
+def _amp_reason(change: MemoryChange, after: MemoryParts, passing: str) -> str:
+    """The copies of the weights against the activations that are half as long, where both exist at the peak."""
     copies, saved = change.parts["half-precision copies"], -change.parts["activations"]
+    freed = after.most["half-precision copies"] - after.parts["half-precision copies"]
     if copies > 0 and copies > saved:
         return (
             f"Autocast keeps the float32 weights and adds half-precision copies of them ({bytes_phrase(copies)}); "
             f"shorter activations {_gave_back(saved)}. At this batch weights outweigh activations, so AMP takes memory."
         )
-    if saved > 0:
+    if passing and change.largest == "work in progress":
+        gone = f" autocast's copies of the weights ({bytes_phrase(freed)}) are freed by then" if freed > 0 else ""
+        return f"The work in progress is {passing};{gone or ' no copies of the weights are among it'}."
+    if saved > 0 and (change.peak_bytes or -1) < 0:
         return (
             f"The activations are shorter by {bytes_phrase(saved)}, more than the copies of the weights take "
             f"({bytes_phrase(copies)}): AMP saves memory at this batch."
@@ -72,8 +77,11 @@ def _gave_back(saved: int) -> str:
     return f"give back only {bytes_phrase(saved)}" if saved > 0 else "give nothing back"
 
 
-def _reason(change: MemoryChange) -> str:
+def _reason(change: MemoryChange, passing: str) -> str:
     activations = change.parts["activations"]
+    if passing and change.largest == "work in progress" and (change.peak_bytes or 0) > 0:
+        shrunk = ", more than the activations of the smaller micro-batches save" if activations < 0 else ""
+        return f"The work in progress is {passing}{shrunk}."
     if activations < 0 and (change.peak_bytes or 0) > 0:
         return "Only one micro-batch's activations live at a time, but that saves less than adding up gradients takes."
     if activations < 0 and change.largest == "activations":
@@ -90,9 +98,9 @@ def _over_accum_steps(evidence: Evidence) -> str:
     change = change_of(first, last)
     if change is None or first is None or last is None:
         return ""
-    before, after = (bytes_phrase(one.parts["activations"]) for one in (first, last))
-    share = first.parts["activations"] / first.explained_bytes if first.explained_bytes else 0.0
+    before, after = (bytes_phrase(one.most["activations"]) for one in (first, last))
+    share = first.most["activations"] / first.explained_bytes if first.explained_bytes else 0.0
     return (
-        f"From ACCUM_STEPS {values[0]} to {values[-1]} Code 1's activations go from {before} to {after}; they were "
-        f"{100 * share:.1f} % of what the parts hold, which bounds what accumulation can save."
+        f"From ACCUM_STEPS {values[0]} to {values[-1]} Code 1 keeps {before} and {after} of activations for backward, "
+        f"{100 * share:.1f} % of the peak at {values[0]}: more than that no larger ACCUM_STEPS can save."
     )

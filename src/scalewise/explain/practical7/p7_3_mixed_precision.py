@@ -6,7 +6,15 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import Contrast, change_phrase, contrast, figures_of, hole, holes, step_phrase, usable
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, peak_of, size_change_phrase
+from scalewise.explain.memory import (
+    change_of,
+    memory_word,
+    parts_of,
+    parts_phrase,
+    passing_words,
+    peak_of,
+    size_change_phrase,
+)
 from scalewise.explain.words import percent_text
 from scalewise.units import seconds_text
 
@@ -91,32 +99,39 @@ def _memory_of_all(evidence: Evidence) -> list[str]:
     """Told once where both half precisions say the same."""
     words = {name: memory_words(evidence, name) for name in HALVES}
     known = {name: text for name, text in words.items() if text}
-    if len(known) == len(HALVES) and len(set(known.values())) == 1:
-        return [f"Memory of both: {next(iter(known.values()))}"]
+    if len(known) == len(HALVES) and len({text.split(" (")[0] for text in known.values()}) == 1:
+        return [f"Memory of both: {known[HALVES[0]]}"]
     return [f"Memory, {name}: {text}" for name, text in known.items()]
 
 
 def memory_words(evidence: Evidence, precision: str) -> str:
     """How the peak changed against float32, and which parts did it; empty where memory was not seen."""
-    before, after = (peak_of(evidence, "amp", precision=name) for name in ("float32", precision))
-    if before is None or after is None or before.witness != after.witness:
-        return ""
-    word = memory_word(before.bytes, after.bytes)
     change = change_of(*(parts_of(evidence, "amp", precision=name) for name in ("float32", precision)))
+    base = parts_of(evidence, "amp", precision="float32")
+    if change and base and base.peak_bytes and change.peak_bytes is not None:
+        before, after = base.peak_bytes, base.peak_bytes + change.peak_bytes
+    else:
+        peaks = [peak_of(evidence, "amp", precision=name) for name in ("float32", precision)]
+        if peaks[0] is None or peaks[1] is None or peaks[0].witness != peaks[1].witness:
+            return ""
+        before, after = peaks[0].bytes, peaks[1].bytes
     why = f" ({parts_phrase(change)})" if change else ""
-    if word == "the same":
+    if memory_word(before, after) == "the same":
         return f"the same peak{why}."
-    return f"{size_change_phrase(after.bytes - before.bytes)} at the peak{why}.{_weighed(change)}"
+    passing = passing_words(change, evidence.inspection("amp", precision=precision))
+    return f"{size_change_phrase(after - before)} at the peak{why}.{_weighed(change, passing)}"
 
 
-def _weighed(change: MemoryChange | None) -> str:
+def _weighed(change: MemoryChange | None, passing: str) -> str:
     """Copies of weights against halved activations, where both are there."""
     if change is None:
         return ""
     copies, activations = change.parts["half-precision copies"], change.parts["activations"]
     if copies > 0 and copies > -activations:
         return " The copies of the weights outweigh what shorter activations save: the batch is small for this model."
-    if activations < 0 and copies < -activations:
+    if passing and change.largest == "work in progress":
+        return f" The work in progress is {passing}."
+    if activations < 0 and copies < -activations and (change.peak_bytes or 0) < 0:
         return " Shorter activations save more than the copies of the weights take."
     return ""
 

@@ -80,13 +80,17 @@ def effect_of(evidence: Evidence, name: str, place: tuple[str, dict[str, Any]]) 
     row = usable(evidence, place[0], **place[1])
     before, after = (peak_of(evidence, experiment, **axes) for experiment, axes in (BASE, place))
     change = after.bytes - before.bytes if before and after and before.witness == after.witness else None
-    parts = change_of(*(parts_of(evidence, experiment, **axes) for experiment, axes in (BASE, place)))
+    base_bytes = before.bytes if before else None
+    held = [parts_of(evidence, experiment, **axes) for experiment, axes in (BASE, place)]
+    parts = change_of(*held)
+    if parts and parts.peak_bytes is not None and held[0]:  # the same witness as its parts, workspaces left out
+        change, base_bytes = parts.peak_bytes, held[0].peak_bytes
     return Effect(
         name=name,
         row=row,
         time=contrast(evidence, base, row),
         peak_change_bytes=change,
-        base_peak_bytes=before.bytes if before else None,
+        base_peak_bytes=base_bytes,
         parts=parts,
         passing=passing_words(parts, evidence.inspection(place[0], **place[1])),
         all_reduces=all_reduces(evidence, row) if row else (0, 0),
@@ -127,6 +131,8 @@ def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
     if a is None or m is None or base is None:
         return unanswered(ROW, MEMORY, missing)
     said = f"Against plain float32 DDP ({bytes_phrase(base)}): {_part_words(accumulation)}; {_part_words(mixed)}."
+    passing = [f"{one.name.lower()}, {one.passing}" for one in (accumulation, mixed) if one.passing]
+    said += f" Work in progress is, with {'; with '.join(passing)}." if passing else ""
     condition = f"peak: accumulation {size_change_phrase(a)}, mixed precision {size_change_phrase(m)}"
     if min(a, m) >= 0:
         verdict = "Neither saves memory here."
@@ -138,7 +144,7 @@ def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
 
 
 def _part_words(effect: Effect) -> str:
-    why = f" ({parts_phrase(effect.parts)}{effect.passing})" if effect.parts else ""
+    why = f" ({parts_phrase(effect.parts)})" if effect.parts else ""
     return f"{effect.name.lower()} {effect.memory_text}{why}"
 
 

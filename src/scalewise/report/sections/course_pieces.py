@@ -8,6 +8,7 @@ from scalewise.analysis.memory_parts import PARTS, REST, MemoryParts
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.stability import Stability
 from scalewise.analysis.summary import ArmRow
+from scalewise.explain.memory import outside_words
 from scalewise.explain.words import percent_text
 from scalewise.report.cells import empty_cell, mark_of
 from scalewise.report.document import Bars, Cell, Figure, Lines, Mark, Part, Series
@@ -15,6 +16,13 @@ from scalewise.report.document import Bars, Cell, Figure, Lines, Mark, Part, Ser
 GIGABYTE = 1e9
 MEGABYTE = 1e6
 MEASURED: Mark = "measured"
+AT_PEAK = "What existed together when the tensors of rank 0 held most, in an inspected run; each storage counts once."
+MOST_OF_EACH = "From inspected runs, rank 0, each storage counted once; the rest lives only in passing."
+
+
+def significant(value: float) -> str:
+    """Three significant digits, zeros at the end too, so that a column's numbers are equally exact."""
+    return f"{value:#.3g}".removesuffix(".") if value else "0"
 
 
 def scaled_cell(bytes_held: float | None, unit: float, *, mark: Mark = MEASURED, note: str = "") -> Cell:
@@ -22,16 +30,16 @@ def scaled_cell(bytes_held: float | None, unit: float, *, mark: Mark = MEASURED,
     if bytes_held is None:
         return empty_cell(note or "not measured", mark if mark != MEASURED else "missing")
     value = bytes_held / unit
-    return Cell(f"{value:.3g}", value, mark=mark, note=note)
+    return Cell(significant(value), value, mark=mark, note=note)
 
 
 def seconds_cell(found: Estimate | None, mark: Mark = MEASURED) -> Cell:
     """A step in seconds, as the course's tables have it, with three significant digits."""
     if found is None:
         return empty_cell("not measured", mark if mark != MEASURED else "missing")
-    interval = "" if found.low == found.high else f" [{found.low:.3g}, {found.high:.3g}]"
+    interval = "" if found.low == found.high else f" [{significant(found.low)}, {significant(found.high)}]"
     note = f"{found.method}, {found.steps} steps"
-    return Cell(f"{found.value:.3g}{interval}", found.value, found.low, found.high, mark, note)
+    return Cell(f"{significant(found.value)}{interval}", found.value, found.low, found.high, mark, note)
 
 
 def stability_cell(found: Stability | None, mark: Mark = MEASURED) -> Cell:
@@ -65,7 +73,8 @@ def memory_figure(
     if any(size > 0 for size in rest):
         stacks.append(Part(REST, tuple(max(size, 0) / MEGABYTE for size in rest)))
     over = [label for (label, _), size in zip(known, rest, strict=True) if size < 0]
-    caption = "From inspected runs, rank 0, each storage counted once; the rest lives only in passing."
+    moment = all(parts.at_peak for _, parts in known)
+    caption = f"{AT_PEAK if moment else MOST_OF_EACH} {outside_words([parts for _, parts in known])}".rstrip()
     if over:
         caption += f" Parts of {', '.join(over)} did not all exist at its peak."
     plot = Bars(tuple(label for label, _ in known), tuple(stacks), "memory (MB)")
