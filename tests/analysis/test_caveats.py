@@ -179,3 +179,23 @@ def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_
         assert "watcher incomplete" not in named(run)
         never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in run.ranks)
         assert ("watcher incomplete" in named(replace(run, ranks=never))) == told
+
+
+def test_steps_that_differ_by_design_are_not_called_too_few_or_drifting():
+    sizes = [4 * 8 ** (step % 9) for step in range(45)]
+    run = good(seconds=np.array([1e-3 + size / 1e9 for size in sizes]), ranks=2)
+    assert "too few steps" in named(run)
+    swept = replace(
+        run,
+        ranks=tuple(
+            replace(
+                rank,
+                steps=tuple(
+                    replace(row, collectives={"all_reduce": (1, size)})
+                    for row, size in zip(rank.steps, sizes, strict=True)
+                ),
+            )
+            for rank in run.ranks
+        ),
+    )
+    assert not {"too few steps", "drift", "warm-up not over"} & set(named(swept))

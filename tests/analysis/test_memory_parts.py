@@ -1,5 +1,7 @@
 """Memory by purpose: parts and rest are the peak, and a change names its largest part."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +23,16 @@ def test_without_a_peak_nothing_is_said_about_a_rest():
 def test_a_run_that_was_not_inspected_has_no_parts():
     assert memory_parts(None) is None
     assert memory_parts(make_inspection()) is None
+
+
+def test_parts_at_the_peak_leave_nothing_over_and_name_what_is_no_tensor():
+    at_peak = {"weights": 4000, "gradients": 4000, "buckets": 4000, "other": 500}
+    row = replace(make_parts(half_copy=2000), peak_bytes=12500, at_peak=at_peak)
+    found = memory_parts(make_inspection(memory=row, peak_bytes=80000))
+    assert found is not None and found.at_peak
+    assert (found.peak_bytes, found.rest_bytes, found.outside_bytes) == (12500, 0, 67500)
+    assert (found.parts["half-precision copies"], found.most["half-precision copies"]) == (0, 2000)
+    assert found.parts["work in progress"] == 500
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**7), st.integers(0, 10**7))

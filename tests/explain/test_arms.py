@@ -3,6 +3,7 @@
 from course_evidence import course_arm, put_together, reduces
 from evidence_factories import arm, make_evidence
 from factories import make_outcome
+from scalewise.analysis.line_fit import spread_of
 from scalewise.explain.arms import (
     all_reduces,
     asked_notes,
@@ -11,7 +12,6 @@ from scalewise.explain.arms import (
     hole,
     holes,
     numbers_along,
-    spread_of,
     usable,
 )
 
@@ -72,8 +72,8 @@ def test_arms_on_other_numbers_of_ranks_have_no_contrast():
 def test_what_was_asked_stands_beside_what_was_run():
     run = arm("codes", [0.01] * 40, 1, asked={"ranks": "2", "DIM": "8192"}, env={"DIM": "4096"}, shrink_rule="halved")
     assert asked_notes(make_evidence(run), "codes") == (
-        "ranks 2 asked for, 1 run on this machine.",
-        "DIM 8192 asked for, 4096 run on this machine (halved).",
+        "2 ranks were asked for, 1 run: each needs a GPU of its own.",
+        "DIM 8192 was asked for, 4096 run on this machine (halved).",
     )
     assert asked_notes(make_evidence(run), "amp") == ()
 

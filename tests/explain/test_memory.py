@@ -4,8 +4,16 @@ import pytest
 
 from course_evidence import course_arm, course_inspection, put_together
 from inspection_factory import make_inspection, make_parts
-from scalewise.analysis.memory_parts import MemoryChange
-from scalewise.explain.memory import change_of, memory_word, parts_of, parts_phrase, passing_words, peak_of
+from scalewise.analysis.memory_parts import MemoryChange, MemoryParts
+from scalewise.explain.memory import (
+    change_of,
+    memory_word,
+    outside_words,
+    parts_of,
+    parts_phrase,
+    passing_words,
+    peak_of,
+)
 from scalewise.records.inspection import LayerRow
 
 PRECISION = {"precision": "float32"}
@@ -43,3 +51,17 @@ def test_a_rest_of_one_layers_size_is_taken_for_a_gradient_in_passing():
     assert "one layer's gradient" in passing_words(MemoryChange(parts, 1100, 1100), inspected)
     assert passing_words(MemoryChange(parts, 5000, 5000), inspected) == ""
     assert passing_words(None, inspected) == ""
+
+
+def test_work_in_progress_of_half_a_layers_size_is_a_gradient_in_half_precision():
+    inspected = make_inspection(layers=(LayerRow("layers.0", "Linear", "cpu", 1000),))
+    change = MemoryChange({"activations": 0, "work in progress": 490}, 0, 490)
+    assert "in half precision, 500 B" in passing_words(change, inspected)
+
+
+def test_memory_that_is_no_tensor_is_told_only_where_there_is_some():
+    def parts(outside):
+        return MemoryParts({}, {}, 1000, 0, True, outside)
+
+    assert outside_words([parts(0), None]) == ""
+    assert "Not drawn: 2.93 KiB to 3.91 KiB" in outside_words([parts(3000), parts(4000)])

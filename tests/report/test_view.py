@@ -8,7 +8,7 @@ from specimen import specimen
 
 from scalewise.explain.answer import Answer
 from scalewise.report.document import Cell
-from scalewise.report.view import bound_text, numbers_of, plain_text, row_view
+from scalewise.report.view import bound_text, numbers_of, plain_text, row_view, typeset
 
 
 def test_a_number_and_its_interval_are_told_apart():
@@ -52,3 +52,14 @@ def test_binding_changes_spaces_only(text):
 
 def test_numbers_stay_with_their_units():
     assert bound_text("19.4 ms [18.8, 20.1] and 5 % of it") == "19.4\u00a0ms [18.8,\u00a020.1] and 5\u00a0% of it"
+
+
+def test_signs_are_those_of_print():
+    assert typeset("4 D^2 L >= 10^9, 8 x 4, n - 1, [-1.2, 3], 5 us, 1.3e-03, +-5 %") == (
+        "4 D² L ≥ 10⁹, 8 × 4, n − 1, [−1.2, 3], 5 µs, 1.3\u00a0×\u00a010⁻³, ±5 %"
+    )
+
+
+def test_code_names_and_dates_keep_their_signs():
+    for text in ("`x = y - 1 >= 2`", "run-ranks1-r0", "2026-11-16", "max x", "6.18.44-4"):
+        assert typeset(text) == text

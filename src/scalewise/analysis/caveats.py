@@ -16,6 +16,7 @@ LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, 
 DRIFT_BLOCKS = 10  # medians of tenths are near enough independent for steps that resemble their neighbours
 DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so one in twenty would cry wolf daily
 
+LEAST_UNLIKE = 3  # different amounts of bytes: accumulation has two (steps with and without), a sweep many
 LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last step of the others is out of turn
 OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 
@@ -94,7 +95,7 @@ def loaded_machine(arm: ArmRuns) -> Caveat | None:
 
 def too_few_steps(arm: ArmRuns) -> Caveat | None:
     """Not enough steps after warm-up, or too noisy ones, to fix the median."""
-    if not arm.measured:
+    if not arm.measured or unlike_steps(arm):
         return None
     least = min(one.median.steps for one in arm.measured)
     widest = max((one.median.high - one.median.low) / one.median.seconds for one in arm.measured)
@@ -109,9 +110,19 @@ def too_few_steps(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def unlike_steps(arm: ArmRuns) -> bool:
+    """Whether steps differ by design, such as a sweep over message sizes: no median of them is anybody's figure.
+
+    DDP has other buckets in its first steps, but the same bytes in all: only bytes tell.
+    """
+    steps = [step for one in arm.measured for rank in one.run.ranks for step in rank.steps]
+    sizes = {sum(size for _, size in step.collectives.values()) for step in steps}
+    return len(sizes) > LEAST_UNLIKE
+
+
 def warmup_not_over(arm: ArmRuns) -> Caveat | None:
     """The run had not settled after a third of its steps."""
-    still = [one for one in arm.measured if not one.series.warmup.over]
+    still = [] if unlike_steps(arm) else [one for one in arm.measured if not one.series.warmup.over]
     if not still:
         return None
     return Caveat(
@@ -124,6 +135,8 @@ def warmup_not_over(arm: ArmRuns) -> Caveat | None:
 
 def drift(arm: ArmRuns) -> Caveat | None:
     """Steps grew or shrank over the run, beyond chance and beyond what matters."""
+    if unlike_steps(arm):
+        return None
     changes = [(drift_of(one.series.slowest_seconds[one.series.settled]), one) for one in arm.measured]
     worst, one = max(changes, key=lambda item: abs(item[0]), default=(0.0, None))
     if one is None or abs(worst) <= LARGEST_DRIFT:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate, Floats, spread, t_quantile
+from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate, Floats, normal_quantile, spread, t_quantile
 
 ROUNDS = 50  # of reweighting; it settles in fewer than ten
 HUBER = 1.345  # standard deviations from which a residual counts linearly: 95 % efficient on normal errors
@@ -61,6 +61,11 @@ def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_R
 
     line = ys / (solution[0] + solution[1] * xs / scale) - 1
     return Line(found(0, 1.0), found(1, scale), tuple(float(one) for one in line))
+
+
+def spread_of(times: Sequence[Estimate]) -> float:
+    """Relative standard error that a line through these must allow for: that of the widest, or a quiet machine's."""
+    return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(CONFIDENCE) for one in times)])
 
 
 def _weights(design: Floats, target: Floats) -> Floats:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.line_fit import Line, fit_line
+from scalewise.analysis.line_fit import Line, fit_line, spread_of
 from scalewise.analysis.link_fit import LinkFit
 from scalewise.analysis.propagate import exact, propagate
 
@@ -61,7 +61,10 @@ class StepParts:
 
 def fit_compute(points: Sequence[ComputePoint]) -> ComputeLine | None:
     """None with fewer than two different batches, or when a larger batch was not slower."""
-    line: Line | None = fit_line([one.samples_per_rank for one in points], [one.step_seconds.value for one in points])
+    times = [one.step_seconds for one in points]
+    line: Line | None = fit_line(
+        [one.samples_per_rank for one in points], [one.value for one in times], spread_of(times)
+    )
     if line is None or line.slope.value <= 0:
         return None
     return ComputeLine(line.intercept, line.slope, tuple(points), line.relative_residuals)

@@ -1,13 +1,12 @@
 """Arms of a suite as answers need them: the one with figures, its runs, why it is missing, and how two differ."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.compare import compare
-from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate, normal_quantile
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.ratio import seconds_difference
 from scalewise.analysis.summary import ArmRow
@@ -35,8 +34,8 @@ class Contrast:
         """The rule behind the verdict, with its numbers."""
         change = f"change of the step time {percent_phrase(self.change)}"
         if self.verdict == "cannot tell":
-            return f"{change}: its 98 % interval holds 0"
-        return f"{change}: its 98 % interval lies {'above' if self.verdict == 'slower' else 'below'} 0"
+            return f"{change} (95 %): its 98 % interval, which decides, holds 0"
+        return f"{change} (95 %): its 98 % interval lies {'above' if self.verdict == 'slower' else 'below'} 0, too"
 
 
 def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
@@ -70,9 +69,11 @@ def asked_notes(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
         if spec.experiment not in experiments:
             continue
         for name, value in spec.asked.items():
-            used = str(spec.world_size) if name == "ranks" else spec.env.get(name, "none")
-            rule = f" ({spec.shrink_rule})" if spec.shrink_rule and name != "ranks" else ""
-            notes[f"{name} {value} asked for, {used} run on this machine{rule}."] = None
+            if name == "ranks":
+                notes[f"{value} ranks were asked for, {spec.world_size} run: each needs a GPU of its own."] = None
+                continue
+            rule = f" ({spec.shrink_rule})" if spec.shrink_rule else ""
+            notes[f"{name} {value} was asked for, {spec.env.get(name, 'none')} run on this machine{rule}."] = None
     return tuple(notes)
 
 
@@ -112,11 +113,6 @@ def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast
 def step_phrase(row: ArmRow) -> str:
     """The arm's step with its interval."""
     return seconds_phrase(row.step_seconds) if row.step_seconds else "no step time"
-
-
-def spread_of(times: Sequence[Estimate]) -> float:
-    """Relative standard error that a line through these must allow for: that of the widest, or a quiet machine's."""
-    return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(CONFIDENCE) for one in times)])
 
 
 def change_phrase(found: Contrast) -> str:

@@ -10,7 +10,7 @@ from scalewise.report.document import Block, Code, Document, Figure, Formula, Pa
 from scalewise.report.draw import draw
 from scalewise.report.html_table import table_markup
 from scalewise.report.svg_page import svg_markup
-from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text
+from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text, typeset
 
 PAGE = Path(__file__).with_name("page.html")
 POINTS_PER_REM = 7.55  # letters in figures are then as large as those around them
@@ -44,6 +44,11 @@ def shown(text: str) -> str:
     return escape(plain_text(text))
 
 
+def prose(text: str) -> str:
+    """Sentences with proper signs; what stands between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", shown(bound_text(text)))
+
+
 def _blocks(section: Section, numbers: Numbers, runs: Path, out: Path) -> Iterator[str]:
     """Neighbouring figures share a row."""
     row: list[str] = []
@@ -61,7 +66,7 @@ def _blocks(section: Section, numbers: Numbers, runs: Path, out: Path) -> Iterat
 
 def _block(block: Block, numbers: Numbers, runs: Path, out: Path) -> str:
     if isinstance(block, Paragraph):
-        return f"<p>{shown(bound_text(block.text))}</p>"
+        return f"<p>{prose(block.text)}</p>"
     if isinstance(block, Code):
         return f'<pre tabindex="0"><code>{shown(block.text)}</code></pre>'
     if isinstance(block, Formula):
@@ -81,7 +86,7 @@ def _figure(figure: Figure, numbers: Numbers) -> str:
     dot = "" if figure.title.endswith((".", "?")) else "."
     return (
         f'<figure id="figure{number}" class="drawn{wide}" style="{most}">{picture}<figcaption><b>Figure {number}.</b> '
-        f'{shown(figure.title)}{dot} <span class="quiet">{shown(bound_text(figure.caption))}</span></figcaption>'
+        f'{shown(typeset(figure.title))}{dot} <span class="quiet">{prose(figure.caption)}</span></figcaption>'
         "</figure>"
     )
 
@@ -91,9 +96,9 @@ def _answer(answer: Answer, numbers: Numbers) -> str:
     linked = re.sub(
         r"(Table|Figure) (\d+)", lambda found: f'<a href="#{found[1].lower()}{found[2]}">{found[0]}</a>', rests
     )  # fmt: skip
-    because = f"Because {shown(answer.condition)}. " if answer.condition else ""
+    because = f"Because {prose(answer.condition)}. " if answer.condition else ""
     return (
         f'<div class="answer"><p class="question"><b>{shown(answer.row)}</b> {shown(answer.question)}</p>'
-        f"<div><p>{shown(bound_text(answer.text))}</p>"
+        f"<div><p>{prose(answer.text)}</p>"
         f'<p class="quiet small">{because}{f"Rests on {linked}." if linked else ""}</p></div></div>'
     )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from scalewise.records.folder import RunFolder
 from scalewise.report.document import Column, Table
 from scalewise.report.tables import csv_text
-from scalewise.report.view import RowView, plain_text, row_view
+from scalewise.report.view import RowView, bound_text, plain_text, row_view, typeset
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
 
@@ -28,11 +28,12 @@ def table_markup(table: Table, number: int, runs: Path, out: Path) -> str:
         + "</tr>"
         for index, view in enumerate(views)
     )
-    notes = "".join(f'<p class="quiet small">{_shown(note)}</p>' for note in table.notes)
+    notes = "".join(f'<p class="quiet small">{_shown(bound_text(note))}</p>' for note in table.notes)
     dot = "" if table.title.endswith((".", "?")) else "."
     return (
         f'<div class="table" id="table{number}"><p class="caption" id="table{number}-caption"><b>Table {number}.</b> '
-        f'{_shown(table.title)}{dot} <button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">'
+        f"{_shown(typeset(table.title))}{dot} "
+        f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">'
         f'Copy CSV</button></p><div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
     )

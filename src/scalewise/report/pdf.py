@@ -11,7 +11,7 @@ from scalewise.explain.answer import Answer
 from scalewise.report.document import Block, Code, Document, Figure, Formula, Paragraph, Section, Table
 from scalewise.report.draw import draw, width_points
 from scalewise.report.grouping import groups_of
-from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text, row_view
+from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text, row_view, typeset
 
 PAGE = Path(__file__).with_name("page.typ")
 
@@ -139,7 +139,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
         return {
             "kind": "figure",
             "number": numbers.figures[block.id],
-            "title": plain_text(block.title),
+            "title": typeset(plain_text(block.title)),
             "caption": bound_text(plain_text(block.caption)),
             "svg": drawing.svg,
             "width": width_points(block.width),
@@ -170,7 +170,7 @@ def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
     return {
         "kind": "table",
         "number": numbers.tables[table.id],
-        "title": plain_text(table.title),
+        "title": typeset(plain_text(table.title)),
         "columns": [
             {"title": plain_text(one.title), "unit": plain_text(one.unit), "numeric": one.numeric, "interval": interval}
             for one, interval in zip(table.columns, intervals, strict=True)

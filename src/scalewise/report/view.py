@@ -9,6 +9,15 @@ from scalewise.explain.answer import Answer
 from scalewise.report.document import Cell, Document, Figure, Table
 
 _INTERVAL = re.compile(r"^(.*\S) (\[[^\[\]]+, [^\[\]]+\])$")
+_SIGNS = (
+    (re.compile(r"(?<= )>=(?= )"), "≥"),
+    (re.compile(r"(?<= )<=(?= )"), "≤"),
+    (re.compile(r"(?<=[\w)]) x (?=[\w(])"), " × "),
+    (re.compile(r"(?<=[\w)]) - (?=[\w(])"), " − "),
+    (re.compile(r"\+-(?=\d)"), "±"),
+    (re.compile(r"(?<![\w.)\]])-(?=\d)"), "−"),
+    (re.compile(r"(?<=\d) us\b"), " µs"),
+)
 MOST_RUNS = 3  # named below an answer
 
 
@@ -76,7 +85,7 @@ def _hole(cell: Cell) -> bool:
 
 def _cell_view(cell: Cell, shared: str) -> CellView:
     found = _INTERVAL.match(cell.text)
-    text, interval = (found[1], found[2]) if found else (cell.text, "")
+    text, interval = (typeset(one) for one in ((found[1], found[2]) if found else (cell.text, "")))
     mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
     between = f"95 % interval {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""
@@ -88,8 +97,30 @@ def _has_interval(cell: Cell) -> bool:
     return cell.low is not None and cell.high is not None and cell.low != cell.high
 
 
+def typeset(text: str) -> str:
+    """Signs as print has them: ≥, ×, −, µs, 10⁻³; what stands between backticks is code and stays as it is."""
+    pieces = text.split("`")
+    return "`".join(piece if index % 2 else _signs(piece) for index, piece in enumerate(pieces))
+
+
+def _signs(text: str) -> str:
+    for pattern, sign in _SIGNS:
+        text = pattern.sub(sign, text)
+    powers = re.sub(
+        r"(?<=\d)e([+-])0*(\d+)\b",
+        lambda found: f"\u00a0×\u00a010{_raised(found[1].replace('+', '') + found[2])}",
+        text,
+    )
+    return re.sub(r"(?<=[\w)])\^(\d+)", lambda found: _raised(found[1]), powers)
+
+
+def _raised(digits: str) -> str:
+    return digits.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def bound_text(text: str) -> str:
-    """Text whose numbers stay with their units, and intervals in one piece, when lines are broken."""
+    """Text with proper signs, whose numbers stay with their units and intervals in one piece when lines are broken."""
+    text = typeset(text)
     whole = re.sub(r"\[[^\[\] ]+, [^\[\] ]+\]", lambda found: found[0].replace(" ", "\u00a0"), text)
     return re.sub(r"(?<=\d) (?=(?:%|[kMG]?i?B|[munµ]?s|steps?|ranks?|samples?|GFLOP|[KMGT]iB)\b|%)", "\u00a0", whole)
 

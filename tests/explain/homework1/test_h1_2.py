@@ -1,5 +1,7 @@
 """H1.2: answers follow the speedups, the model finds what was put in, and 4 ranks on 2 cores never count."""
 
+from dataclasses import replace
+
 import pytest
 
 from evidence_factories import make_evidence
@@ -69,6 +71,26 @@ def test_oversubscribed_ranks_are_in_no_fit_and_no_model():
 def test_only_oversubscribed_ranks_leave_the_question_open():
     runs = [*strong(ranks=(1,)), *strong(ranks=(2, 4), oversubscribed=True)]
     assert all("Not answered" in text and "oversubscribed" in text for text in texts(*runs))
+
+
+def test_where_nothing_was_measured_all_questions_have_one_answer():
+    assert len(texts(*strong(ranks=(1,)))) == 1
+
+
+def test_a_machine_with_too_few_gpus_is_told_what_to_do(tmp_path):
+    evidence = make_evidence(*strong(ranks=(1,), removed=False, device="cuda"), gpus=1)
+    suite = '[[experiment]]\nname = "strong-scaling"\nranks = [1, 2, 4]\n'
+    (tmp_path / "suite.toml").write_text(suite, encoding="utf-8")
+    (answer,) = answers(replace(evidence, loaded=replace(evidence.loaded, path=tmp_path, name="homework1")))
+    assert "asks for 2 and 4 ranks beside one; N ranks need N GPUs, and this machine has 1 GPU" in answer.text
+    assert "`scalewise run homework1 --device cpu`" in answer.text
+
+
+def test_losses_that_cannot_be_told_apart_are_not_ranked():
+    _, _, why = texts(*strong(overhead=4.0e-3, exchange=2.0e-3, ranks=(1, 2)), link(rate=4e9))
+    assert "which of the two is larger cannot be told" in why
+    _, _, why = texts(*strong(overhead=40e-3, exchange=1.0e-3, ranks=(1, 2)), link(rate=8e9))
+    assert why.startswith("The fixed overhead is the larger loss")
 
 
 def test_a_link_that_was_not_measured_is_named():

@@ -4,7 +4,8 @@ import pytest
 
 from evidence_factories import make_evidence
 from homework1_evidence import link, strong
-from scalewise.explain.homework1.h1_3 import answers, balances, cases
+from scalewise.explain.homework1.balances import balances, cases
+from scalewise.explain.homework1.h1_3 import answers
 
 SMALL, LARGE = 2_000_000, 8_000_000
 
@@ -68,6 +69,10 @@ def test_the_batch_of_balance_is_where_computing_equals_communication():
 def test_a_cheap_exchange_is_a_bottleneck_for_small_batches_only_or_never():
     assert "only below that" in answers(both(0.010, 0.004))[2].text
     assert "no bottleneck at any batch" in answers(both(0.010, 0.0, overhead=0.05))[2].text
+
+
+def test_a_batch_of_balance_about_the_one_that_was_run_is_left_open():
+    assert "cannot be told from the 32 that were run" in answers(both(0.0042, 0.0138))[2].text
 
 
 def test_a_shrunk_case_keeps_what_was_asked():

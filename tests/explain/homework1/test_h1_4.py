@@ -79,7 +79,7 @@ def test_the_bytes_of_both_methods_are_compared():
 
 def test_logical_devices_are_judged_by_time_alone_not_by_step_times():
     _, _, wasteful = answers(compared(inspected(), dp=0.001))
-    assert wasteful.text.startswith("Where more than 10 % of the time may be wasted")
+    assert wasteful.text.startswith("Not with this model and batch, unless more than 10 %")
     _, _, fine = answers(compared(inspected(second=(0, 95)), dp=1.0))
     assert fine.text.startswith("With this model and batch: only 5.00 %")
 

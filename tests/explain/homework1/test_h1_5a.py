@@ -1,10 +1,12 @@
 """H1.5A: a delay is serial time; the prediction follows it, and opposite speedups give opposite answers."""
 
+from dataclasses import replace
+
 import pytest
 
 from evidence_factories import make_evidence
 from homework1_evidence import strong
-from scalewise.explain.homework1.h1_5a import answers, delay
+from scalewise.explain.homework1.h1_5a import AMDAHL, EFFECT, amdahl_answer, answers, delay, effect_answer
 
 
 def delayed(exchange=0.0, added=0.010, more=0.0, **changes):
@@ -49,6 +51,34 @@ def test_oversubscribed_ranks_get_no_prediction():
 
 
 def test_one_rank_alone_bounds_every_speedup():
-    effect, law = answers(delayed(ranks=(1,)))
-    assert "more than 1.74 [" in effect.text
-    assert "Not answered" in law.text
+    (both,) = answers(delayed(ranks=(1,)))
+    assert "more than 1.74 [" in both.text
+    assert both.question == f"{EFFECT} {AMDAHL}"
+
+
+def widened(found, share):
+    """The same with measured speedups known only to within this share of them."""
+    rows = []
+    for row in found.rows:
+        speedup = row.delayed.scaling.speedup
+        wide = replace(speedup, low=speedup.value * (1 - share), high=speedup.value * (1 + share))
+        scaling = replace(row.delayed.scaling, speedup=wide)
+        rows.append(replace(row, delayed=replace(row.delayed, scaling=scaling)))
+    return replace(found, rows=tuple(rows))
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.05, "The law holds"), (0.5, "too wide to test the law")])
+def test_an_interval_that_agrees_with_anything_confirms_nothing(share, said):
+    evidence = delayed()
+    answer = amdahl_answer(evidence, widened(delay(evidence), share))
+    assert said in answer.text
+    assert "at most 20 % to be a test" in answer.condition
+
+
+def test_growth_that_is_hardly_known_is_not_called_the_delay():
+    evidence = delayed()
+    found = delay(evidence)
+    rows = [replace(row, growth_seconds=replace(row.growth_seconds, low=-0.005, high=0.022)) for row in found.rows]
+    text = effect_answer(evidence, replace(found, rows=tuple(rows))).text
+    assert "cannot tell whether that is the delay itself" in text
+    assert "Time is linear" not in text

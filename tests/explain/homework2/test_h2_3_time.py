@@ -48,5 +48,6 @@ def test_the_same_bytes_in_all_codes_are_said():
 
 def test_one_rank_has_nothing_to_synchronise():
     (answer,) = answers(codes_evidence(ranks=1))
-    assert "nothing by synchronisation" in answer.text
+    assert "by synchronisation" not in answer.text
+    assert "One rank has nobody to synchronise with" in answer.text
     assert "that part needs two" in answer.text

@@ -6,7 +6,7 @@ from scalewise.explain.homework3.h3_3_placement import answers
 
 def test_even_blocks_have_a_rule():
     (answer,) = answers(devices_evidence())
-    assert answer.text.startswith("Device = i * N // depth for layer i, with depth = 20 and N = 2 and 5:")
+    assert answer.text.startswith("Device = `i * N // depth` for layer i, with depth = 20 and N = 2 and 5:")
     assert "10 on logical:0 and 10 on logical:1 of 2 devices" in answer.text
     assert "all 20 layers" in answer.condition
 

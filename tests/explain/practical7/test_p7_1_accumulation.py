@@ -1,5 +1,7 @@
 """P7.1: what the answers say follows from gradients, counts and times, and turns with them."""
 
+from dataclasses import replace
+
 from course_evidence import accumulation_evidence
 from scalewise.explain.practical7.p7_1_accumulation import division_of, why_divide, why_skip, without_no_sync
 
@@ -60,3 +62,19 @@ def test_equal_steps_are_no_difference():
 def test_a_loss_that_is_no_number_without_the_division_is_called_diverged():
     evidence = accumulation_evidence(lost=True)
     assert "Training then diverged: 40 losses were not finite." in why_divide(evidence).text
+
+
+def test_rounding_that_training_lets_grow_is_not_called_other_training():
+    evidence = accumulation_evidence()
+    analysis = evidence.analysis
+    experiments = tuple(replace(one, runs=tuple(map(drifting, one.runs))) for one in analysis.experiments)
+    answer = why_skip(replace(evidence, analysis=replace(analysis, experiments=experiments)))
+    assert "for the same training: the first 5 losses differ by" in answer.text
+    assert "training lets that grow" in answer.text
+
+
+def drifting(run):
+    """Losses without no_sync() that leave the others by rounding at first, and by far more in the end."""
+    if "no_sync0" not in run.name:
+        return run
+    return replace(run, losses=tuple(loss * (1 + 1e-8 * 2**step) for step, loss in enumerate(run.losses)))

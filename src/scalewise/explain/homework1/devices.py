@@ -13,6 +13,7 @@ from scalewise.results.run import Run
 DP = "DataParallel"
 DDP = "DDP"
 BY_NVML = "NVML"
+SHARED_GPU = "one GPU for all ranks"
 BY_TIMELINE = "inspected step, of the time in which any device works"
 BY_CORES = "busy cores"
 
@@ -95,7 +96,7 @@ def _gpu_use(nvml: dict[int, float], rank: int, ranks: int) -> tuple[float, str]
     """The rank's own GPU, or the one that all of them share; None without any."""
     if len(nvml) >= ranks:
         return nvml[sorted(nvml)[rank]], BY_NVML
-    return (nvml[min(nvml)], f"{BY_NVML}, one GPU for all ranks") if nvml else None
+    return (nvml[min(nvml)], f"{BY_NVML}, {SHARED_GPU}") if nvml else None
 
 
 def _threads(run: Run, rank: int) -> int:

@@ -1,16 +1,27 @@
 """H1.2: is strong scaling linear, where does efficiency drop, and which parts of a step explain it."""
 
 from dataclasses import dataclass
+from statistics import median
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.laws import AmdahlFit, RankSpeedup, fit_amdahl
 from scalewise.analysis.link_fit import NoLinkFit
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.propagate import exact, propagate
 from scalewise.analysis.step_model import ComputeLine, StepParts, step_parts
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.pieces import REMOVED, compute_line, link_at, links, not_scaling, price, scales, volume
+from scalewise.explain.homework1.pieces import (
+    REMOVED,
+    compute_line,
+    few_gpus,
+    link_at,
+    links,
+    not_scaling,
+    price,
+    scales,
+    volume,
+)
 from scalewise.explain.words import (
     bytes_phrase,
     listed,
@@ -29,6 +40,7 @@ MODEL_TABLE = "h1-2-model"
 LINEAR = "Is the speedup linear?"
 DROP = "Where does efficiency drop?"
 WHY = "What explains it, in numbers?"
+ALL_OF_IT = "Is the speedup linear, where does efficiency drop, and what explains it?"
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
 
 
@@ -78,7 +90,7 @@ def linear_answer(found: StrongScaling) -> Answer:
     """Linear where every interval holds the ideal; slower where even the upper end is below 1."""
     hole = not_scaling(found.rows, EXPERIMENT)
     if hole:
-        return _foretold(found, hole)
+        return unanswered(ROW, LINEAR, hole)
     figures = listed([f"{number_phrase(one.speedup)} on {one.ranks} ranks" for one in found.speedups])
     last = found.speedups[-1]
     if all(one.speedup.high >= one.ranks for one in found.speedups):
@@ -104,7 +116,7 @@ def _foretold(found: StrongScaling, hole: str) -> Answer:
     """What one rank alone lets expect: even free communication leaves the overhead."""
     row = next((row for row in found.rows if row.ranks == 1 and scales(row) and row.samples_per_step), None)
     if found.line is None or row is None or row.samples_per_step is None:
-        return unanswered(ROW, LINEAR, hole)
+        return unanswered(ROW, ALL_OF_IT, hole)
     batch = row.samples_per_step
 
     def bound(ranks: int) -> Estimate:
@@ -120,7 +132,7 @@ def _foretold(found: StrongScaling, hole: str) -> Answer:
         f"Not measured: {hole}. Predicted from one rank: {seconds_phrase(found.line.overhead_seconds)} of its step do "
         f"not shrink with the batch, so even with free communication the speedup would be at most {said}."
     )
-    return Answer(ROW, LINEAR, text, "no measured speedup; one rank with several batches", (TABLE,))
+    return Answer(ROW, ALL_OF_IT, text, "no measured speedup; one rank with several batches", (TABLE,))
 
 
 def _ends(found: StrongScaling) -> str:
@@ -195,29 +207,34 @@ def why_answer(found: StrongScaling) -> Answer:
         f"On {part.ranks} ranks a step takes {seconds_phrase(part.measured_seconds)}. The model gives "
         f"{seconds_text(part.model_seconds)}: {overhead} that no smaller batch shortens, "
         f"{seconds_text(part.compute_seconds)} for {part.samples_per_rank:g} samples, and "
-        f"{seconds_text(part.communication_seconds)} for communication by the measured link. {_removal_words(part)} "
+        f"{seconds_text(part.communication_seconds)} for communication by the measured link. "
         f"The residual (measured less model) is {residuals} rank{'' if found.parts[-1].ranks == 1 else 's'}. "
         f"{_residual_words(part)}"
     )
     condition = (
-        "the larger of communication and overhead is named first; the sign of the residual beyond the interval of the "
+        "the loss whose interval lies above the other's is named; the sign of the residual beyond the interval of the "
         "step picks its reading"
     )
-    return Answer(ROW, WHY, f"{_cause(part)} {text}".strip(), condition, (TABLE, MODEL_TABLE))
+    return Answer(ROW, WHY, f"{_cause(part, found.line)} {text}".strip(), condition, (TABLE, MODEL_TABLE))
 
 
-def _cause(part: StepParts) -> str:
-    exchange = part.communication_measured.value if part.communication_measured else part.communication_seconds
-    whole = part.measured_seconds.value
-    if exchange >= part.overhead_seconds:
-        return f"Communication is the larger loss: {percent_text(exchange / whole)} of the step on {part.ranks} ranks."
-    return f"The fixed overhead is the larger loss: {percent_text(part.overhead_seconds / whole)} of the step."
-
-
-def _removal_words(part: StepParts) -> str:
-    if part.communication_measured is None:
+def _cause(part: StepParts, line: ComputeLine | None) -> str:
+    """What a step loses against the ideal T(1)/N: all of its communication, and the overhead that nobody shares."""
+    if line is None:
         return ""
-    return f"Taking communication away saves {seconds_phrase(part.communication_measured)}."
+    exchange = part.communication_measured or exact(part.communication_seconds)
+    unshared = propagate(lambda overhead: max(0.0, overhead) * (1 - 1 / part.ranks), line.overhead_seconds)
+    how = "by removing it" if part.communication_measured else "by the link"
+    numbers = (
+        f"{seconds_phrase(exchange)} to communication ({how}) and {seconds_phrase(unshared)} to overhead that ranks "
+        "do not share"
+    )
+    lost = f"Against the ideal T(1)/{part.ranks} a step on {part.ranks} ranks loses {numbers}"
+    if exchange.low > unshared.high:
+        return f"Communication is the larger loss. {lost}."
+    if exchange.high < unshared.low:
+        return f"The fixed overhead is the larger loss. {lost}."
+    return f"{lost}; which of the two is larger cannot be told."
 
 
 def _residual_words(part: StepParts) -> str:
@@ -242,8 +259,11 @@ def _no_model(found: StrongScaling) -> str:
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:
-    """The three questions of H1.2."""
+    """The three questions of H1.2; one answer to all of them where there is no speedup to speak of."""
     found = strong_scaling(evidence)
+    hole = not_scaling(found.rows, EXPERIMENT)
+    if hole:
+        return (_foretold(found, few_gpus(evidence, EXPERIMENT) or hole),)
     return linear_answer(found), drop_answer(found), why_answer(found)
 
 
@@ -254,10 +274,11 @@ def link_words(evidence: Evidence) -> str:
         if isinstance(one, NoLinkFit):
             said.append(f"{one.ranks} ranks: not fitted, {one.reason}")
             continue
-        worst = max(one.relative_residuals, key=abs)
+        typical = median(abs(share) for share in one.relative_residuals)
+        worst, size = max(zip(one.relative_residuals, one.sizes, strict=True), key=lambda pair: abs(pair[0]))
         said.append(
             f"{one.ranks} ranks: latency {seconds_phrase(one.alpha_seconds)}, rate "
             f"{rate_phrase(one.bytes_per_second)}, {len(one.sizes)} sizes to {bytes_phrase(one.sizes[-1])}, "
-            f"worst residual {percent_text(worst)}"
+            f"residual {percent_text(typical)} (median), {percent_text(worst)} at worst ({bytes_phrase(size)})"
         )
     return "; ".join(said) or "not measured"

@@ -1,123 +1,22 @@
 """H1.3: communication against computation for a small and a large model, and where the two are equal."""
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.propagate import propagate
-from scalewise.analysis.step_model import ComputeLine, batch_at_balance, rate_at_balance
-from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.pieces import (
-    REMOVED,
-    compute_line,
-    link_at,
-    not_scaling,
-    price,
-    scales,
-    volume,
-    weights,
-)
+from scalewise.explain.homework1.balances import EXPERIMENT, Balance, balances, cases, counted
+from scalewise.explain.homework1.pieces import few_gpus, not_scaling, scales, weights
 from scalewise.explain.words import bytes_phrase, listed, number_phrase, percent_phrase, rate_phrase, seconds_phrase
 
 ROW = "H1.3"
-EXPERIMENT = "model-size"
 TABLE = "h1-3-model-size"
 RATIO_TABLE = "h1-3-bytes-and-flops"
 WHICH = "In which case is DDP more efficient?"
 WHY = "Why?"
 WHEN = "When does communication become the bottleneck?"
-FLOP_PER_WEIGHT_AND_SAMPLE = 6  # a product and a sum in forward, and twice that in backward
 VAGUE = 0.5  # of a value: an interval wider than this to either side tests nothing
 SAME = 0.01  # bytes per flop of two cases that differ by less are called equal
-
-
-@dataclass(frozen=True)
-class Case:
-    """One model of the experiment over its ranks."""
-
-    name: str
-    used: str  # 2048 x 8
-    asked: str  # 8192 x 8; empty: used as asked
-    rule: str  # by which it was made smaller
-    rows: tuple[ArmRow, ...]
-
-
-@dataclass(frozen=True)
-class Balance:
-    """One case at the most ranks that scale: bytes and flops of a rank's step, and the time of both."""
-
-    case: Case
-    row: ArmRow
-    samples_per_rank: float
-    weights: int
-    all_reduces: float
-    bytes: float
-    communication: Estimate | None
-    computing: Estimate | None  # the step without communication
-    line: ComputeLine | None
-    batch: Estimate | None  # per rank, at which the two take equally long
-    link_rate: Estimate | None  # bytes per second, at which they do with the batch as it is
-
-    @property
-    def flops(self) -> float:
-        """Of one rank's step."""
-        return FLOP_PER_WEIGHT_AND_SAMPLE * self.samples_per_rank * self.weights
-
-    @property
-    def ratio(self) -> Estimate | None:
-        """Communication over computing."""
-        if self.communication is None or self.computing is None:
-            return None
-        return propagate(lambda a, b: a / b, self.communication, self.computing)
-
-
-def cases(evidence: Evidence) -> tuple[Case, ...]:
-    """In the order of the suite."""
-    rows = evidence.rows(EXPERIMENT)
-    names = dict.fromkeys(str(row.axes.get("case")) for row in rows)
-    return tuple(_case(evidence, name, evidence.rows(EXPERIMENT, case=name)) for name in sorted(names, reverse=True))
-
-
-def _case(evidence: Evidence, name: str, rows: tuple[ArmRow, ...]) -> Case:
-    run = next((run for row in rows for one in row.run_names if (run := evidence.run(one))), None)
-    if run is None:
-        return Case(name, "", "", "", rows)
-    env, asked = run.spec.env, run.spec.asked
-    used = " x ".join(env[key] for key in ("DIM", "DEPTH") if key in env)
-    wanted = " x ".join({**env, **asked}[key] for key in ("DIM", "DEPTH") if key in env) if asked else ""
-    return Case(name, used, wanted, run.spec.shrink_rule, rows)
-
-
-def balance(evidence: Evidence, case: Case) -> Balance | None:
-    """At the most ranks of the case that are real scaling; None where there are none."""
-    row = next((row for row in reversed(case.rows) if row.ranks > 1 and scales(row)), None)
-    count = weights(row, evidence) if row else None
-    if row is None or not count or not row.samples_per_step:
-        return None
-    own = row.samples_per_step / row.ranks
-    line = compute_line(evidence, EXPERIMENT, case=case.name)
-    link, exchanged, cost = link_at(evidence, row.ranks), volume(row), price(row)
-    removed = evidence.row(EXPERIMENT, ranks=row.ranks, intervention=REMOVED, case=case.name)
-    return Balance(
-        case=case,
-        row=row,
-        samples_per_rank=own,
-        weights=count,
-        all_reduces=exchanged[0],
-        bytes=exchanged[1],
-        communication=cost,
-        computing=removed.step_seconds if removed else None,
-        line=line,
-        batch=batch_at_balance(line, cost) if line and cost else None,
-        link_rate=rate_at_balance(line, own, link, exchanged) if line and link else None,
-    )
-
-
-def balances(evidence: Evidence) -> tuple[Balance, ...]:
-    """Of every case that has one."""
-    found = (balance(evidence, case) for case in cases(evidence))
-    return tuple(one for one in found if one is not None)
 
 
 def which_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
@@ -145,19 +44,6 @@ def which_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     return Answer(ROW, WHICH, text, condition, (TABLE,))
 
 
-def counted(evidence: Evidence) -> tuple[tuple[Case, float, float], ...]:
-    """(case, bytes per flop, samples per rank) of every case with several ranks; counts are exact on any hardware."""
-    found = []
-    for case in cases(evidence):
-        several = [row for row in case.rows if row.ranks > 1 and volume(row)[1] > 0]
-        row = max(several, key=lambda row: (scales(row), row.ranks), default=None)  # the one of the table, if there
-        count = weights(row, evidence) if row else None
-        if row is not None and count and row.samples_per_step:
-            own = row.samples_per_step / row.ranks
-            found.append((case, volume(row)[1] / (FLOP_PER_WEIGHT_AND_SAMPLE * own * count), own))
-    return tuple(found)
-
-
 def why_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     """Bytes per flop do not depend on the size; if the times' ratio differs, something other than size does it."""
     known = [one for one in found if one.ratio is not None]
@@ -167,8 +53,8 @@ def why_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
     values, own = [value for _, value, _ in per_flop], per_flop[0][2]
     equal = abs(max(values) / min(values) - 1) <= SAME
     law = (
-        f"For L stacked D x D layers a rank reduces 4 D^2 L bytes and computes 6 b D^2 L flop, so bytes per flop are "
-        f"2 / (3 b) whatever D and L; with b = {own:g} that is {2 / 3 / own:.4f}."
+        f"For L stacked D x D layers a rank reduces 4 D^2 L bytes and computes 6 b D^2 L flop at b samples, so bytes "
+        f"per flop are 2 / (3 b) whatever D and L; with b = {own:g} that is {2 / 3 / own:.4f}."
     )
     seen = listed([f"{value:.4f} for {case.name}" for case, value, _ in per_flop])
     tested = f"Counted: {seen}, {'equal' if equal else 'not equal, so the cases differ in more than size'}."
@@ -206,7 +92,8 @@ def when_answer(evidence: Evidence, found: tuple[Balance, ...]) -> Answer:
         return _foretold(evidence)
     text = " ".join(_when_words(one) for one in found)
     condition = (
-        "batch of balance = (communication - overhead) / time per sample, against the batch per rank that was run"
+        "batch of balance = (communication - overhead) / time per sample: its interval below 0, below, across or above "
+        "the batch per rank that was run"
     )
     return Answer(ROW, WHEN, text, condition, (TABLE, RATIO_TABLE))
 
@@ -240,9 +127,19 @@ def _when_words(one: Balance) -> str:
         price_now = seconds_phrase(one.communication)
         return f"{name}: not known, what it pays for communication ({price_now}) cannot be told from nothing."
     cost = f"pays {seconds_phrase(one.communication)} for communication on {ranks} ranks"
-    if batch.value <= 0:
+    if batch.high <= 0:
         said = f"{name} {cost}, less than its fixed overhead: communication is no bottleneck at any batch."
-    elif batch.value > own:
+    elif batch.low <= own < batch.high:
+        said = (
+            f"{name} {cost}; the batch at which computing takes as long, {number_phrase(batch, 'samples per rank')}, "
+            f"cannot be told from the {own:g} that were run."
+        )
+    elif batch.value <= 0:
+        said = (
+            f"{name} {cost}, less than computing takes at the {own:g} samples that were run: it is no bottleneck "
+            f"there. Below which batch it would be cannot be told ({number_phrase(batch, 'samples per rank')})."
+        )
+    elif batch.low > own:
         said = (
             f"{name} {cost}; computing takes as long only at {number_phrase(batch, 'samples per rank')}, and {own:g} "
             "were run: communication is the bottleneck now."
@@ -257,11 +154,6 @@ def _when_words(one: Balance) -> str:
     return f"{said} At {own:g} samples the two would be equal over a link of {rate_phrase(one.link_rate)}."
 
 
-def per_second(amount: float, time: Estimate | None) -> float | None:
-    """An amount over the time it took; None where that time cannot be told from nothing."""
-    return None if time is None or time.low <= 0 else amount / time.value
-
-
 def _named(one: Balance) -> str:
     return f"{one.case.name} ({one.case.used})" if one.case.used else one.case.name
 
@@ -271,6 +163,9 @@ def _hole(evidence: Evidence) -> str:
     if not names:
         return f"the experiment {EXPERIMENT} was not run"
     holes = {case.name: hole for case in names if (hole := not_scaling(case.rows, EXPERIMENT))}
+    few = few_gpus(evidence, EXPERIMENT)
+    if few:
+        return few
     if len(set(holes.values())) == 1 and len(holes) == len(names):
         return next(iter(holes.values()))
     if holes:
@@ -279,6 +174,10 @@ def _hole(evidence: Evidence) -> str:
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:
-    """The three questions of H1.3."""
+    """The three questions of H1.3; the first two are not asked apart where nothing answers them."""
     found = balances(evidence)
-    return which_answer(evidence, found), why_answer(evidence, found), when_answer(evidence, found)
+    every = which_answer(evidence, found), why_answer(evidence, found), when_answer(evidence, found)
+    answered = tuple(one for one in every if one.rests_on)
+    if answered == every[2:] and not found:
+        return (replace(every[2], question=f"{WHICH} {WHY} {WHEN}"),)
+    return every if answered else (unanswered(ROW, f"{WHICH} {WHY} {WHEN}", _hole(evidence)),)

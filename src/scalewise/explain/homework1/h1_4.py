@@ -5,7 +5,7 @@ from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.propagate import propagate
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.devices import DDP, DP, Comparison, DeviceUse, comparison
+from scalewise.explain.homework1.devices import DDP, DP, SHARED_GPU, Comparison, DeviceUse, comparison
 from scalewise.explain.homework1.pieces import volume
 from scalewise.explain.words import bytes_phrase, listed, number_phrase, percent_text
 
@@ -56,7 +56,8 @@ def design_answer(found: Comparison) -> Answer:
     count, size = volume(found.ddp)
     moved = _through_first(found.inspected)
     busy = [one.utilisation for one in uses if one.utilisation is not None]
-    even = f" Its ranks are busy {listed([percent_text(one) for one in busy])} of the time." if len(busy) > 1 else ""
+    own = len(busy) > 1 and not any(SHARED_GPU in one.utilisation_by for one in uses)
+    even = f" Its ranks are busy {listed([percent_text(one) for one in busy])} of the time." if own else ""
     if size <= 0 or moved <= 0:
         return unanswered(ROW, DESIGN, "bytes moved by DataParallel or reduced by DDP were not counted")
     numbers = (
@@ -65,13 +66,19 @@ def design_answer(found: Comparison) -> Answer:
         "during backward."
     )
     if moved >= size:
-        verdict = "With n devices the first grows with n - 1, the second does not: no device is special in DDP."
+        verdict = (
+            "With n devices the first grows as n - 1. The second does not, and a ring sends less than twice as much "
+            "from each rank whatever n: no device is special in DDP."
+        )
     else:
         verdict = (
             "Here DDP even moves more; it still scales better, because its bytes do not grow with the ranks and no "
             "device has to wait for a special one."
         )
-    condition = f"bytes through the first device of DP ({moved:.0f}) against bytes reduced per rank of DDP ({size:.0f})"
+    condition = (
+        f"bytes through the first device of DP ({bytes_phrase(moved)}) {'>=' if moved >= size else '<'} bytes reduced "
+        f"per rank of DDP ({bytes_phrase(size)})"
+    )
     return Answer(ROW, DESIGN, f"{numbers} {verdict}{even}", condition, (TABLE,))
 
 
@@ -99,12 +106,13 @@ def acceptable_answer(found: Comparison) -> Answer:
         text = f"With this model and batch: only {share} of the working time is lost to the first device working alone."
     else:
         text = (
-            f"Where more than {limit} of the time may be wasted: with this model and batch {share} is lost to the "
-            "first device working alone. A larger batch lowers that share, since the copies of weights and the update "
-            "do not grow with it."
+            f"Not with this model and batch, unless more than {limit} of the time may be lost: the first device works "
+            f"alone for {share} of it. A larger batch lowers that share, since the copies of weights and the update do "
+            "not grow with it; so DataParallel suits a short trial with large batches."
         )
     condition = (
-        f"device 0 works alone in at most {TOLERABLE:g} of the working time; logical devices' step times are not used"
+        f"device 0 works alone in {share} of the working time, at most {limit} being acceptable; step times of logical "
+        "devices are not used"
     )
     return Answer(ROW, ACCEPTABLE, text, condition, (TABLE,))
 

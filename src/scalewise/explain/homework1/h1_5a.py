@@ -1,6 +1,6 @@
 """H1.5A: what a delay on every rank does to the speedup, predicted by Amdahl's law and measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.laws import delayed_fraction, delayed_speedup
@@ -8,8 +8,8 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.pieces import not_scaling, scales
-from scalewise.explain.words import listed, number_phrase, seconds_phrase
+from scalewise.explain.homework1.pieces import few_gpus, not_scaling, scales
+from scalewise.explain.words import listed, number_phrase, percent_text, seconds_phrase
 from scalewise.units import seconds_text
 
 ROW = "H1.5A"
@@ -17,6 +17,8 @@ EXPERIMENT = "delay"
 TABLE = "h1-5a-delay"
 EFFECT = "What does the delay do to scaling, and is the effect linear?"
 AMDAHL = "How does it relate to Amdahl's law?"
+VAGUE = 0.2  # of a speedup, to either side: a wider interval agrees with almost any law
+VAGUE_GROWTH = 0.5  # of the delay: growth that is known less well cannot be called the delay, nor something else
 
 
 @dataclass(frozen=True)
@@ -133,8 +135,9 @@ def _foretold(evidence: Evidence, found: Delay | None) -> Answer:
     bound = propagate(lambda step, late: (step + late) / late, one.step_seconds, found.serial_seconds)
     text = (
         f"Not measured: {_hole(evidence)}. Predicted from one rank: the delay adds "
-        f"{seconds_phrase(found.serial_seconds)} to {seconds_phrase(one.step_seconds)}, all of it serial, so no number "
-        f"of ranks could be more than {number_phrase(bound)} times faster."
+        f"{seconds_phrase(found.serial_seconds)} to {seconds_phrase(one.step_seconds)}, all of it serial, so by "
+        f"Amdahl's law no number of ranks could be more than {number_phrase(bound)} times faster: time is linear in "
+        "the delay, the bound on speedup is not."
     )
     return Answer(ROW, EFFECT, text, "no measured speedup; (T1 + d) / d from one rank", (TABLE,))
 
@@ -149,13 +152,20 @@ def _linear_words(found: Delay) -> str:
         if row.growth_seconds
     ]
     numbers = f"The step grows by {said} rank{'s' if rows and rows[-1].ranks > 1 else ''} for {asked} asked"
+    if any(_vague(row.growth_seconds, found.asked_seconds) for row in rows):
+        return f"{numbers}; intervals that wide cannot tell whether that is the delay itself."
     if all(inside):
         return f"{numbers}: the delay itself, within the intervals. Time is linear in the delay, speedup is not."
     return f"{numbers}: not the delay itself, since part of it is hidden behind waiting or stretched by the system."
 
 
+def _vague(growth: Estimate | None, asked: float) -> bool:
+    """Whether the growth is known to less than half of the delay."""
+    return growth is not None and (growth.high - growth.low) / 2 > VAGUE_GROWTH * asked
+
+
 def amdahl_answer(evidence: Evidence, found: Delay | None) -> Answer:
-    """Confirmed where prediction and measurement overlap at every count."""
+    """Confirmed where prediction and measurement overlap at every count, and both are narrow enough to disagree."""
     if found is None or not found.compared or found.serial_seconds is None:
         return unanswered(ROW, AMDAHL, _hole(evidence))
     said = [
@@ -170,12 +180,17 @@ def amdahl_answer(evidence: Evidence, found: Delay | None) -> Answer:
             f" With Karp and Flatt's fraction of the plain step the serial fraction becomes {number_phrase(fraction)}"
         )
         law += f"{_limit_words(fraction)}."
-    verdict = (
-        "The law holds within the intervals."
-        if meet
-        else "The law misses: the delay does not only add serial time, it also changes what ranks wait for."
-    )
-    condition = "intervals of predicted and measured speedup overlap at every count"
+    widest = max(one.half_width for _, _, late, p in found.compared for one in (late, p))
+    reach = f"widest of them +-{percent_text(widest)}, at most {percent_text(VAGUE)} to be a test"
+    if not meet:
+        verdict = "The law misses: the delay does not only add serial time, it also changes what ranks wait for."
+        condition = "intervals of predicted and measured speedup do not overlap at every count"
+    elif widest > VAGUE:
+        verdict = "The intervals overlap but are too wide to test the law: it can be neither confirmed nor refuted."
+        condition = f"intervals of predicted and measured speedup overlap at every count; {reach}"
+    else:
+        verdict = "The law holds within the intervals."
+        condition = f"intervals of predicted and measured speedup overlap at every count; {reach}"
     return Answer(ROW, AMDAHL, f"{law} Speedup: {listed(said)}. {verdict}", condition, (TABLE,))
 
 
@@ -187,6 +202,9 @@ def _limit_words(fraction: Estimate) -> str:
 
 def _hole(evidence: Evidence) -> str:
     rows = evidence.rows(EXPERIMENT)
+    few = few_gpus(evidence, EXPERIMENT)
+    if few:
+        return few
     for value in (0, 0.01):
         hole = not_scaling(evidence.rows(EXPERIMENT, delay=value), f"{EXPERIMENT} {value:g} s") if rows else ""
         if hole:
@@ -195,6 +213,8 @@ def _hole(evidence: Evidence) -> str:
 
 
 def answers(evidence: Evidence) -> tuple[Answer, ...]:
-    """Both questions of H1.5A."""
+    """Both questions of H1.5A; asked as one where there is no speedup to speak of."""
     found = delay(evidence)
+    if found is None or not found.compared:
+        return (replace(effect_answer(evidence, found), question=f"{EFFECT} {AMDAHL}"),)
     return effect_answer(evidence, found), amdahl_answer(evidence, found)

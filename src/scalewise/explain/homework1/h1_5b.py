@@ -81,7 +81,10 @@ def _by_throughput(found: BatchScaling, first: ArmRow, last: ArmRow) -> Answer:
         f"{number_phrase(small, 'samples/s')} at batch {batch_of(first):g} and {number_phrase(large, 'samples/s')} at "
         f"{batch_of(last):g}"
     )
-    word = "Throughput grows" if large.low > small.high else "Throughput does not grow"
+    if large.low > small.high:
+        word = "Throughput grows"
+    else:
+        word = "Throughput falls" if large.high < small.low else "Throughput does not clearly change"
     text = f"{word} with the batch: {numbers}. This is {ranks_phrase(found.ranks)}, so it says nothing of scaling."
     return Answer(ROW, BETTER, text, "one rank only: throughput of the largest against the smallest batch", (TABLE,))
 
@@ -111,11 +114,16 @@ def when_answer(found: BatchScaling | None) -> Answer:
     reached = f"At {largest:g} it is at {percent_text(fit.share(largest))} of the limit."
     if fit.batch.high <= 0:
         verdict = "There is nothing to saturate: no part of the step is fixed."
-    elif fit.batch.value <= largest:
+    elif fit.batch.high <= largest:
         verdict = "It saturates inside the measured batches."
+    elif fit.batch.low <= largest:
+        verdict = "Whether it saturates inside the measured batches cannot be told."
     else:
         verdict = "It does not saturate inside the measured batches."
-    condition = f"batch of {SATURATED:.0%} of the fitted limit <= largest batch measured ({largest:g})"
+    condition = (
+        f"interval of the batch at {percent_text(SATURATED)} of the fitted limit below, across or above the largest "
+        f"batch measured ({largest:g})"
+    )
     return Answer(ROW, WHEN, f"{verdict} {numbers} {reached} {doubling}".strip(), condition, (TABLE,))
 
 

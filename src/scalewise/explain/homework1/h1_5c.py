@@ -182,7 +182,9 @@ def shows_answer(found: Imbalance | None) -> Answer:
 
 
 def _wait_words(one: RankWait) -> str:
-    return f"{seconds_phrase(one.waiting_seconds)} ({seconds_phrase(one.waiting_before)} without the delay)"
+    before = one.waiting_before
+    said = seconds_phrase(before) if before.value or before.low != before.high else "not at all"
+    return f"{seconds_phrase(one.waiting_seconds)} ({said} without the delay)"
 
 
 def _others_words(count: int) -> str:

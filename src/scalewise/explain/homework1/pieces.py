@@ -1,5 +1,7 @@
 """What several rows of homework 1 need: usable arms, the link, computing, and the price of communication."""
 
+import tomllib
+
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
@@ -7,6 +9,7 @@ from scalewise.analysis.link_points import link_points
 from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
+from scalewise.explain.words import listed
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
 
@@ -35,9 +38,9 @@ def link_at(evidence: Evidence, ranks: int) -> LinkFit | None:
 
 
 def volume(row: ArmRow) -> tuple[float, float]:
-    """All-reduces of one step of a rank, and their bytes."""
+    """All-reduces of one step of a rank, and their bytes; a whole number of calls, though DDP's first steps differ."""
     reduced = [one for one in row.collectives if one.kind.startswith("all_reduce")]
-    return sum(one.count for one in reduced), sum(one.bytes for one in reduced)
+    return float(round(sum(one.count for one in reduced))), sum(one.bytes for one in reduced)
 
 
 def price(row: ArmRow) -> Estimate | None:
@@ -101,6 +104,39 @@ def not_scaling(rows: tuple[ArmRow, ...], experiment: str) -> str:
         return f"{experiment} was run on one rank only, so there is nothing to compare"
     reasons = dict.fromkeys(f"{row.ranks} ranks: {_reason(row)}" for row in several)
     return f"{experiment} has no speedup ({'; '.join(reasons)})"
+
+
+def few_gpus(evidence: Evidence, experiment: str) -> str:
+    """Why a machine with GPUs ran one rank only, and what to do about it; empty where that is not the reason."""
+    rows = evidence.rows(experiment)
+    gpus = len(evidence.machine.gpus) if evidence.machine else 0
+    asked = [count for count in asked_ranks(evidence, experiment) if count > 1]
+    runs = [run for row in rows for run in runs_of(row, evidence)]
+    if (
+        any(row.ranks > 1 for row in rows)
+        or not asked
+        or min(asked) <= gpus
+        or not runs
+        or runs[0].spec.device != "cuda"
+    ):
+        return ""
+    have = f"{gpus} GPU{'' if gpus == 1 else 's'}"
+    return (
+        f"{experiment} asks for {listed([str(count) for count in asked])} ranks beside one; N ranks need N GPUs, and "
+        f"this machine has {have}. To measure it: `scalewise run {evidence.loaded.name} --device cpu`, or a machine "
+        f"with {min(asked)} or more GPUs"
+    )
+
+
+def asked_ranks(evidence: Evidence, experiment: str) -> tuple[int, ...]:
+    """The numbers of ranks that the suite's file asks for; empty where it cannot be read."""
+    try:
+        with (evidence.loaded.path / "suite.toml").open("rb") as file:
+            suite = tomllib.load(file)
+    except (OSError, ValueError):
+        return ()
+    ranks = next((one.get("ranks") for one in suite.get("experiment", ()) if one.get("name") == experiment), None)
+    return tuple(sorted(one for one in ranks if isinstance(one, int))) if isinstance(ranks, list) else ()
 
 
 def _reason(row: ArmRow) -> str:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.line_fit import Line, fit_line
+from scalewise.analysis.line_fit import Line, fit_line, spread_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, numbers_along, spread_of, usable
+from scalewise.explain.arms import Contrast, change_phrase, contrast, hole, numbers_along, usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, BOTH, NAMES
 from scalewise.explain.memory import SAME, change_of, parts_of, size_change_phrase

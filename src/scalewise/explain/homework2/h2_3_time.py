@@ -102,12 +102,20 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
 
 def _stage_words(stage: Stage) -> str:
     direction = "longer" if stage.whole.value > 0 else "shorter"
-    whole = (
-        f"From {NAMES[stage.before]} to {NAMES[stage.after]} the step gets "
-        f"{seconds_phrase(_size(stage.whole))} {direction}: {_signed(stage.computing)} by {_named(stage.cause)}, "
-        f"{_signed(stage.synchronising)} by synchronisation."
-    )
-    return f"{whole} {_larger(stage)[0]}"
+    size, between = _size(stage.whole), f"From {NAMES[stage.before]} to {NAMES[stage.after]} the step"
+    if size.low > 0:
+        whole = f"{between} gets {seconds_phrase(size)} {direction}"
+    else:
+        whole = f"{between} changes by {seconds_phrase(stage.whole)}, which cannot be told from nothing"
+    if _alone(stage):
+        return f"{whole}, by {_named(stage.cause)}."
+    parts = f"{_signed(stage.computing)} by {_named(stage.cause)}, {_signed(stage.synchronising)} by synchronisation"
+    return f"{whole}: {parts}. {_larger(stage)[0]}"
+
+
+def _alone(stage: Stage) -> bool:
+    """One rank: no synchronisation on either side."""
+    return stage.synchronising.low == stage.synchronising.high == 0
 
 
 def _named(cause: Cause) -> str:
@@ -116,6 +124,8 @@ def _named(cause: Cause) -> str:
 
 def _larger(stage: Stage) -> tuple[str, str]:
     """The sentence for the larger cause, and the rule that chose it."""
+    if _alone(stage):
+        return "", f"one rank, so {stage.cause} alone; interval of the change {_place(stage.whole)}"
     sizes = {stage.cause: _size(stage.computing), "synchronisation": _size(stage.synchronising)}
     clear = [name for name, size in sizes.items() if size.low > 0]
     if not clear:
@@ -129,6 +139,10 @@ def _larger(stage: Stage) -> tuple[str, str]:
     first = max(sizes, key=lambda name: sizes[name].value)
     second = next(name for name in sizes if name != first)
     return f"Most of it is {first}.", f"|{first}| > |{second}|, and neither interval holds 0"
+
+
+def _place(found: Estimate) -> str:
+    return "holds 0" if _size(found).low <= 0 else f"lies {'above' if found.value > 0 else 'below'} 0"
 
 
 def _volume(evidence: Evidence) -> str:
@@ -165,6 +179,4 @@ def _size(found: Estimate) -> Estimate:
 
 
 def _signed(found: Estimate) -> str:
-    if found.low == found.high == 0:
-        return "nothing"
     return f"{'+' if found.value > 0 else ''}{seconds_phrase(found)}"

@@ -1,10 +1,10 @@
 """H3.2: step time over DEPTH on two devices: do more layers make it faster, and why not."""
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.line_fit import Line, fit_line
+from scalewise.analysis.line_fit import Line, fit_line, spread_of
 from scalewise.analysis.pipeline import Pipeline
 from scalewise.explain.answer import Answer, unanswered
-from scalewise.explain.arms import holes, spread_of
+from scalewise.explain.arms import holes
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import DEPTHS, TWO, arms_along, devices_phrase
 from scalewise.explain.words import listed, percent_text, seconds_phrase

@@ -31,8 +31,8 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
     common = set(rules.values())
     rule = next(iter(common)) if len(common) == 1 else None
     if rule:
-        text = f"Device = {rule} for layer i, with depth = {depth} and N = {numbers}: {'; '.join(shares)}."
-        condition = f"{rule} gives the measured device of all {depth} layers for N = {numbers}"
+        text = f"Device = `{rule}` for layer i, with depth = {depth} and N = {numbers}: {'; '.join(shares)}."
+        condition = f"`{rule}` gives the measured device of all {depth} layers for N = {numbers}"
     else:
         text = " ".join(_words(count, one, rules[count]) for count, one in found.items())
         known = [f"{rules[count] or 'no known rule'} for N = {count}" for count in found]
@@ -44,7 +44,7 @@ def _words(count: int, pipeline: Pipeline, rule: str | None) -> str:
     depth = len(pipeline.layers)
     where = f"On {devices_phrase(count)} ({layers_phrase(pipeline)})"
     if rule:
-        return f"{where} the measured places are those of device = {rule}, with depth = {depth}, N = {count}."
+        return f"{where} the measured places are those of device = `{rule}`, with depth = {depth}, N = {count}."
     if contiguous([layer.device for layer in pipeline.layers]):
         return f"{where} every device holds one unbroken block, but in none of the usual proportions."
     return f"{where} the blocks are broken up: a device is used again after another, so data moves more often."

@@ -6,7 +6,7 @@ from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import change_phrase, contrast, hole, step_phrase
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework3.devices import ALL, DEVICES, arms_along, devices_phrase, emulated
-from scalewise.explain.homework3.h3_2_depth import turns_sentence
+from scalewise.explain.homework3.h3_2_depth import TOGETHER, turns_sentence
 from scalewise.explain.homework3.h3_3_placement import pipelines
 from scalewise.explain.words import bytes_phrase, listed, percent_text
 from scalewise.units import seconds_text
@@ -33,9 +33,11 @@ def _used(evidence: Evidence) -> Answer:
     if idle:
         text = f"No: of {devices_phrase(count)}, {listed(idle)} did nothing."
     elif count > 1:
-        text = f"Yes, but one at a time. {turns_sentence(widest)}"
-        if widest.together_share > 0.5:
-            text = f"Yes, and together. {turns_sentence(widest)}"
+        if widest.together_share <= TOGETHER:
+            how = "but one at a time"
+        else:
+            how = "and together" if widest.together_share > 0.5 else "but mostly one at a time"
+        text = f"Yes, {how}. {turns_sentence(widest)}"
     else:
         text = turns_sentence(widest)
     memory = [f"{one.device} {bytes_phrase(one.peak_bytes)}" for one in widest.devices if one.peak_bytes is not None]
@@ -65,7 +67,11 @@ def _faster(evidence: Evidence) -> Answer:
     else:
         verdict = f"No difference that can be told between {few} and {many} ({change_phrase(found)})"
     widest = pipelines(evidence).get(many)
-    lesson = "" if found.verdict == "faster" else " Without a pipeline, devices add memory, not speed."
+    lesson = {
+        "faster": "",
+        "slower": " Without a pipeline, devices add memory, not speed.",
+        "cannot tell": " Without a pipeline, devices add memory; no speed shows.",
+    }[found.verdict]
     carried = (
         " These are logical devices that share one machine: the times show what the copies cost, and the order of work "
         "is what carries over to real ones."
@@ -80,7 +86,8 @@ def _ideal(row: ArmRow, devices: int) -> str:
         return ""
     step = row.step_seconds.value
     best, filled = pipeline_bound(step, devices), pipeline_bound(step, devices, MICRO_BATCHES)
+    every = "both" if devices == 2 else f"all {devices}"
     return (
-        f"A pipeline that kept all {devices} at work would need {seconds_text(best)} (T/N, predicted), with "
+        f"A pipeline that kept {every} at work would need {seconds_text(best)} (T/N, predicted), with "
         f"{MICRO_BATCHES} micro-batches {seconds_text(filled)}."
     )

@@ -27,6 +27,7 @@ ROW = "P7.1"
 WHY_DIVIDE = "Why is the loss divided by ACCUM_STEPS?"
 WHY_SKIP = "Why is synchronisation skipped in all but the last micro-batch?"
 WITHOUT = "What happens if no_sync() is removed?"
+EARLY = 5  # steps: a wrong gradient shows after the first update, rounding has not grown yet
 EXACT = 1e-3  # relative: a gradient ratio this near to a whole number is that number
 
 
@@ -134,6 +135,15 @@ def why_skip(evidence: Evidence) -> Answer:
     )
     if curve is None:
         return Answer(ROW, WHY_SKIP, f"{moved}.", "no losses to compare", ("p7-1-accumulation",))
+    early = _same_training(evidence, synced, plain, EARLY)
+    if early and early.within and not curve.within:
+        text = (
+            f"{moved}, for the same training: the first {EARLY} losses differ by {early.largest_distance:.1e} at most. "
+            f"Averaging over ranks is linear, so one all-reduce of the sum replaces one of every term. Sums in another "
+            f"order round differently, and training lets that grow, to {curve.largest_distance:.1e} in "
+            f"{curve.steps} steps."
+        )
+        return Answer(ROW, WHY_SKIP, text, _early_rule(early), ("p7-1-accumulation",))
     if curve.within:
         text = (
             f"{moved}, for the same training: the two loss curves differ by {curve.largest_distance:.1e} at most. "
@@ -150,12 +160,22 @@ def why_skip(evidence: Evidence) -> Answer:
     return Answer(ROW, WHY_SKIP, text, condition, ("p7-1-accumulation",))
 
 
-def _same_training(evidence: Evidence, a: ArmRow, b: ArmRow) -> Curve | None:
+def _early_rule(early: Curve) -> str:
+    return (
+        f"distance of the first {EARLY} losses {early.largest_distance:.1e} <= {early.tolerance:.1e}: a wrong gradient "
+        "would show in the second"
+    )
+
+
+def _same_training(evidence: Evidence, a: ArmRow, b: ArmRow, first: int | None = None) -> Curve | None:
+    """Over all steps, or the first ones alone."""
     one, two = figures_of(evidence, a), figures_of(evidence, b)
-    steps = len(one[0].losses) if one else 0
+    if not one or not two:
+        return None
+    losses = one[0].losses[:first]
     # Other orders of adding round differently, and each step carries the last one's difference on.
-    tolerance = TOLERATED_ROUNDINGS * ROUNDOFF["float32"] * max(steps, 1)
-    return curve_of(two[0].losses, one[0].losses, tolerance) if one and two else None
+    tolerance = TOLERATED_ROUNDINGS * ROUNDOFF["float32"] * max(len(losses), 1)
+    return curve_of(two[0].losses[:first], losses, tolerance)
 
 
 def without_no_sync(evidence: Evidence) -> Answer:

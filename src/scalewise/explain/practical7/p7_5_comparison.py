@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.memory_parts import MemoryChange
+from scalewise.analysis.propagate import propagate
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.arms import Contrast, all_reduces, change_phrase, contrast, hole, usable
@@ -17,8 +19,7 @@ from scalewise.explain.memory import (
     peak_of,
     size_change_phrase,
 )
-from scalewise.explain.words import bytes_phrase, listed
-from scalewise.units import seconds_text
+from scalewise.explain.words import bytes_phrase, listed, number_phrase, seconds_phrase
 
 ROW = "P7.5"
 MEMORY = "Which saves more memory?"
@@ -169,17 +170,23 @@ def _combined(evidence: Evidence, accumulation: Effect, mixed: Effect, missing: 
     base = usable(evidence, BASE[0], **BASE[1])
     if base is None or base.step_seconds is None or accumulation.time is None or mixed.time is None:
         return unanswered(ROW, COMBINED, missing)
-    factor = (1 + accumulation.time.change.value) * (1 + mixed.time.change.value)
-    expected = base.step_seconds.value * factor
+    factor = propagate(lambda a, m: (1 + a) * (1 + m), accumulation.time.change, mixed.time.change)
+    expected = propagate(lambda step, times: step * times, base.step_seconds, factor)
     said = (
         f"Yes: autocast and the scaler work inside each micro-batch and leave the accumulation as it is (Code 3, "
-        f"homework 2). If their effects multiply, its step would take {seconds_text(expected)} (predicted), "
-        f"{'more' if factor > 1 else 'less'} than the {seconds_text(base.step_seconds.value)} of plain DDP"
+        f"homework 2). If their effects multiply, its step would take {seconds_phrase(expected)} (predicted), "
+        f"{_against_plain(factor)} the {seconds_phrase(base.step_seconds)} of plain DDP"
     )
     shared = _shared_parts(accumulation.parts, mixed.parts)
-    both = f"; both act on {listed(shared)}, so those savings do not simply add up" if shared else ""
-    condition = f"product of the two time ratios {factor:.2f} {'>' if factor > 1 else '<='} 1"
+    both = f"; both change {listed(shared)}, so their effects on memory do not simply add up" if shared else ""
+    condition = f"product of the two time ratios {number_phrase(factor)}, its interval above, below or across 1"
     return Answer(ROW, COMBINED, f"{said}{both}.", condition, (TABLE,))
+
+
+def _against_plain(factor: Estimate) -> str:
+    if factor.low > 1:
+        return "more than"
+    return "less than" if factor.high < 1 else "not to be told from"
 
 
 def _shared_parts(a: MemoryChange | None, b: MemoryChange | None) -> list[str]:

@@ -2,13 +2,16 @@
 
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, Balance, Case, answers, balances, cases, per_second
+from scalewise.explain.homework1.balances import Balance, Case, balances, cases, per_second
+from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, answers
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Section, Table
+from scalewise.units import three_digits
 
 SUITES = ("homework1",)
 ORDER = 30
 MIB = 2**-20
+BALANCE = "Balance: the batch per rank at which computing takes as long as communication (comm.)."
 
 
 def build(evidence: Evidence) -> Section:
@@ -63,12 +66,12 @@ def _ratios(found: tuple[Balance, ...]) -> Table:
         Column("case", numeric=False),
         Column("reduced", "MiB"),
         Column("computed", "GFLOP"),
-        Column("bytes per flop", "1/1000"),
-        Column("communication", "ms"),
+        Column("bytes/kflop"),
+        Column("comm.", "ms"),
         Column("computing", "ms"),
-        Column("link", "GB/s"),
-        Column("rate", "GFLOP/s"),
-        Column("balance at", "samples/rank"),
+        Column("comm.", "GB/s"),
+        Column("computing", "GFLOP/s"),
+        Column("balance", "samples"),
     )
     ranks = {one.row.ranks for one in found}
     per = f"{found[0].samples_per_rank:g} samples per rank"
@@ -78,7 +81,7 @@ def _ratios(found: tuple[Balance, ...]) -> Table:
         "Bytes, flops and what they take",
         columns,
         tuple(_ratio(one) for one in found),
-        (note, "Balance: the batch per rank at which computing takes as long as communication."),
+        (note, BALANCE),
         tuple(one.row.run_names for one in found),
     )
 
@@ -101,8 +104,10 @@ def _ratio(one: Balance) -> tuple[Cell, ...]:
 def _batch(one: Balance) -> Cell:
     if one.batch is None:
         return empty_cell("computing time over the batch could not be told", "measured")
-    if one.batch.value <= 0:
+    if one.batch.high <= 0:
         return text_cell("none", note="the overhead alone takes longer than communication")
+    if one.batch.low <= 0:
+        return text_cell(f"below {three_digits(one.batch.high)}", mark="predicted", note="down to none")
     return estimate_cell(one.batch, mark="predicted")
 
 

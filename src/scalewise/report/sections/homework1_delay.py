@@ -11,6 +11,8 @@ from scalewise.report.document import Block, Cell, Column, Figure, Lines, Sectio
 SUITES = ("homework1",)
 ORDER = 50
 NO_CURVE = "Measured, and predicted by adding the delay to both steps; a serial fraction above 1 has no Amdahl curve."
+PREDICTED = "Predicted from one rank, with nothing serial but the delay; the ideal up to 2 ranks."
+TICKS = tuple(float(2**power) for power in range(5))
 CURVE = tuple(2 ** (power / 4) for power in range(17))  # 1 to 16 ranks
 
 
@@ -91,6 +93,19 @@ def _points(name: str, rows: list[ArmRow | None]) -> Series | None:
     )
 
 
+def _bound(found: Delay) -> Figure | None:
+    """From one rank alone: the law with nothing serial but the delay, so more than any ranks could reach."""
+    base = next((row.plain for row in found.rows if row.ranks == 1 and row.plain and scales(row.plain)), None)
+    delay_seconds = found.serial_seconds
+    if base is None or base.step_seconds is None or delay_seconds is None or delay_seconds.low <= 0:
+        return None
+    fraction = delay_seconds.value / (base.step_seconds.value + delay_seconds.value)
+    bound = Series("bound, delay", CURVE, tuple(amdahl_speedup(fraction, ranks) for ranks in CURVE), style="model")
+    ideal = tuple(one for one in CURVE if one <= 2)
+    plot = Lines("ranks", "speedup", (Series("ideal", ideal, ideal, style="ideal"), bound), log_x=True, x_ticks=TICKS)
+    return Figure("h1-5a-amdahl", "Amdahl's law with the delay", PREDICTED, plot, 0.42)
+
+
 def _figure(found: Delay) -> Figure | None:
     measured = [
         _points("measured, no delay", [row.plain for row in found.rows]),
@@ -98,7 +113,7 @@ def _figure(found: Delay) -> Figure | None:
     ]
     series = [one for one in measured if one is not None]
     if not series:
-        return None
+        return _bound(found)
     fractions = {"Amdahl, delay": found.serial_fraction.value if found.serial_fraction else None}
     last = next((row.plain for row in reversed(found.rows) if row.plain and row.plain.scaling.serial_fraction), None)
     if last is not None and last.scaling.serial_fraction is not None:
@@ -117,7 +132,7 @@ def _figure(found: Delay) -> Figure | None:
     )
     drawn = (*series, *curves) if curves else (*series, points)
     last_rank = CURVE[-1] if curves else max(points.x)
-    ticks = tuple(float(2**power) for power in range(5) if 2**power <= last_rank)
+    ticks = tuple(tick for tick in TICKS if tick <= last_rank)
     plot = Lines("ranks", "speedup", drawn, log_x=True, x_ticks=ticks)
     caption = "Points measured; curves by Amdahl's law, beyond the points predictions." if curves else NO_CURVE
     return Figure("h1-5a-amdahl", "Amdahl's law with and without the delay", caption, plot, 0.5)

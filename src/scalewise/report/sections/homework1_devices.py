@@ -23,9 +23,10 @@ def _table(found: Comparison) -> Table:
         Column("method", numeric=False),
         Column("device", numeric=False),
         Column("utilisation", "%"),
-        Column("memory", "MiB"),
+        Column("memory/GPU", "MiB"),
         Column("time/step", "ms"),
-        Column("standard deviation", "ms"),
+        Column("step-time variance", "ms²"),
+        Column("sd", "ms"),
         Column("sd / mean", "%"),
     )
     rows = [_row(found, one, index) for method in (DP, DDP) for index, one in enumerate(_uses(found, method))]
@@ -66,13 +67,14 @@ def _row(found: Comparison, use: DeviceUse, index: int) -> tuple[Cell, ...]:
         number_cell(use.memory_bytes, MIB, mark=mark, why_empty="not recorded", note=use.memory_by),
     )
     if index:
-        return (*head, *(empty_cell("the same step as above", mark) for _ in range(3)))
+        return (*head, *(empty_cell("the same step as above", mark) for _ in range(4)))
     step = arm.step_seconds if arm else None
     spread = arm.variation if arm else None
     deviation = spread * step.value if spread is not None and step is not None else None
     return (
         *head,
         estimate_cell(step, 1e3, mark=mark, why_empty="no usable run"),
+        number_cell(None if deviation is None else deviation**2, 1e6, mark=mark, why_empty="no usable run"),
         number_cell(deviation, 1e3, mark=mark, why_empty="no usable run"),
         number_cell(spread, 100, mark=mark, why_empty="no usable run"),
     )

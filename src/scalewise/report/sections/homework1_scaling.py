@@ -16,6 +16,7 @@ MODEL = Formula(
     'underbrace(n alpha + V / beta, "communication") + epsilon',
     plain="T(N) = t0 (overhead) + c B/N (computing) + n alpha + V/beta (communication) + residual",
 )
+ANATOMY = "Bars: the model, and what it leaves unexplained. Lines: 95 % interval of the measured step."
 
 
 def build(evidence: Evidence) -> Section:
@@ -124,12 +125,21 @@ def _speedup(found: StrongScaling) -> Figure | None:
 def _anatomy(found: StrongScaling) -> Figure | None:
     if not found.parts:
         return None
-    parts = (
+    parts: tuple[Part, ...] = (
         Part("overhead", tuple(1e3 * part.overhead_seconds for part in found.parts)),
         Part("computing", tuple(1e3 * part.compute_seconds for part in found.parts)),
         Part("communication", tuple(1e3 * part.communication_seconds for part in found.parts)),
-        Part("not explained", tuple(1e3 * max(0.0, part.residual_seconds) for part in found.parts)),
     )
+    missing = tuple(1e3 * max(0.0, part.residual_seconds) for part in found.parts)
+    if any(missing):
+        parts = (*parts, Part("not explained", missing))
     bars = tuple(f"{part.ranks} rank{'' if part.ranks == 1 else 's'}" for part in found.parts)
-    caption = "The model's parts; what is not explained is drawn where the step was longer than the model."
-    return Figure("h1-2-anatomy", "Anatomy of a step", caption, Bars(bars, parts, "step time (ms)"), 0.5)
+    measured = [part.measured_seconds for part in found.parts]
+    plot = Bars(
+        bars,
+        parts,
+        "step time (ms)",
+        tuple(1e3 * one.low for one in measured),
+        tuple(1e3 * one.high for one in measured),
+    )
+    return Figure("h1-2-anatomy", "Anatomy of a step", ANATOMY, plot, 0.5)
