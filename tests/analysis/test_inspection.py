@@ -40,6 +40,20 @@ def test_an_inspection_shows_the_last_step_of_each_kind_and_the_largest_memory()
     assert (found.peak_bytes, found.gradients, found.notes) == (700, (), ())
 
 
+def test_the_timeline_is_of_the_shortest_step_after_the_first():
+    steps = [BusyRow(step, "cpu", "forward", "a", 0, end) for step, end in ((1, 2), (2, 50), (3, 5), (4, 7))]
+
+    found = inspection_of(_inspected(tuple(steps)))
+
+    assert found is not None and [row.step for row in found.timeline] == [3]
+
+
+def test_the_device_that_carries_logical_ones_is_none_of_them():
+    found = inspection_of(_inspected((DeviceMemoryRow("cuda:0", 900), *ROWS)))
+
+    assert found is not None and [row.device for row in found.device_memory] == ["logical:0", "logical:1"]
+
+
 def test_a_last_step_without_transfers_has_none():
     found = inspection_of(_inspected((*ROWS, MemoryPartsRow(2, 200, 200, 0, 30, 0, 0, peak_bytes=430))))
 

@@ -63,13 +63,14 @@ def inspection_of(run: Run) -> Inspection | None:
         return None
     rows = rank.inspection
     memory = _device_memory(_all(rows, DeviceMemoryRow))
+    logical = tuple(row for row in memory if row.device.startswith(LOGICAL_PREFIX))
     parts = _all(rows, MemoryPartsRow)
     return Inspection(
         run=run.spec.name,
         layers=_all(rows, LayerRow),
         transfers=_of_last_step(_all(rows, TransferRow), [row.step for row in parts]),
-        timeline=_of_last_step(_all(rows, BusyRow)),
-        device_memory=memory,
+        timeline=_of_shortest_step(_all(rows, BusyRow)),
+        device_memory=logical or memory,  # the one that carries logical devices is none of the model's
         memory=max(parts, key=lambda row: (_sum(row), row.peak_bytes), default=None),
         gradients=_all(rows, GradientRow),
         peak_bytes=max((row.peak_bytes for row in memory), default=None),
@@ -109,6 +110,14 @@ def _of_last_step(rows: Sequence[Stepped], looked_at: Sequence[int] = ()) -> tup
     """Of the last step that was looked at, or that has any: the first ones are still warming up."""
     last = max(looked_at or [row.step for row in rows], default=0)
     return tuple(row for row in rows if row.step == last)
+
+
+def _of_shortest_step(rows: tuple[BusyRow, ...]) -> tuple[BusyRow, ...]:
+    """A layer that was held up once would stand for all steps; the first step may hold lazy set-up."""
+    steps = sorted({row.step for row in rows})
+    length = {step: max(row.end_ns for row in rows if row.step == step) for step in steps[1:] or steps}
+    shortest = min(length, key=lambda step: length[step], default=None)
+    return tuple(row for row in rows if row.step == shortest)
 
 
 def _device_memory(rows: Iterable[DeviceMemoryRow]) -> tuple[DeviceMemoryRow, ...]:
