@@ -11,6 +11,7 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.words import bytes_phrase
 
 SAME = 0.01  # of a peak: less is no difference worth a word
+WORTH_A_WORD = 0.005  # of the part that changed most: a few bytes of bookkeeping explain nothing
 ONE_LAYER = 0.2  # relative: a size this near to the largest layer's is taken for it
 
 
@@ -53,7 +54,9 @@ def size_change_phrase(change_bytes: int) -> str:
 
 def parts_phrase(change: MemoryChange) -> str:
     """Every part that changed, the largest first, and what is left: `half-precision copies 8 MiB more, ...`."""
-    changed = sorted((item for item in change.parts.items() if item[1]), key=lambda item: -abs(item[1]))
+    least = WORTH_A_WORD * max((abs(size) for size in change.parts.values()), default=0)
+    named = [item for item in change.parts.items() if item[1] and abs(item[1]) >= least]
+    changed = sorted(named, key=lambda item: -abs(item[1]))
     said = [f"{name} {size_change_phrase(size)}" for name, size in changed]
     if change.rest_bytes:
         said.append(f"the rest of the peak {size_change_phrase(change.rest_bytes)}")

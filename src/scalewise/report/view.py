@@ -54,7 +54,8 @@ class Numbers:
             if one in self.tables or one in self.figures
         ]
         runs = [one for one in answer.rests_on if one not in self.tables and one not in self.figures]
-        more = [f"{len(runs) - MOST_RUNS} more runs"] if len(runs) > MOST_RUNS else []
+        left = len(runs) - MOST_RUNS
+        more = [f"{left} more run{'' if left == 1 else 's'}"] if left > 0 else []
         return ", ".join([*known, *runs[:MOST_RUNS], *more])
 
 

@@ -56,7 +56,7 @@ def test_too_few_steps_are_a_hole():
 
 def test_equal_with_and_different_without_a_seed_is_the_lesson():
     answer = seeds_answer(seeded(SAME, APART))
-    assert "bit for bit in all 12 steps" in answer.text
+    assert "bit for bit, 12 of 12 recorded" in answer.text
     assert "differ from step 3 on, by at most 20 %" in answer.text
     assert "is chance" in answer.text
 

@@ -112,8 +112,3 @@ def counted(evidence: Evidence) -> tuple[tuple[Case, float, float], ...]:
             own = row.samples_per_step / row.ranks
             found.append((case, volume(row)[1] / (FLOP_PER_WEIGHT_AND_SAMPLE * own * count), own))
     return tuple(found)
-
-
-def per_second(amount: float, time: Estimate | None) -> float | None:
-    """An amount over the time it took; None where that time cannot be told from nothing."""
-    return None if time is None or time.low <= 0 else amount / time.value

@@ -13,6 +13,8 @@ from scalewise.results.run import Run
 DP = "DataParallel"
 DDP = "DDP"
 BY_NVML = "NVML"
+BY_TENSORS = "tensors of an inspected step"
+BY_ALLOCATOR = "torch's allocator"
 SHARED_GPU = "one GPU for all ranks"
 BY_TIMELINE = "inspected step, of the time in which any device works"
 BY_CORES = "busy cores"
@@ -52,7 +54,7 @@ def comparison(evidence: Evidence) -> Comparison:
     ddp = next((row for row in evidence.rows("ddp") if row.step_seconds is not None), None)
     inspected = evidence.inspection("data-parallel")
     emulated = bool(inspected and inspected.emulated) or bool(dp and dp.mark == "emulated")
-    devices = (*_data_parallel(evidence, dp, inspected, emulated), *_ddp(evidence, ddp))
+    devices = (*_data_parallel(evidence, dp, inspected, emulated), *_ddp(evidence, ddp, emulated))
     return Comparison(dp, ddp, inspected, devices, alone_share(inspected) if inspected else None, emulated)
 
 
@@ -68,16 +70,18 @@ def _data_parallel(
     found = []
     for index, name in enumerate(names):
         used = (nvml[index], BY_NVML) if index in nvml else (shares.get(name), BY_TIMELINE)
-        found.append(DeviceUse(DP, name, *used, memory.get(name), "inspected step"))
+        found.append(DeviceUse(DP, name, *used, memory.get(name), BY_TENSORS if emulated else BY_ALLOCATOR))
     return tuple(found)
 
 
-def _ddp(evidence: Evidence, row: ArmRow | None) -> tuple[DeviceUse, ...]:
+def _ddp(evidence: Evidence, row: ArmRow | None, emulated: bool) -> tuple[DeviceUse, ...]:
+    """Memory by the witness of DataParallel: tensors where its devices are logical, else the allocator."""
     if row is None:
         return ()
     runs = runs_of(row, evidence)
     inspected = evidence.inspection("ddp")
-    own = float(inspected.peak_bytes) if inspected and inspected.peak_bytes else None
+    tensors = inspected.memory.peak_bytes if inspected and inspected.memory else 0
+    own = float(tensors or (inspected.peak_bytes or 0) if inspected else 0) or None
     nvml = _nvml_utilisation(runs) if row.device == "cuda" else {}
     experiment = evidence.experiment("ddp")
     figures = [one for one in (experiment.runs if experiment else ()) if one.name in row.run_names]
@@ -87,7 +91,7 @@ def _ddp(evidence: Evidence, row: ArmRow | None) -> tuple[DeviceUse, ...]:
         cores = _median(value / _threads(runs[0], rank) for value in busy if value is not None)
         peak = _median(one.ranks[rank].cuda_peak_allocated_bytes or 0 for one in figures if rank < len(one.ranks))
         used = _gpu_use(nvml, rank, row.ranks) or (cores, BY_CORES)
-        held = (peak, "torch's allocator") if peak else (own, "inspected step of rank 0")
+        held = (peak, BY_ALLOCATOR) if peak and not (emulated and own) else (own, f"{BY_TENSORS}, rank 0")
         found.append(DeviceUse(DDP, f"rank {rank}", *used, *held))
     return tuple(found)
 

@@ -103,7 +103,7 @@ def _runs_words(count: int) -> str:
 def _error_words(error: Estimate) -> str:
     if error.low > 0:
         return "an error of the method, not of the machine, and not the same on every number of ranks."
-    return "small against the scatter of these steps, but no property of the machine either."
+    return "within the scatter of these steps."
 
 
 def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
@@ -150,7 +150,7 @@ def seeds_answer(evidence: Evidence) -> Answer:
 
 def _fixed_words(pair: SeedPair, same: bool) -> str:
     if same:
-        return f"Two runs with seed {pair.seed} give the same loss bit for bit in all {pair.steps} steps."
+        return f"Two runs with seed {pair.seed} give the same loss bit for bit, {pair.steps} of {pair.steps} recorded."
     return (
         f"Two runs with seed {pair.seed} differ from step {pair.first_difference} on, by at most "
         f"{percent_text(pair.largest_relative)} of the loss."
@@ -159,7 +159,7 @@ def _fixed_words(pair: SeedPair, same: bool) -> str:
 
 def _free_words(pair: SeedPair, different: bool) -> str:
     if not different:
-        return f"Two runs without a seed give the same loss in all {pair.steps} steps as well."
+        return f"Two runs without a seed give the same loss as well, {pair.steps} of {pair.steps} recorded."
     return (
         f"Two without a seed differ from step {pair.first_difference} on, by at most "
         f"{percent_text(pair.largest_relative)} and at the end by {percent_text(pair.relative_at_end)}."

@@ -137,7 +137,7 @@ def _when_words(one: Balance) -> str:
     elif batch.value <= 0:
         said = (
             f"{name} {cost}, less than computing takes at the {own:g} samples that were run: it is no bottleneck "
-            f"there. Below which batch it would be cannot be told ({number_phrase(batch, 'samples per rank')})."
+            f"there. If it is one at all, then below {batch.high:.3g} samples per rank."
         )
     elif batch.low > own:
         said = (

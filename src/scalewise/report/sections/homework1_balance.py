@@ -2,7 +2,7 @@
 
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
-from scalewise.explain.homework1.balances import Balance, Case, balances, cases, per_second
+from scalewise.explain.homework1.balances import Balance, Case, balances, cases
 from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, answers
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Section, Table
@@ -11,7 +11,7 @@ from scalewise.units import three_digits
 SUITES = ("homework1",)
 ORDER = 30
 MIB = 2**-20
-BALANCE = "Balance: the batch per rank at which computing takes as long as communication (comm.)."
+BALANCE = "Balance: the batch per rank at which computing takes as long as communication."
 
 
 def build(evidence: Evidence) -> Section:
@@ -66,12 +66,10 @@ def _ratios(found: tuple[Balance, ...]) -> Table:
         Column("case", numeric=False),
         Column("reduced", "MiB"),
         Column("computed", "GFLOP"),
-        Column("bytes/kflop"),
-        Column("comm.", "ms"),
+        Column("bytes per kflop"),
+        Column("communication", "ms"),
         Column("computing", "ms"),
-        Column("comm.", "GB/s"),
-        Column("computing", "GFLOP/s"),
-        Column("balance", "samples"),
+        Column("balance", "samples per rank"),
     )
     ranks = {one.row.ranks for one in found}
     per = f"{found[0].samples_per_rank:g} samples per rank"
@@ -95,8 +93,6 @@ def _ratio(one: Balance) -> tuple[Cell, ...]:
         number_cell(one.bytes / one.flops, 1e3),
         estimate_cell(one.communication, 1e3, why_empty=missing),
         estimate_cell(one.computing, 1e3, why_empty=missing),
-        number_cell(per_second(one.bytes, one.communication), 1e-9, why_empty=missing),
-        number_cell(per_second(one.flops, one.computing), 1e-9, why_empty=missing),
         _batch(one),
     )
 

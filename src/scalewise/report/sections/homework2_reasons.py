@@ -59,23 +59,29 @@ def _stage_cells(stage: Stage) -> tuple[Cell, ...]:
     return (text_cell(name), *_times(stage.whole, stage.computing, stage.synchronising), text_cell(stage.cause))
 
 
-def _times(*estimates: Estimate) -> tuple[Cell, ...]:
-    return tuple(estimate_cell(one, 1e3) for one in estimates)
+def _times(step: Estimate, computing: Estimate, synchronising: Estimate) -> tuple[Cell, ...]:
+    alone = synchronising.low == synchronising.high == 0
+    last = None if alone else synchronising
+    why = "one rank has nobody to synchronise with"
+    return estimate_cell(step, 1e3), estimate_cell(computing, 1e3), estimate_cell(last, 1e3, why_empty=why)
 
 
 def _anatomy(evidence: Evidence) -> Figure | None:
     known = [found for code in CODES if (found := halves_of(evidence, code))]
     if not known:
         return None
-    parts = (
-        Part("computing", tuple(max(one.computing.value, 0.0) * 1e3 for one in known)),
-        Part("synchronising", tuple(max(one.synchronising.value, 0.0) * 1e3 for one in known)),
-    )
+    computing = [min(max(one.computing.value, 0.0), one.step.value) for one in known]
+    parts = [Part("computing", tuple(1e3 * seconds for seconds in computing))]
+    if any(one.synchronising.value > 0 for one in known):
+        parts.append(Part("synchronising", tuple(max(one.synchronising.value, 0.0) * 1e3 for one in known)))
     plot = Bars(
         bars=tuple(NAMES[one.code] for one in known),
-        parts=parts,
+        parts=tuple(parts),
         value_label="time per step (ms)",
         low=tuple(one.step.low * 1e3 for one in known),
         high=tuple(one.step.high * 1e3 for one in known),
     )
-    return Figure("h2-anatomy", "The step, computing and synchronising", "Lines are 95 % intervals of the step.", plot)
+    below = any(one.synchronising.value < 0 for one in known)
+    caption = "Lines are 95 % intervals of the step."
+    caption += " Synchronising that came out below 0 is not drawn." if below else ""
+    return Figure("h2-anatomy", "The step, computing and synchronising", caption, plot)

@@ -109,7 +109,7 @@ def _stable_cells(evidence: Evidence, label: str, scaler: int | None) -> tuple[C
         Cell(percent_text(zeros.zero_share), zeros.zero_share) if zeros else empty_cell("gradients were not seen"),
         Cell(f"{found.skipped_steps} of {found.steps}", float(found.skipped_steps)),
         text_cell(f"{scales[0]:g}, {scales[-1]:g}" if scales else "none"),
-        Cell(f"{curve.largest_distance:.1e}", curve.largest_distance) if curve else text_cell("the reference"),
+        Cell(percent_text(curve.largest_distance), curve.largest_distance) if curve else text_cell("the reference"),
         text_cell(found.word, note=found.condition),
     )
 
