@@ -13,6 +13,7 @@ from scalewise.explain.memory import (
     parts_phrase,
     passing_words,
     peak_of,
+    rebuilt_words,
 )
 from scalewise.records.inspection import LayerRow
 
@@ -65,3 +66,10 @@ def test_memory_that_is_no_tensor_is_told_only_where_there_is_some():
 
     assert outside_words([parts(0), None]) == ""
     assert "Not drawn: 2.93 KiB to 3.91 KiB" in outside_words([parts(3000), parts(4000)])
+
+
+@pytest.mark.parametrize(("buckets", "said"), [(8000, True), (4100, False)])
+def test_a_peak_with_twice_the_buckets_is_that_of_their_rebuilding(buckets, said):
+    once, other = (MemoryParts({"DDP buckets": size}, {}, 1, 0, True) for size in (4000, buckets))
+    assert bool(rebuilt_words(once, other)) is said
+    assert rebuilt_words(once, None) == ""

@@ -12,6 +12,7 @@ from scalewise.explain.words import bytes_phrase
 
 SAME = 0.01  # of a peak: less is no difference worth a word
 WORTH_A_WORD = 0.005  # of the part that changed most: a few bytes of bookkeeping explain nothing
+TWICE = 1.8
 ONE_LAYER = 0.2  # relative: a size this near to the largest layer's is taken for it
 
 
@@ -76,6 +77,14 @@ def passing_words(change: MemoryChange | None, inspected: Inspection | None) -> 
         if abs(added / size - 1) <= ONE_LAYER:
             return f"about {what.format(bytes_phrase(size))}"
     return ""
+
+
+def rebuilt_words(a: MemoryParts | None, b: MemoryParts | None) -> str:
+    """A peak with about twice the buckets of the other is that of DDP rebuilding them, not of what the arms compare."""
+    sizes = sorted(one.parts["DDP buckets"] for one in (a, b) if one)
+    if len(sizes) < 2 or not sizes[0] or sizes[1] / sizes[0] < TWICE:
+        return ""
+    return " One of the two peaks fell where DDP, once in a run, holds old and new buckets side by side."
 
 
 def outside_words(every: Sequence[MemoryParts | None]) -> str:

@@ -151,7 +151,9 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
             "question": plain_text(block.question),
             "text": bound_text(plain_text(block.text)),
             "condition": bound_text(plain_text(block.condition)),
-            "rests_on": plain_text(numbers.rests_on(block)),
+            "rests_on": plain_text(numbers.rests_on(block))
+            .replace("Table ", "Table\u00a0")
+            .replace("Figure ", "Figure\u00a0"),
         }
     if isinstance(block, Formula):
         # `#` would begin code: sections have no need of it, so such a formula is shown in plain letters.

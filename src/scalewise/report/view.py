@@ -17,6 +17,7 @@ _SIGNS = (
     (re.compile(r"\+-(?=\d)"), "±"),
     (re.compile(r"(?<![\w.)\]])-(?=\d)"), "−"),
     (re.compile(r"(?<=\d) us\b"), " µs"),
+    (re.compile(r"(?<=\d)%"), " %"),
 )
 MOST_RUNS = 3  # named below an answer
 
@@ -109,7 +110,7 @@ def _signs(text: str) -> str:
         text = pattern.sub(sign, text)
     powers = re.sub(
         r"(?<=\d)e([+-])0*(\d+)\b",
-        lambda found: f"\u00a0×\u00a010{_raised(found[1].replace('+', '') + found[2])}",
+        lambda found: f"\u00a0×\u00a010{_raised(found[1].replace('+', '') + found[2])}" if found[2] != "0" else "",
         text,
     )
     return re.sub(r"(?<=[\w)])\^(\d+)", lambda found: _raised(found[1]), powers)

@@ -20,7 +20,7 @@ def test_more_micro_batches_that_save_time_are_said_to():
 def test_no_slope_is_no_price():
     evidence = accum_evidence(per_micro_batch=0.0)
     assert "cannot be told from nothing" in slope_sentence(evidence, ACCUMULATION)
-    assert "time as with 4, as far as can be told" in points(evidence)[3].observation
+    assert "than with 4, which cannot be told from none" in points(evidence)[3].observation
 
 
 def test_a_missing_row_is_named_and_does_not_bend_the_line():

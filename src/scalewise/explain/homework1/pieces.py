@@ -1,7 +1,5 @@
 """What several rows of homework 1 need: usable arms, the link, computing, and the price of communication."""
 
-import tomllib
-
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
@@ -110,7 +108,7 @@ def few_gpus(evidence: Evidence, experiment: str) -> str:
     """Why a machine with GPUs ran one rank only, and what to do about it; empty where that is not the reason."""
     rows = evidence.rows(experiment)
     gpus = len(evidence.machine.gpus) if evidence.machine else 0
-    asked = [count for count in asked_ranks(evidence, experiment) if count > 1]
+    asked = [count for count in evidence.asked_ranks(experiment) if count > 1]
     runs = [run for row in rows for run in runs_of(row, evidence)]
     if (
         any(row.ranks > 1 for row in rows)
@@ -126,17 +124,6 @@ def few_gpus(evidence: Evidence, experiment: str) -> str:
         f"this machine has {have}. To measure it: `scalewise run {evidence.loaded.name} --device cpu`, or a machine "
         f"with {min(asked)} or more GPUs"
     )
-
-
-def asked_ranks(evidence: Evidence, experiment: str) -> tuple[int, ...]:
-    """The numbers of ranks that the suite's file asks for; empty where it cannot be read."""
-    try:
-        with (evidence.loaded.path / "suite.toml").open("rb") as file:
-            suite = tomllib.load(file)
-    except (OSError, ValueError):
-        return ()
-    ranks = next((one.get("ranks") for one in suite.get("experiment", ()) if one.get("name") == experiment), None)
-    return tuple(sorted(one for one in ranks if isinstance(one, int))) if isinstance(ranks, list) else ()
 
 
 def _reason(row: ArmRow) -> str:

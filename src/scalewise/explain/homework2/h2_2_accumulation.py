@@ -62,7 +62,7 @@ def micro_batch_of(row: ArmRow) -> float | None:
 
 def _time_words(found: Contrast, first: int) -> str:
     if found.verdict == "cannot tell":
-        return f"time as with {first}, as far as can be told"
+        return f"{change_phrase(found)} than with {first}, which cannot be told from none"
     return f"{change_phrase(found)} than with {first}"
 
 

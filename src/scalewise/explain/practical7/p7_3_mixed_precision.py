@@ -13,6 +13,7 @@ from scalewise.explain.memory import (
     parts_phrase,
     passing_words,
     peak_of,
+    rebuilt_words,
     size_change_phrase,
 )
 from scalewise.explain.words import percent_text
@@ -54,13 +55,11 @@ def why_mixed(evidence: Evidence) -> Answer:
 
 def time_words(found: Contrast, base: ArmRow, row: ArmRow) -> str:
     """The verdict on the time, and the phases that made it."""
-    if found.verdict != "cannot tell":
-        verdict = f"{change_phrase(found)}{_where_it_went(base, row)}"
-    else:
+    if found.verdict == "cannot tell":
         visible = 100 * found.smallest_visible
-        verdict = f"no difference that can be told ({change_phrase(found)}; {visible:.0f} % would have been seen)"
+        return f"no difference that can be told ({change_phrase(found)}; {visible:.0f} % would have been seen)."
     phases = phase_changes(base, row)
-    return f"{verdict}{f' ({phases})' if phases else ''}."
+    return f"{change_phrase(found)}{_where_it_went(base, row)}{f' ({phases})' if phases else ''}."
 
 
 def _where_it_went(base: ArmRow, row: ArmRow) -> str:
@@ -119,7 +118,8 @@ def memory_words(evidence: Evidence, precision: str) -> str:
     if memory_word(before, after) == "the same":
         return f"the same peak{why}."
     passing = passing_words(change, evidence.inspection("amp", precision=precision))
-    return f"{size_change_phrase(after - before)} at the peak{why}.{_weighed(change, passing)}"
+    rebuilt = rebuilt_words(base, parts_of(evidence, "amp", precision=precision))
+    return f"{size_change_phrase(after - before)} at the peak{why}.{_weighed(change, passing)}{rebuilt}"
 
 
 def _weighed(change: MemoryChange | None, passing: str) -> str:

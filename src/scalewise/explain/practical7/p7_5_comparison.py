@@ -17,6 +17,7 @@ from scalewise.explain.memory import (
     parts_phrase,
     passing_words,
     peak_of,
+    rebuilt_words,
     size_change_phrase,
 )
 from scalewise.explain.words import bytes_phrase, listed, number_phrase, seconds_phrase
@@ -44,6 +45,7 @@ class Effect:
     parts: MemoryChange | None
     passing: str  # what is known of the part of the peak that lives only in passing
     all_reduces: tuple[int, int]  # count and bytes of one optimizer step
+    rebuilt: str = ""  # said where DDP's rebuilding of buckets made the peak
 
     @property
     def memory_text(self) -> str:
@@ -72,7 +74,8 @@ class Effect:
             return "none (one rank)"
         micro = self.row.micro_batches
         shared = f", once for {micro:g} micro-batches" if micro and micro > 1 else ""
-        return f"{count:g} all-reduces of {bytes_phrase(size)} in all{shared}"
+        alone = " (with itself: one rank)" if self.row.ranks == 1 else ""
+        return f"{count:g} all-reduces of {bytes_phrase(size)} in all{shared}{alone}"
 
 
 def effect_of(evidence: Evidence, name: str, place: tuple[str, dict[str, Any]]) -> Effect:
@@ -95,6 +98,7 @@ def effect_of(evidence: Evidence, name: str, place: tuple[str, dict[str, Any]]) 
         parts=parts,
         passing=passing_words(parts, evidence.inspection(place[0], **place[1])),
         all_reduces=all_reduces(evidence, row) if row else (0, 0),
+        rebuilt=rebuilt_words(*held),
     )
 
 
@@ -132,6 +136,7 @@ def _memory(accumulation: Effect, mixed: Effect, missing: str) -> Answer:
     if a is None or m is None or base is None:
         return unanswered(ROW, MEMORY, missing)
     said = f"Against plain float32 DDP ({bytes_phrase(base)}): {_part_words(accumulation)}; {_part_words(mixed)}."
+    said += accumulation.rebuilt or mixed.rebuilt
     passing = [f"{one.name.lower()}, {one.passing}" for one in (accumulation, mixed) if one.passing]
     said += f" Work in progress is, with {'; with '.join(passing)}." if passing else ""
     condition = f"peak: accumulation {size_change_phrase(a)}, mixed precision {size_change_phrase(m)}"

@@ -48,6 +48,16 @@ def _machine(machine: MachineFacts | None) -> Iterator[str]:
         yield f"Precisions tried on this CPU: {', '.join(works)}{cap}."
 
 
+def _not_run(evidence: Evidence, experiment: str) -> str:
+    """On GPUs, ranks that there is no GPU for are the reason."""
+    ranks = evidence.asked_ranks(experiment)
+    gpus = len(evidence.machine.gpus) if evidence.machine else 0
+    on_gpus = any(run.spec.device == "cuda" for run in evidence.loaded.runs)
+    if on_gpus and ranks and min(ranks) > gpus:
+        return f"experiment {experiment}: it needs {min(ranks)} GPUs or more, and this machine has {gpus}"
+    return f"experiment {experiment}: no run of it is here"
+
+
 def _holes(evidence: Evidence) -> Iterator[str]:
     """Runs that failed or are not there, each by name."""
     loaded, analysis = evidence.loaded, evidence.analysis
@@ -57,7 +67,7 @@ def _holes(evidence: Evidence) -> Iterator[str]:
         if not run.measured
     ]
     present = {one.name for one in analysis.experiments}
-    found += [f"experiment {one.name}: no run of it is here" for one in loaded.experiments if one.name not in present]
+    found += [_not_run(evidence, one.name) for one in loaded.experiments if one.name not in present]
     found += [f"not read: {_cut(_local(note, evidence))}" for note in loaded.notes]
     if not found:
         yield f"No run failed or is missing, of {len(loaded.runs)}."

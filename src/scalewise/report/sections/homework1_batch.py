@@ -66,7 +66,7 @@ def _figure(found: BatchScaling) -> Figure | None:
         series.append(Series("limit", (batches[0], batches[-1]), ceiling, style="ideal"))
     ticks = tuple(batch for batch, _ in points)
     plot = Lines("global batch", "samples per second", tuple(series), log_x=True, x_ticks=ticks)
-    caption = "With 95 % intervals, the fitted line and its limit."
+    caption = "With 95 % intervals, the fitted line and its limit." if fit else "With 95 % intervals."
     return Figure("h1-5b-throughput", "Throughput over batch", caption, plot, 0.42)
 
 

@@ -6,6 +6,7 @@ from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework2.codes import ACCUMULATION, CODES, MEANS, NAMES, code_row, code_stability
 from scalewise.explain.homework2.h2_1_same_loss import answers
 from scalewise.explain.memory import peak_of
+from scalewise.explain.words import percent_text
 from scalewise.report.cells import empty_cell, mark_of, text_cell
 from scalewise.report.document import Block, Cell, Column, Figure, Section, Series, Table
 from scalewise.report.sections.course_pieces import (
@@ -92,7 +93,7 @@ def _distances(evidence: Evidence) -> Figure | None:
     if not series:
         return None
     limit = max(tolerances)
-    lines = [*series, level_series(f"tolerance {limit:.1e}", limit, series)]
+    lines = [*series, level_series(f"tolerance {percent_text(limit)}", limit, series)]
     caption = "Relative to Code 1 (float32); the tolerance is eight roundings of the coarser type."
     title = "Distance of the loss from float32"
     return loss_figure("h2-loss-distance", title, caption, lines, log_y=True, y_label="relative distance")

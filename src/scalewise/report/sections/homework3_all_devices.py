@@ -61,14 +61,17 @@ def devices_table(evidence: Evidence, arms: Arms) -> Table:
         columns=(
             Column("Devices"),
             Column("Step", "ms"),
-            Column("Memory of each device", "MB", numeric=False),
-            Column("Busy, each device", "% of the step", numeric=False),
+            Column("Memory", "MB", numeric=False),
+            Column("Busy", "% of the step", numeric=False),
             Column("Two or more busy", "%"),
             Column("Ideal T/N", "ms"),
             Column(f"Pipeline, m={micro}", "ms"),
         ),
         rows=tuple(_device_cells(evidence, count, *arm) for count, arm in arms.items()),
-        notes=("Busy shares and memory are from inspected runs.", *([EMULATED_NOTE] if logical else [])),
+        notes=(
+            "Memory and busy share of each device in turn, from inspected runs.",
+            *([EMULATED_NOTE] if logical else []),
+        ),
         runs=tuple(row.run_names if row else () for row, _ in arms.values()),
     )
 

@@ -37,7 +37,7 @@ def table(evidence: Evidence) -> Table:
         Column("Micro-batches"),
         Column("Step", "ms"),
         Column("All-reduces", "per step"),
-        Column("Moved", "MB per step"),
+        Column("Reduced", "MB per step"),
         Column("First gradient", "norm"),
         Column("Last loss"),
     )
