@@ -1,5 +1,7 @@
 """Peaks by the best witness, and changes in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from course_evidence import course_arm, course_inspection, put_together
@@ -73,3 +75,15 @@ def test_a_peak_with_twice_the_buckets_is_that_of_their_rebuilding(buckets, said
     once, other = (MemoryParts({"DDP buckets": size}, {}, 1, 0, True) for size in (4000, buckets))
     assert bool(rebuilt_words(once, other)) is said
     assert rebuilt_words(once, None) == ""
+
+
+def test_a_peak_that_one_step_alone_has_is_not_taken_for_the_rule():
+    peaks = (9000, 12000, 10000)
+    rows = tuple(
+        replace(make_parts(), step=step, peak_bytes=one, at_peak={"weights": one}) for step, one in enumerate(peaks)
+    )
+    run, inspected = course_inspection("amp", PRECISION, memory=rows[1], peak_bytes=15000)
+    looked_at = replace(run, ranks=(replace(run.ranks[0], inspection=rows), *run.ranks[1:]))
+    evidence = put_together([course_arm("amp", 0.01, PRECISION)], [(looked_at, inspected)])
+    found = parts_of(evidence, "amp", **PRECISION)
+    assert found is not None and (found.peak_bytes, found.outside_bytes) == (10000, 3000)

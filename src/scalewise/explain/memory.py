@@ -1,7 +1,7 @@
 """The peak of memory of an arm, by the best witness there is, and the change between two arms in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalewise.analysis.inspection import Inspection
@@ -9,6 +9,7 @@ from scalewise.analysis.memory_parts import MemoryChange, MemoryParts, memory_ch
 from scalewise.explain.arms import usable
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.words import bytes_phrase
+from scalewise.records.inspection import MemoryPartsRow
 
 SAME = 0.01  # of a peak: less is no difference worth a word
 WORTH_A_WORD = 0.005  # of the part that changed most: a few bytes of bookkeeping explain nothing
@@ -39,8 +40,18 @@ def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
 
 
 def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | None:
-    """Memory by purpose, from the arm's inspected run."""
-    return memory_parts(evidence.inspection(experiment, **axes))
+    """Memory by purpose in a steady step of the arm's inspected run."""
+    inspected = evidence.inspection(experiment, **axes)
+    run = evidence.run(inspected.run) if inspected else None
+    rank = next((rank for rank in run.ranks if rank.inspection), None) if run else None
+    rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, MemoryPartsRow) and row.at_peak]
+    found = memory_parts(inspected)
+    if inspected is None or found is None or not rows:
+        return found
+    highest = max(row.peak_bytes for row in rows)
+    # The first step lacks what it sets up for the rest, and DDP rebuilds its buckets in one: neither is the rule.
+    steady = memory_parts(replace(inspected, memory=min(rows[1:] or rows, key=lambda row: row.peak_bytes)))
+    return replace(steady, outside_bytes=max(0, (inspected.peak_bytes or 0) - highest)) if steady else found
 
 
 def change_of(a: MemoryParts | None, b: MemoryParts | None) -> MemoryChange | None:
@@ -84,7 +95,7 @@ def rebuilt_words(a: MemoryParts | None, b: MemoryParts | None) -> str:
     sizes = sorted(one.parts["DDP buckets"] for one in (a, b) if one)
     if len(sizes) < 2 or not sizes[0] or sizes[1] / sizes[0] < TWICE:
         return ""
-    return " One of the two peaks fell where DDP, once in a run, holds old and new buckets side by side."
+    return " One of the two peaks holds DDP's buckets twice, old and new, as when it rebuilds them."
 
 
 def outside_words(every: Sequence[MemoryParts | None]) -> str:

@@ -87,7 +87,7 @@ def _hole(cell: Cell) -> bool:
 
 def _cell_view(cell: Cell, shared: str) -> CellView:
     found = _INTERVAL.match(cell.text)
-    text, interval = (typeset(one) for one in ((found[1], found[2]) if found else (cell.text, "")))
+    text, interval = (bound_text(found[1]), typeset(found[2])) if found else (bound_text(cell.text), "")
     mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
     between = f"95 % interval {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""

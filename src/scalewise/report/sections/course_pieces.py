@@ -16,7 +16,7 @@ from scalewise.report.document import Bars, Cell, Figure, Lines, Mark, Part, Ser
 GIGABYTE = 1e9
 MEGABYTE = 1e6
 MEASURED: Mark = "measured"
-AT_PEAK = "What existed together when the tensors of rank 0 held most, in an inspected run; each storage counts once."
+AT_PEAK = "What existed together when the tensors of rank 0 held most, in a steady inspected step."
 MOST_OF_EACH = "From inspected runs, rank 0, each storage counted once; the rest lives only in passing."
 
 
