@@ -180,3 +180,15 @@ def test_equal_arms_are_rarely_called_different_and_two_percent_are_found(pairs)
             found += called and bool(slowdown)
     assert wrong <= 0.05 * trials
     assert found >= 0.95 * trials
+
+
+def test_arms_of_a_ring_stand_in_its_order_whichever_started_first():
+    first, second = in_turn([0.01] * 40, 0), in_turn([0.01] * 40, 1)
+    later = tuple(
+        replace(rank, start=replace(rank.start, started_unix_seconds=rank.start.started_unix_seconds + 1))
+        for rank in first.ranks
+    )
+
+    arms = arms_of([second, replace(first, ranks=later)])
+
+    assert [arm.spec.axes["arm"] for arm in arms] == ["a", "b"]

@@ -82,14 +82,26 @@ def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
     Inspected runs are left out: their times mean nothing.
     """
 
-    def place(run: Run) -> tuple[int, float, str]:
-        started = run.started_unix_seconds
-        return run.spec.repeat, inf if started is None else started, run.spec.name
+    rings: dict[str, float] = {}  # runs of a ring start at once: its first start, then their places in it
+    for run in runs:
+        if run.spec.turns is not None:
+            ring = run.spec.turns.ring
+            rings[ring] = min(_started(run), rings.get(ring, inf))
+
+    def place(run: Run) -> tuple[int, float, int, str]:
+        turns = run.spec.turns
+        started = rings[turns.ring] if turns else _started(run)
+        return run.spec.repeat, started, turns.index if turns else 0, run.spec.name
 
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in sorted((run for run in runs if not run.spec.inspect), key=place):
         groups.setdefault(arm_key(run.spec), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
+
+
+def _started(run: Run) -> float:
+    started = run.started_unix_seconds
+    return inf if started is None else started
 
 
 def arm_key(spec: RunSpec) -> tuple[object, ...]:
