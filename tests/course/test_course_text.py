@@ -111,5 +111,5 @@ def test_torchrun_alone_starts_a_script():
     )
     # Correct gloo scripts sometimes abort at interpreter exit, after all is done.
     assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
-    *steps, last = done.stdout.splitlines()
-    assert len(steps) == 6 and "over 1 steps after warm-up" in last
+    first, *steps, last = done.stdout.splitlines()
+    assert first.startswith("ranks: 2 over ") and len(steps) == 6 and "over 1 steps after warm-up" in last
