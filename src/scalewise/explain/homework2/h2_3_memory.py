@@ -48,7 +48,8 @@ def _peak_words(change: MemoryChange) -> str:
 
 
 def _rule(change: MemoryChange) -> str:
-    named = {name: change.parts[name] for name in ("half-precision copies", "activations")}
+    names = dict.fromkeys([*([change.largest] if change.largest else []), "half-precision copies", "activations"])
+    named = {name: change.parts[name] for name in names}
     said = [f"{name} {size_change_phrase(size) if size else 'unchanged'}" for name, size in named.items()]
     return ", ".join(said)
 

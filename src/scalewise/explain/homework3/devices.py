@@ -1,7 +1,9 @@
 """How devices and layers of homework 3 are named and counted, and the arms that measured them."""
 
+from dataclasses import replace
 from typing import Any
 
+from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.pipeline import Pipeline, pipeline_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.arms import numbers_along, usable
@@ -21,10 +23,22 @@ def arms_along(
     points: dict[int, dict[str, Any]] = {
         value: {axis: value} for value in numbers_along(evidence, experiment, axis, wanted)
     }
+    seen = {value: evidence.inspection(experiment, **point) for value, point in points.items()}
+    logical = any(one.emulated for one in seen.values() if one)
     return {
-        value: (usable(evidence, experiment, **point), pipeline_of(evidence.inspection(experiment, **point)))
+        value: (usable(evidence, experiment, **point), pipeline_of(_alike(seen[value], logical)))
         for value, point in points.items()
     }
+
+
+def _alike(inspected: Inspection | None, logical: bool) -> Inspection | None:
+    """Logical devices count tensors, so a real one beside them does: its allocator also holds libraries' workspaces."""
+    row = inspected.memory if inspected else None
+    if inspected is None or row is None or not logical or inspected.emulated or len(inspected.device_memory) != 1:
+        return inspected
+    if not row.peak_bytes:
+        return inspected
+    return replace(inspected, device_memory=(replace(inspected.device_memory[0], peak_bytes=row.peak_bytes),))
 
 
 def emulated(pipeline: Pipeline | None) -> bool:
