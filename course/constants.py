@@ -66,13 +66,13 @@ def check_ranks(dim, depth, batch, steps, warmup, accum_steps=1):
         refuse(f"Start it with torchrun: torchrun --nproc_per_node=2 {sys.argv[0]}.")
     _check_gpus()
     gpus = torch.cuda.device_count()
-    if gpus < RANKS_HERE and RANK == 0:
-        few = f"{gpus} GPU{'s' * (gpus > 1)}, too few for one each, so times are those of an emulation"
-        print(f"ranks: {RANKS} over gloo on {few if gpus else 'the cores of the CPU: no GPU can be seen'}")
     _check_steps(steps, warmup)
     micro_batches = f" x {accum_steps} micro-batches (ACCUM_STEPS)" if accum_steps > 1 else ""
     _check_batch(batch, RANKS * accum_steps, f"{RANKS} rank{'s' * (RANKS > 1)}{micro_batches}")
     _check_memory(dim, depth, batch // RANKS, models_in_one_memory=math.ceil(RANKS_HERE / max(1, gpus)))
+    if gpus < RANKS_HERE and RANK == 0:
+        few = f"{gpus} GPU{'s' * (gpus > 1)}, too few for one each, so times are those of an emulation"
+        print(f"ranks: {RANKS} over gloo on {few if gpus else 'the cores of the CPU: no GPU can be seen'}")
 
 
 def check_devices(dim, depth, batch, steps, warmup, devices, split):
