@@ -143,12 +143,12 @@ def accum_evidence(
     return put_together(runs, inspected)
 
 
-def depth_evidence(per_layer: float = 0.001, *, together: bool = False, script: str = "/s/mp.py") -> Evidence:
+def depth_evidence(per_layer: float = 0.001, *, together: bool = False, text: str = "") -> Evidence:
     """H3.1, H3.2: two devices, DEPTH 6, 12, 24."""
     runs, inspected = [], []
     for depth in (6, 12, 24):
         runs.append(course_arm("two-devices", 0.05 + per_layer * depth, {"depth": depth}, ranks=1))
-        shown = make_pipeline(2, depth, together=together, script=script)
+        shown = make_pipeline(2, depth, together=together, text=text)
         inspected.append(course_inspection("two-devices", {"depth": depth}, ranks=1, shown=shown))
     return put_together(runs, inspected)
 

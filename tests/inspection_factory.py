@@ -51,6 +51,7 @@ def make_pipeline(
     together: bool = False,
     alternate: bool = False,
     script: str = "/s/mp.py",
+    text: str = "",
 ) -> Inspection:
     """Layers in even blocks, one millisecond each way, device after device unless they work together."""
     places = [f"logical:{i % devices if alternate else i * devices // depth}" for i in range(depth)]
@@ -61,7 +62,7 @@ def make_pipeline(
         begin = 0 if together else at * MILLISECOND
         timeline.append(BusyRow(3, places[i], phase, f"layers.{i}", begin, begin + MILLISECOND))  # type: ignore[arg-type]
     moves = [(a, b) for a, b in itertools.pairwise(places) if a != b]
-    forward = [TransferRow(3, "forward", a, b, 256, script, 7) for a, b in moves]
+    forward = [TransferRow(3, "forward", a, b, 256, script, 7, text) for a, b in moves]
     backward = [TransferRow(3, "backward", b, a, 256, "", 0) for a, b in reversed(moves)]
     memory = tuple(DeviceMemoryRow(f"logical:{i}", 1000 * (devices - i)) for i in range(devices))
     return make_inspection(

@@ -1,6 +1,7 @@
 """Inspected scripts compute and print what they do alone, and what was seen of them can be worked out by hand."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -132,6 +133,8 @@ def test_data_moves_twice_over_every_border_of_logical_devices(runner, devices) 
     assert [row.direction for row in moves] == ["forward"] * (devices - 1) + ["backward"] * (devices - 1)
     lines = {(row.file.rpartition("/")[2], row.line) for row in moves if row.direction == "forward"}
     assert lines == ({("inspect_logical.py", 39)} if devices > 1 else set())
+    script = (Path(__file__).parent / "scripts" / "inspect_logical.py").read_text().splitlines()
+    assert all(row.text == script[38].strip() for row in moves if row.direction == "forward")
     assert all(row.bytes == 8 * 16 * FLOAT for row in moves)
     assert all((row.file, row.line) == ("", 0) for row in moves if row.direction == "backward")
     names = [f"logical:{index}" for index in range(devices)]

@@ -27,6 +27,7 @@ class HandOver:
 
     file: str
     line: int
+    text: str  # of the line; empty: not recorded
     copies: int
     bytes: int
 
@@ -160,11 +161,11 @@ def _between_devices(inspection: Inspection) -> list[TransferRow]:
 
 def _hand_overs(inspection: Inspection) -> tuple[HandOver, ...]:
     """The lines that really moved something, in the order of their first copy."""
-    lines: dict[tuple[str, int], list[int]] = {}
+    lines: dict[tuple[str, int, str], list[int]] = {}
     for row in _between_devices(inspection):
         if row.direction == "forward" and row.file:
-            lines.setdefault((row.file, row.line), []).append(row.bytes)
-    return tuple(HandOver(file, line, len(sizes), sum(sizes)) for (file, line), sizes in lines.items())
+            lines.setdefault((row.file, row.line, row.text), []).append(row.bytes)
+    return tuple(HandOver(*line, len(sizes), sum(sizes)) for line, sizes in lines.items())
 
 
 def _moves(inspection: Inspection, direction: Direction) -> Moves:

@@ -37,6 +37,7 @@ class TransferRow:
     bytes: int
     file: str  # of the script's line that asked for it; empty: not the script's (backward)
     line: int
+    text: str = ""  # of that line, as it was when the run was made
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""H3.1: layers and hand-over as they were seen, with the script's own line where it can be read."""
+"""H3.1: layers and hand-over as they were seen, with the script's own line where it was recorded."""
 
 from course_evidence import depth_evidence
 from scalewise.explain.homework3.h3_1_hand_over import answers
@@ -9,14 +9,12 @@ def test_layers_of_each_device_are_counted():
     assert layers.text == "With DEPTH=6: 3 on logical:0 and 3 on logical:1, so evenly."
 
 
-def test_the_line_is_quoted_from_the_script(tmp_path):
-    script = tmp_path / "mp.py"
-    script.write_text("\n" * 6 + "            x = x.to(layer_device)\n")
-    _, where = answers(depth_evidence(script=str(script)))
+def test_the_line_is_quoted_as_it_was_when_the_run_was_made():
+    _, where = answers(depth_evidence(text="x = x.to(layer_device)  # the hand-over"))
     assert "Line 7 of mp.py: `x = x.to(layer_device)` copied once" in where.text
     assert "logical:0 to logical:1" in where.text
 
 
-def test_a_script_that_is_gone_leaves_its_line_number():
-    _, where = answers(depth_evidence(script="/nowhere/mp.py"))
+def test_a_line_that_was_not_recorded_leaves_its_number():
+    _, where = answers(depth_evidence())
     assert "Line 7 of mp.py copied once" in where.text

@@ -54,9 +54,9 @@ def _where(pipeline: Pipeline) -> Answer:
 
 
 def hand_over_sentence(found: HandOver) -> str:
-    """File, line, and the line itself where the script is still there."""
+    """File, line, and the line itself where it was recorded."""
     name = Path(found.file).name
-    text = line_text(found).split("  #")[0]
+    text = found.text.split("  #")[0]
     shown = f": `{text}`" if text else ""
     times = "once" if found.copies == 1 else f"{found.copies} times"
     return f"Line {found.line} of {name}{shown} copied {times} in one forward pass, {bytes_phrase(found.bytes)} in all."
@@ -65,12 +65,3 @@ def hand_over_sentence(found: HandOver) -> str:
 def copies_phrase(count: int) -> str:
     """`1 copy`, `4 copies`."""
     return f"{count} cop{'y' if count == 1 else 'ies'}"
-
-
-def line_text(found: HandOver) -> str:
-    """The line of the script as it is now; empty where it cannot be read."""
-    try:
-        lines = Path(found.file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return lines[found.line - 1].strip() if 0 < found.line <= len(lines) else ""

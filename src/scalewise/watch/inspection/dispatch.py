@@ -1,5 +1,6 @@
 """Sees every operation below autograd: which storages come to be where, and which tensors move between devices."""
 
+import linecache
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from scalewise.watch.inspection.ledger import Entry, Ledger
 from scalewise.watch.inspection.places import asking_line, device_of, logical_device_of
 
 NAMESPACE = LOGICAL_PREFIX.rstrip(":")  # of the operators that hand over between logical devices
+MOST_LETTERS = 200  # of a line of the script
 MOST_TRANSFERS = 2000  # of one step
 
 
@@ -97,7 +99,8 @@ class Books:
         if len(self.transfers) < MOST_TRANSFERS:
             size = tensor.numel() * tensor.element_size()
             direction: Any = "backward" if backward else "forward"
-            self.transfers.append(TransferRow(self._moment.step, direction, source, target, size, file, line))
+            text = linecache.getline(file, line).strip()[:MOST_LETTERS]
+            self.transfers.append(TransferRow(self._moment.step, direction, source, target, size, file, line, text))
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
