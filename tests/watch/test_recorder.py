@@ -13,10 +13,10 @@ from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Intervention
-from scalewise.watch import recorder as recording
+from scalewise.watch import sampling
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.sampling import FIRST_STEPS, REST_STEPS
+from scalewise.watch.sampling import BRISK_REST_STEPS, FIRST_STEPS, REST_STEPS
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def step(recorder: Recorder, optimizer: int = 0) -> None:
     """A plain step as the hooks would tell it; while the recorder rests, they only count."""
     if not recorder.awake:
         recorder.rested += 1
-        if recorder.rested >= REST_STEPS:
+        if recorder.rested >= recorder.rest_steps:
             recorder.wake()
         return
     recorder.open_step()
@@ -63,10 +63,23 @@ def test_a_fast_loop_is_watched_in_full_at_first_and_then_now_and_then(folder):
     assert end.steps == FIRST_STEPS + 1 + 3 * (REST_STEPS + 1) + 5, "steps that were not watched are counted"
 
 
+def test_of_a_brisk_loop_every_eighth_step_is_watched(folder, monkeypatch):
+    monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
+    monkeypatch.setattr(sampling, "BRISK_HOST_NS", 10**12)
+    recorder = watching(folder)
+    for _ in range(FIRST_STEPS + 1 + 2 * (BRISK_REST_STEPS + 1)):
+        step(recorder)
+    recorder.finish()
+
+    watched = [row.step for row in steps_in(folder)]
+    assert watched == [*range(FIRST_STEPS + 1), FIRST_STEPS + 8, FIRST_STEPS + 16]
+
+
 @pytest.mark.parametrize("reason", ["slow steps", "two optimizers", "intervention", "collectives"])
 def test_every_step_is_watched_where_one_must_not_be_missed(folder, monkeypatch, reason):
     if reason == "slow steps":
-        monkeypatch.setattr(recording, "FAST_HOST_NS", 0)
+        monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
+        monkeypatch.setattr(sampling, "BRISK_HOST_NS", 0)
     changes = [Intervention("slow_rank", 1e-6)] if reason == "intervention" else []
     recorder = watching(folder, *changes)
     if reason == "collectives":

@@ -28,7 +28,7 @@ from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Intervention
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.sampling import FAST_DEVICE_NS, FAST_HOST_NS, FIRST_STEPS, MARK_EVERY, Probe
+from scalewise.watch.sampling import FIRST_STEPS, MARK_EVERY, REST_STEPS, Probe, device_rest, host_rest
 from scalewise.watch.stamp import host_stamper, now_ns
 from scalewise.watch.turns import Ring
 
@@ -48,7 +48,8 @@ class Recorder:
         self.on_unseen_forward: Callable[[], None] = lambda: None
         self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
         self.may_rest = not interventions  # nothing has been seen that must be watched at every step
-        self._fast_ns = FAST_HOST_NS
+        self._rest_after = host_rest
+        self.rest_steps = REST_STEPS  # to count before one is watched again
         self._opened_ns = 0
         self.value = journal.events.append  # adds a value to the event just stamped
         self.stamp = self._host_stamp = self._device_stamp = host_stamper(pulse, journal.events.append)
@@ -171,7 +172,8 @@ class Recorder:
             self.step -= 1
 
     def _rest_if_fast(self) -> None:
-        if self.pulse[STAMP] - self._opened_ns < self._fast_ns:
+        self.rest_steps = self._rest_after(self.pulse[STAMP] - self._opened_ns)
+        if self.rest_steps:
             if self.clock is not None:
                 self.clock.rest()
             self.awake, self.rested = False, 0
@@ -268,7 +270,7 @@ class Recorder:
         self.clock = clock
         self._host_stamp = self.stamp
         self.may_rest = self.may_rest and not clock.marks_all
-        self._fast_ns = FAST_DEVICE_NS
+        self._rest_after = device_rest
 
         def stamp(code: int) -> None:
             clock.mark(code)

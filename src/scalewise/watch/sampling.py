@@ -6,10 +6,25 @@ from typing import Protocol
 # would cost more than it may. Most hooks then step aside, and one counts the steps.
 REST_STEPS = 31
 FAST_HOST_NS, FAST_DEVICE_NS = 1_500_000, 10_000_000
+# Steps of a few milliseconds bear more, and come less often: of these every eighth is watched.
+BRISK_REST_STEPS = 7
+BRISK_HOST_NS = 8_000_000
 MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
-# Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 96, 128, ..., fall
+# Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 72 or 96, ..., fall
 # on those whose memory is read and whose phases a device marks.
 FIRST_STEPS = 64
+
+
+def host_rest(step_ns: int) -> int:
+    """How many steps go unwatched after one of this length, where the host does the work."""
+    if step_ns < FAST_HOST_NS:
+        return REST_STEPS
+    return BRISK_REST_STEPS if step_ns < BRISK_HOST_NS else 0
+
+
+def device_rest(step_ns: int) -> int:
+    """The same where a GPU does it and the host only has to keep ahead."""
+    return REST_STEPS if step_ns < FAST_DEVICE_NS else 0
 
 
 class Probe(Protocol):

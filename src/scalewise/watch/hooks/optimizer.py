@@ -12,7 +12,6 @@ from torch.optim.optimizer import (
 
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.sampling import REST_STEPS
 
 # The functions around every optimizer's step: torch's own, and our wrapper of GradScaler's.
 _AROUND_A_STEP: set[CodeType] = set()
@@ -56,7 +55,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if not recorder.awake:
             recorder.rested += 1
-            if recorder.rested >= REST_STEPS:
+            if recorder.rested >= recorder.rest_steps:
                 recorder.wake()
         elif recorder.on:
             try:
