@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.line_fit import Line, fit_line
@@ -22,7 +21,7 @@ class LinkFit:
     alpha_seconds: Estimate
     bytes_per_second: Estimate
     sizes: tuple[float, ...]
-    seconds: tuple[float, ...]  # median of each size
+    seconds: tuple[float, ...]  # the shortest of each size
     relative_residuals: tuple[float, ...]
 
     def predicted(self, count: float, size_bytes: float) -> Estimate:
@@ -46,7 +45,11 @@ class NoLinkFit:
 
 
 def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoLinkFit:
-    """From (bytes, seconds) of single all-reduces; repeats of one size count as their median."""
+    """From (bytes, seconds) of single all-reduces; of the repeats of one size the shortest counts.
+
+    On CPU ranks the thread that reduces shares the rank's core, and where the scheduler lets it wait a message takes
+    3 to 5 ms more, whatever its size: the shortest is the link, the rest is hold-up and belongs to the residual.
+    """
     by_size: dict[float, list[float]] = {}
     for size, seconds in points:
         if size > 0 and seconds > 0:
@@ -54,13 +57,13 @@ def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoL
     sizes = sorted(by_size)
     if len(sizes) < LEAST_SIZES or sizes[-1] < LEAST_SPAN * sizes[0]:
         return NoLinkFit(ranks, f"{len(sizes)} message sizes{_span(sizes)} are too few to tell latency and rate apart")
-    middles = [median(by_size[size]) for size in sizes]
-    line = fit_line(sizes, middles)
+    shortest = [min(by_size[size]) for size in sizes]
+    line = fit_line(sizes, shortest)
     reason = _refusal(line)
     if line is None or reason:
         return NoLinkFit(ranks, reason)
     rate = propagate(lambda slope: 1 / slope, line.slope, method=line.slope.method)
-    return LinkFit(ranks, line.intercept, rate, tuple(sizes), tuple(middles), line.relative_residuals)
+    return LinkFit(ranks, line.intercept, rate, tuple(sizes), tuple(shortest), line.relative_residuals)
 
 
 def _span(sizes: Sequence[float]) -> str:

@@ -278,7 +278,8 @@ def link_words(evidence: Evidence) -> str:
         worst, size = max(zip(one.relative_residuals, one.sizes, strict=True), key=lambda pair: abs(pair[0]))
         said.append(
             f"{one.ranks} ranks: latency {seconds_phrase(one.alpha_seconds)}, rate "
-            f"{rate_phrase(one.bytes_per_second)}, {len(one.sizes)} sizes to {bytes_phrase(one.sizes[-1])}, "
+            f"{rate_phrase(one.bytes_per_second)}, by the shortest all-reduce of each of {len(one.sizes)} sizes to "
+            f"{bytes_phrase(one.sizes[-1])}, "
             f"residual {percent_text(typical)} (median), {percent_text(worst)} at worst ({bytes_phrase(size)})"
         )
     return "; ".join(said) or "not measured"
