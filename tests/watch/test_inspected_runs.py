@@ -90,7 +90,9 @@ def test_the_parts_of_memory_are_what_they_must_be(runner, precision) -> None:
         assert sum(row.at_peak.values()) == row.peak_bytes
     last = _of(ran, MemoryPartsRow)[-1]
     assert last.at_peak["weights"] == last.at_peak["buckets"] == last.at_peak["optimizer"] == WEIGHTS * FLOAT
-    assert [row.peak_bytes for row in _of(ran, DeviceMemoryRow)] == [last.peak_bytes]
+    # DDP may hold its old buckets a moment longer where it makes new ones, so an earlier step can hold the most.
+    highest = max(row.peak_bytes for row in _of(ran, MemoryPartsRow))
+    assert max(row.peak_bytes for row in _of(ran, DeviceMemoryRow)) == highest
 
 
 def test_half_copies_raise_the_peak_where_they_outweigh_the_activations(runner) -> None:
