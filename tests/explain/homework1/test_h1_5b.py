@@ -1,9 +1,9 @@
 """H1.5B: efficiency over the batch decides, and the saturation batch is the one that was put in."""
 
 import pytest
-from homework1_evidence import strong
 
 from evidence_factories import make_evidence
+from homework1_evidence import strong
 from scalewise.explain.homework1.h1_5b import answers, batch_scaling
 
 BATCHES = (32, 64, 128, 256)
