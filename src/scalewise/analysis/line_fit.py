@@ -33,11 +33,6 @@ class Line:
         """Median of their sizes."""
         return float(np.median(np.abs(self.relative_residuals)))
 
-    @property
-    def worst_residual(self) -> float:
-        """The largest, with its sign."""
-        return max(self.relative_residuals, key=abs)
-
 
 def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_RUN_CV) -> Line | None:
     """None where a line cannot be told: fewer than two different x, or a y that is not positive."""

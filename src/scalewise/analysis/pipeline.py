@@ -116,8 +116,8 @@ def _extent(rows: Sequence[BusyRow]) -> Interval:
     return min((row.begin_ns for row in rows), default=0), max((row.end_ns for row in rows), default=0)
 
 
-def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Overlapping stretches merged."""
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Overlapping stretches merged, in order."""
     merged: list[Interval] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:
@@ -133,7 +133,7 @@ def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
     stretches = [
         stretch
         for device in devices
-        for stretch in _union((row.begin_ns, row.end_ns) for row in rows if row.device == device)
+        for stretch in union((row.begin_ns, row.end_ns) for row in rows if row.device == device)
     ]
     changes = sorted([(begin, 1) for begin, _ in stretches] + [(end, -1) for _, end in stretches])
     found: dict[int, int] = {}
@@ -146,7 +146,7 @@ def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
 
 
 def _device(inspection: Inspection, device: str, length: int) -> DeviceShare:
-    own = _union((row.begin_ns, row.end_ns) for row in inspection.timeline if row.device == device)
+    own = union((row.begin_ns, row.end_ns) for row in inspection.timeline if row.device == device)
     busy = sum(end - begin for begin, end in own)
     peak = next((row.peak_bytes for row in inspection.device_memory if row.device == device), None)
     layers = tuple(layer.name for layer in inspection.layers if layer.device == device)

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
-from scalewise.analysis.inspection import Inspection, inspection_of
+from scalewise.analysis.inspection import inspections_of
 from scalewise.analysis.summary import summarise
 from scalewise.explain.evidence import Evidence
 from scalewise.records.machine import MachineFacts
 from scalewise.report import sections
 from scalewise.report.document import Document, Paragraph, Section
 from scalewise.results.load import load
-from scalewise.results.run import LoadedSuite, Run
+from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
 ANY_SUITE = "*"  # for every suite that has no sections of its own
@@ -29,7 +29,7 @@ def evidence_of(folder: Path) -> Evidence:
     """Everything that the folder shows; what is missing is left out."""
     loaded = load(folder)
     machine = next((run.machine for run in loaded.runs if run.machine is not None), None)
-    return Evidence(loaded, summarise(loaded), _inspections(loaded.runs), machine)
+    return Evidence(loaded, summarise(loaded), inspections_of(loaded.runs), machine)
 
 
 def document_of(evidence: Evidence, say: Say) -> Document:
@@ -74,11 +74,6 @@ def _built(module: ModuleType, evidence: Evidence, say: Say) -> Iterator[Section
 def _told(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
-
-
-def _inspections(runs: Sequence[Run]) -> tuple[Inspection, ...]:
-    found = (inspection_of(run) for run in runs)
-    return tuple(one for one in found if one is not None)
 
 
 def _subtitle(loaded: LoadedSuite, machine: MachineFacts | None) -> str:

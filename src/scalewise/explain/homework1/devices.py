@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.pipeline import union
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.pieces import runs_of
@@ -139,19 +140,8 @@ def alone_share(inspected: Inspection) -> float | None:
 
 def _busy_ns(inspected: Inspection, devices: set[str]) -> int:
     """Time in which at least one of them works."""
-    merged = _merged((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device in devices)
+    merged = union((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device in devices)
     return sum(end - begin for begin, end in merged)
-
-
-def _merged(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The stretches without overlap."""
-    merged: list[tuple[int, int]] = []
-    for begin, end in sorted(stretches):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((begin, end))
-    return merged
 
 
 def _median(values: Iterable[float]) -> float | None:
