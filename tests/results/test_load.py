@@ -25,6 +25,7 @@ title = "Not run yet"
 name = "exp"
 title = "Strong"
 question = "Does it scale?"
+ranks = [4, 1, "two", 2]
 """
 
 
@@ -54,6 +55,7 @@ def test_a_suite_is_read_whole(suite):
     loaded = load(suite)
     assert (loaded.name, loaded.title, loaded.about, loaded.notes) == ("tour", "A tour", "Small.", ())
     assert [(one.name, one.question) for one in loaded.experiments] == [("later", ""), ("exp", "Does it scale?")]
+    assert [one.ranks for one in loaded.experiments] == [(), (1, 2, 4)], "as asked, what is no number left out"
     one, two = loaded.runs
     assert (one.spec.ranks, two.spec.ranks) == (1, 2)
     assert two.measured and len(two.ranks) == 2 and len(two.samples) == 3 and two.notes == ()

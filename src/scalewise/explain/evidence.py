@@ -1,6 +1,5 @@
 """Everything that answers and sections may look at: one suite's analysis, its inspected runs and its machine."""
 
-import tomllib
 from dataclasses import dataclass
 
 from scalewise.analysis.inspection import Inspection
@@ -50,15 +49,8 @@ class Evidence:
         return None
 
     def asked_ranks(self, experiment: str) -> tuple[int, ...]:
-        """The numbers of ranks that the suite's file asks for; empty where it cannot be read."""
-        try:
-            with (self.loaded.path / "suite.toml").open("rb") as file:
-                suite = tomllib.load(file)
-        except (OSError, ValueError):
-            return ()
-        named = [one for one in suite.get("experiment", ()) if isinstance(one, dict) and one.get("name") == experiment]
-        ranks = named[0].get("ranks") if named else None
-        return tuple(sorted(one for one in ranks if isinstance(one, int))) if isinstance(ranks, list) else ()
+        """The numbers of ranks that the suite's file asks for; empty where it does not say."""
+        return next((one.ranks for one in self.loaded.experiments if one.name == experiment), ())
 
     def run(self, name: str) -> Run | None:
         """By the name of its folder."""

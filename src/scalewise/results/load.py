@@ -198,11 +198,15 @@ def _suite_texts(path: Path) -> tuple[LoadedSuite, tuple[str, ...]]:
         return LoadedSuite(path, "", ()), (f"{path}: {error}",)
     text = _text_of(data)
     tables = data.get("experiment")
-    readers = [_text_of(one) for one in tables if isinstance(one, dict)] if isinstance(tables, list) else []
-    experiments = tuple(
-        ExperimentText(read("name"), read("title"), read("question")) for read in readers if read("name")
-    )
+    found = [_experiment(one) for one in tables if isinstance(one, dict)] if isinstance(tables, list) else []
+    experiments = tuple(one for one in found if one.name)
     return LoadedSuite(path, text("name"), (), text("title"), text("about"), experiments), ()
+
+
+def _experiment(table: dict[str, Any]) -> ExperimentText:
+    read, ranks = _text_of(table), table.get("ranks")
+    asked = sorted(one for one in ranks if isinstance(one, int)) if isinstance(ranks, list) else ()
+    return ExperimentText(read("name"), read("title"), read("question"), tuple(asked))
 
 
 def _text_of(table: dict[str, Any]) -> Callable[[str], str]:

@@ -61,6 +61,7 @@ class ExperimentText:
     name: str
     title: str = ""
     question: str = ""
+    ranks: tuple[int, ...] = ()  # that it asks for, fewest first; empty: not said
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 from evidence_factories import make_evidence
 from homework1_evidence import WEIGHTS, link, strong
 from scalewise.explain.homework1.h1_2 import answers, link_words, strong_scaling
+from scalewise.results.run import ExperimentText
 
 
 def texts(*runs):
@@ -77,11 +78,10 @@ def test_where_nothing_was_measured_all_questions_have_one_answer():
     assert len(texts(*strong(ranks=(1,)))) == 1
 
 
-def test_a_machine_with_too_few_gpus_is_told_what_to_do(tmp_path):
+def test_a_machine_with_too_few_gpus_is_told_what_to_do():
     evidence = make_evidence(*strong(ranks=(1,), removed=False, device="cuda"), gpus=1)
-    suite = '[[experiment]]\nname = "strong-scaling"\nranks = [1, 2, 4]\n'
-    (tmp_path / "suite.toml").write_text(suite, encoding="utf-8")
-    (answer,) = answers(replace(evidence, loaded=replace(evidence.loaded, path=tmp_path, name="homework1")))
+    asked = (ExperimentText("strong-scaling", ranks=(1, 2, 4)),)
+    (answer,) = answers(replace(evidence, loaded=replace(evidence.loaded, name="homework1", experiments=asked)))
     assert "asks for 2 and 4 ranks beside one; N ranks need N GPUs, and this machine has 1 GPU" in answer.text
     assert "`scalewise run homework1 --device cpu`" in answer.text
 
