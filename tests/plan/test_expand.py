@@ -97,6 +97,12 @@ def test_ranks_may_share_a_gpu_and_are_then_emulated():
     assert not plan.refusals
 
 
+def test_more_devices_than_gpus_in_one_process_are_emulated():
+    suite = suite_of(mode="python", axes={"devices": (1, 2)}, devices="{devices}")
+    assert [run.emulated for run in expand(suite, make_machine(), CWD).runs] == [False, True]
+    assert [run.emulated for run in expand(suite, make_machine(gpus=2), CWD).runs] == [False, False]
+
+
 def test_ranks_may_be_reduced_to_the_gpus_and_the_run_says_what_was_asked():
     plan = expand(suite_of(ranks=(2, 4), few_gpus="reduce"), make_machine(gpus=1), CWD)
     assert [(run.ranks, run.emulated, run.asked) for run in plan.runs] == [(1, False, {"ranks": "2, 4"})]

@@ -270,3 +270,13 @@ def test_an_axis_may_stand_in_the_script_and_braces_in_the_suites_folder_are_no_
     text = one_experiment('axes = { code = ["a", "b"] }').replace('"x.py"', '"{code}.py"')
     (one,) = read_suite(text, Path("/odd/{name}/mine.toml")).experiments
     assert one.script == "/odd/{{name}}/{code}.py"
+
+
+@pytest.mark.parametrize("devices", ["two", "0", "-1"])
+def test_a_number_of_devices_that_is_none_is_named(devices):
+    (problem,) = problems(one_experiment(f'devices = "{devices}"'))
+    assert problem.startswith(f"experiment[0].devices: '{devices}' is not a number of devices; write \"2\"")
+
+
+def test_an_axis_that_is_not_there_is_named_in_devices_too():
+    assert any("experiment[0].devices" in problem for problem in problems(one_experiment('devices = "{cards}"')))

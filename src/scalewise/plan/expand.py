@@ -214,16 +214,16 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
-        emulated=_emulated(env, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
+        emulated=_emulated(experiment, values, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
         **common,  # type: ignore[arg-type]
     )
 
 
-def _emulated(env: Mapping[str, str], machine: MachineFacts) -> bool:
-    """Whether the run asks for several devices, by the course's DEVICES, and there are fewer GPUs."""
-    devices = env.get("DEVICES", "")
+def _emulated(experiment: Experiment, values: Mapping[str, AxisValue], machine: MachineFacts) -> bool:
+    """Whether one process uses more devices than there are GPUs; a single one may be the CPU itself."""
+    devices = filled(experiment.devices, values)
     return devices.isdecimal() and int(devices) > max(1, len(machine.gpus))
 
 

@@ -52,6 +52,7 @@ class Experiment:
     turns: bool = False  # arms of one repeat and as many ranks are alive together and take turns step by step
     cases: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> the variables it sets together
     shrink: Shrink | None = None  # None: the machine must carry what is asked
+    devices: str = ""  # how many devices one process uses, may be {axis}; empty: one a rank
     few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks
     inspect: bool = False  # one more run per arm, watched so closely that its times do not count
     inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone

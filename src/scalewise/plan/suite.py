@@ -60,6 +60,7 @@ class ExperimentTable(BaseModel):
     base: dict[str, AxisValue] = {}
     interleave: bool = True
     turns: bool = False
+    devices: str = ""
     few_gpus: FewGpus = "refuse"
     cases: dict[Name, Annotated[dict[str, str], Field(min_length=1)]] = {}
     shrink: ShrinkTable | None = None

@@ -30,7 +30,18 @@ def meaning_problems(data: dict[str, Any], subjects: Sequence[str]) -> list[Prob
         name = raw.get("name")
         if isinstance(name, str) and names.index(name) < index:
             problems.append((f"{where}.name", f"{name!r} is used by another experiment of this suite"))
-        for check in (_script, _ranks, _axes, _cases, _placeholders, _interventions, _base, _shrink, _inspect):
+        for check in (
+            _script,
+            _ranks,
+            _axes,
+            _cases,
+            _placeholders,
+            _interventions,
+            _base,
+            _shrink,
+            _inspect,
+            _devices,
+        ):
             problems += [(f"{where}.{place}", what) for place, what in check(raw, subjects)]
     return problems
 
@@ -154,9 +165,15 @@ def _base(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
             yield f"base.{name}", f"{value!r} is not among its values {choices[name]!r}"
 
 
+def _devices(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+    text = raw.get("devices", "")
+    if isinstance(text, str) and text and not placeholders(text) and not (text.isdecimal() and int(text)):
+        yield "devices", f'{text!r} is not a number of devices; write "2", or "{{axis}}" for the value of an axis'
+
+
 def _texts(raw: dict[str, Any]) -> dict[str, str]:
     """Everything in which {axis} may stand, by its place."""
-    places = {"script": raw.get("script")}
+    places = {field: raw.get(field) for field in ("script", "devices")}
     places |= {f"args[{index}]": text for index, text in enumerate(_list(raw, "args"))}
     for field in ("env", "inspect_env"):
         places |= {f"{field}.{name}": text for name, text in _table(raw, field).items()}
@@ -178,3 +195,6 @@ def _table(raw: dict[str, Any], field: str) -> dict[str, Any]:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+CHECKS = (_script, _ranks, _axes, _cases, _placeholders, _interventions, _base, _shrink, _inspect, _devices)
