@@ -52,6 +52,12 @@ def test_a_step_that_does_not_grow_has_no_limit_in_sight():
     assert "almost free" in answers(batches(overhead=0.01, sample=1e-9))[1].text
 
 
+def test_on_one_rank_throughput_grows_where_a_part_is_fixed_and_not_where_none_is():
+    assert answers(batches(ranks=(1,), overhead=0.02))[0].text.startswith("Throughput grows")
+    even = answers(batches(ranks=(1,), overhead=0.0))[0].text
+    assert even.startswith("Throughput does not clearly change")
+
+
 def test_one_rank_says_nothing_of_scaling():
     assert "says nothing of scaling" in answers(batches(ranks=(1,)))[0].text
 
