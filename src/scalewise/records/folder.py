@@ -48,6 +48,10 @@ class RunFolder:
         """The rank's rows."""
         return self.path / f"rank{rank}.jsonl"
 
+    def examination(self, rank: int) -> Path:
+        """What the doctor notes of the rank: `records.notes` and `records.examination`."""
+        return self.path / f"rank{rank}.notes.jsonl"
+
     def stdout(self, rank: int) -> Path:
         """What the rank printed."""
         return self.path / f"rank{rank}.stdout.log"
@@ -61,8 +65,8 @@ class RunFolder:
         return self.path / f"rank{rank}.stack.txt"
 
     def rank_files(self) -> tuple[tuple[int, Path], ...]:
-        """Every rank's rows that are there, by rank."""
-        numbers = (file.stem.removeprefix("rank") for file in self.path.glob("rank*.jsonl"))
+        """Every rank that left rows or notes, with the path of its rows."""
+        numbers = {file.name.removeprefix("rank").partition(".")[0] for file in self.path.glob("rank*.jsonl")}
         return tuple((rank, self.rank(rank)) for rank in sorted(int(text) for text in numbers if text.isdecimal()))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scalewise.records.codec import BadRecord, decode
+from scalewise.records.notes import Note, read_note
 from scalewise.records.rows import ROW_KINDS, Row
 from scalewise.records.steps import StepMachine
 
@@ -16,6 +17,7 @@ class RankRows:
 
     rows: tuple[Row, ...]  # the lines that are rows, in order, then the steps
     torn_lines: int  # the last line, cut off by a kill
+    notes: tuple[Note, ...]  # of an examined run, in the order they were made
     bad_lines: tuple[str, ...]  # any other line that cannot be read, with its number and reason
 
 
@@ -29,23 +31,28 @@ def read_rows(path: Path) -> RankRows:
     torn = 1 if lines.pop() else 0
     rows: list[Row] = []
     bad: list[str] = []
+    notes: list[Note] = []
     machine = StepMachine()
     for number, line in enumerate(lines, start=1):
         try:
-            _read_line(line, rows, machine)
+            _read_line(line, rows, notes, machine)
         except (ValueError, TypeError, RecursionError) as error:
             machine.gap()
             bad.append(f"{path.name}:{number}: {error}")
-    return RankRows((*rows, *machine.steps()), torn, tuple(bad))
+    return RankRows((*rows, *machine.steps()), torn, tuple(notes), tuple(bad))
 
 
-def _read_line(line: str, rows: list[Row], machine: StepMachine) -> None:
+def _read_line(line: str, rows: list[Row], notes: list[Note], machine: StepMachine) -> None:
     data: Any = json.loads(line)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == "events":
         if not isinstance(data.get("events"), list):
             raise BadRecord("a line of events without events")
         machine.feed(data["events"])
+    elif kind == "notes":
+        if not isinstance(data.get("notes"), list):
+            raise BadRecord("a line of notes without notes")
+        notes += map(read_note, data["notes"])
     elif kind in ROW_KINDS:
         rows.append(decode(ROW_KINDS[kind], data))
     else:

@@ -8,6 +8,7 @@ The laws that hold in every complete `StepRow`:
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from scalewise.records.examination import EXAMINATION_KINDS, ExaminationRow
 from scalewise.records.inspection import (
     BusyRow,
     DeviceMemoryRow,
@@ -126,7 +127,7 @@ class EndRow:
     interventions_applied: dict[str, int] = field(default_factory=dict)
 
 
-Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow | InspectionRow
+Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow | InspectionRow | ExaminationRow
 
 # Lines that are written as they are; steps are written as events (`records.events`).
 ROW_KINDS: dict[str, type[Any]] = {
@@ -142,4 +143,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "device_memory": DeviceMemoryRow,
     "memory_parts": MemoryPartsRow,
     "gradient": GradientRow,
+    **EXAMINATION_KINDS,
 }

@@ -30,6 +30,18 @@ class Intervention:
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """The fix of a finding, applied from outside to learn what it changes: a file of `watch/remedies` by name."""
+
+    name: str  # no_sync, divide_loss, ...
+    settings: dict[str, AxisValue] = field(default_factory=dict)
+
+    def label(self) -> str:
+        """A short name for tables: `divide_loss by=4`."""
+        return " ".join([self.name, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
+
+
+@dataclass(frozen=True)
 class Nodes:
     """Several hosts: torchrun's static rendezvous."""
 
@@ -82,6 +94,10 @@ class RunSpec:
     asked: dict[str, str] = field(default_factory=dict)  # values of `env` that were too large for the machine
     shrink_rule: str = ""  # by which they were made smaller, in words
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
+    examine: bool = False  # writes `records.notes` and `records.examination` rows, for the doctor
+    remedies: tuple[Remedy, ...] = ()
+    on_cpu: bool = False  # calls that ask for a GPU are redirected
+    enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
 
     @property
     def world_size(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.codec import BadRecord, decode, read_json
+from scalewise.records.examination import ExaminationRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
@@ -90,7 +91,7 @@ def _run(folder: RunFolder) -> tuple[Run | None, str]:
     notes: list[str] = []
     outcome = _optional(folder.outcome, Outcome, notes)
     machine = _optional(folder.machine, MachineFacts, notes)
-    ranks = tuple(_rank(number, path, notes) for number, path in folder.rank_files())
+    ranks = tuple(_rank(number, path, folder.examination(number), notes) for number, path in folder.rank_files())
     samples = _samples(folder.samples, notes)
     return Run(folder.path, spec, outcome, machine, ranks, samples, tuple(notes)), ""
 
@@ -105,12 +106,8 @@ def _optional(path: Path, kind: type[Kind], notes: list[str]) -> Kind | None:
         return None
 
 
-def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
-    try:
-        read = read_rows(path)
-    except BadRecord as problem:
-        notes.append(str(problem))
-        read = RankRows((), 0, ())
+def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankRecord:
+    read, noted = _rows(path, notes), _rows(examination, notes)
     steps = sorted((row for row in read.rows if isinstance(row, StepRow)), key=lambda row: row.step)
     whole: list[StepRow] = []
     odd: list[StepRow] = []
@@ -127,10 +124,21 @@ def _rank(number: int, path: Path, notes: list[str]) -> RankRecord:
         exposed=_all(read.rows, ExposedRow),
         trouble=_all(read.rows, TroubleRow),
         end=_last(read.rows, EndRow),
-        torn_lines=read.torn_lines,
-        bad_lines=(*read.bad_lines, *bad),
+        torn_lines=read.torn_lines + noted.torn_lines,
+        bad_lines=(*read.bad_lines, *noted.bad_lines, *bad),
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
+        notes=noted.notes,
+        examination=tuple(row for row in noted.rows if isinstance(row, typing.get_args(ExaminationRow))),
     )
+
+
+def _rows(path: Path, notes: list[str]) -> RankRows:
+    try:
+        if path.exists():
+            return read_rows(path)
+    except BadRecord as problem:
+        notes.append(str(problem))
+    return RankRows((), 0, (), ())
 
 
 def _possible(row: StepRow) -> bool:

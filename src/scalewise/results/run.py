@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalewise.records.examination import ExaminationRow
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
+from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import InterventionKind, RunSpec
@@ -25,6 +27,8 @@ class RankRecord:
     torn_lines: int = 0
     bad_lines: tuple[str, ...] = ()
     inspection: tuple[InspectionRow, ...] = ()  # of an inspected run only
+    notes: tuple[Note, ...] = ()  # of an examined run only
+    examination: tuple[ExaminationRow, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -38,12 +38,12 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
-        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not spec.inspect
+        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
         crash.keep_tracebacks_clean(recorder)
-        after_import("torch", lambda: _hook_torch(recorder, spec, local_rank))
+        after_import("torch", lambda: _hook_torch(recorder, spec, folder, local_rank))
     except Exception as error:
         journal.trouble("arming", error)
 
@@ -71,7 +71,7 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
     return memoryview(bytearray(SLOTS * 8)).cast("q")
 
 
-def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
+def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank: int) -> None:
     try:
         from scalewise.watch import farewell, hooks
 
@@ -81,6 +81,8 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, local_rank: int) -> None:
         atexit.register(_finish, recorder)
         if spec.inspect:
             _inspect(recorder)
+        if spec.examine:
+            _examine(recorder, folder)
         os.register_at_fork(after_in_child=recorder.leave)
         recorder.show_life(ARMED)
     except Exception as error:
@@ -94,6 +96,15 @@ def _inspect(recorder: Recorder) -> None:
         inspection.install(recorder)
     except Exception as error:
         recorder.journal.trouble("inspecting", error)
+
+
+def _examine(recorder: Recorder, folder: RunFolder) -> None:
+    try:
+        from scalewise.watch import examination
+
+        examination.install(recorder, folder)
+    except Exception as error:
+        recorder.journal.trouble("examining", error)
 
 
 def _finish(recorder: Recorder) -> None:

@@ -1,0 +1,119 @@
+"""An examined run as the checks read it: per rank the notes in order, cut into windows that end with a step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from scalewise.doctor.windows import Window, windows_of
+from scalewise.records.examination import (
+    DeviceUseRow,
+    ExaminationRow,
+    FailureRow,
+    LoaderRow,
+    OptimizerRow,
+    ParameterSumsRow,
+    PlaceRow,
+    WorkerSeedRow,
+    WrapperRow,
+    WrapperUseRow,
+)
+from scalewise.records.notes import Note
+from scalewise.results.run import RankRecord, Run
+
+SomeNote = TypeVar("SomeNote", bound=Note)
+SomeRow = TypeVar("SomeRow", bound=ExaminationRow)
+
+
+class Abstain(Exception):
+    """A check lacks what it needs; the reason is shown."""
+
+
+@dataclass(frozen=True)
+class RankCase:
+    """One rank."""
+
+    rank: int
+    record: RankRecord
+    notes: tuple[Note, ...]
+    windows: tuple[Window, ...]  # whole ones: each ends with an optimizer's step
+    rest: Window  # what came after the last step
+    places: dict[int, PlaceRow]
+    wrappers: tuple[WrapperRow, ...]
+    uses: tuple[WrapperUseRow, ...]  # the last of each wrapper
+    loaders: tuple[LoaderRow, ...]
+    seeds: tuple[WorkerSeedRow, ...]
+    sums: tuple[ParameterSumsRow, ...]
+    optimizers: tuple[OptimizerRow, ...]
+    device_use: DeviceUseRow | None
+    failure: FailureRow | None
+
+    def place(self, note: Note | None) -> PlaceRow | None:
+        """The script's line of a note."""
+        return None if note is None else self.places.get(note.place)
+
+    def all(self, kind: type[SomeNote]) -> tuple[SomeNote, ...]:
+        """The notes of one kind, in order."""
+        return tuple(note for note in self.notes if isinstance(note, kind))
+
+
+@dataclass(frozen=True)
+class Case:
+    """The examined run; rank 0 stands for all where they do alike."""
+
+    run: Run
+    ranks: tuple[RankCase, ...]
+
+    @property
+    def first(self) -> RankCase:
+        """The lowest rank that left notes."""
+        if not self.ranks:
+            raise Abstain("no rank left notes")
+        return self.ranks[0]
+
+    @property
+    def world_size(self) -> int:
+        """As the ranks saw it, which for a script with a launcher of its own is not what was asked."""
+        return max((rank.record.start.world_size for rank in self.ranks if rank.record.start), default=len(self.ranks))
+
+    def windows(self, least: int = 2) -> tuple[Window, ...]:
+        """Rank 0's windows; abstains where there are fewer."""
+        found = self.first.windows
+        if len(found) < least:
+            raise Abstain(f"needs {least} optimizer steps, saw {len(found)}")
+        return found
+
+    def trained_wrappers(self) -> Iterator[WrapperRow]:
+        """Rank 0's DDP wrappers that were called in training."""
+        used = {forward.wrapper for window in self.first.windows for forward in window.forwards if forward.trains}
+        return (row for row in self.first.wrappers if row.index in used and row.wrapper == "DistributedDataParallel")
+
+
+def case_of(run: Run) -> Case:
+    """Reads the notes of a run that was examined."""
+    return Case(run, tuple(_rank(record) for record in run.ranks if record.notes or record.examination))
+
+
+def _rank(record: RankRecord) -> RankCase:
+    rows = record.examination
+    uses = {row.wrapper: row for row in _of(rows, WrapperUseRow)}
+    windows, rest = windows_of(record.notes)
+    return RankCase(
+        rank=record.rank,
+        record=record,
+        notes=record.notes,
+        windows=windows,
+        rest=rest,
+        places={row.index: row for row in _of(rows, PlaceRow)},
+        wrappers=_of(rows, WrapperRow),
+        uses=tuple(uses.values()),
+        loaders=_of(rows, LoaderRow),
+        seeds=_of(rows, WorkerSeedRow),
+        sums=_of(rows, ParameterSumsRow),
+        optimizers=_of(rows, OptimizerRow),
+        device_use=next(iter(_of(rows, DeviceUseRow)[-1:]), None),
+        failure=next(iter(_of(rows, FailureRow)[-1:]), None),
+    )
+
+
+def _of(rows: Sequence[ExaminationRow], kind: type[SomeRow]) -> tuple[SomeRow, ...]:
+    return tuple(row for row in rows if isinstance(row, kind))

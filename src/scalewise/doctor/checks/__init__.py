@@ -1,0 +1,1 @@
+"""One file per check, each with `CHECK` and `examine`, and `settle` where a replay proves or prices it."""

@@ -1,0 +1,80 @@
+"""What the doctor says: a finding with evidence, place, price and fix; or that nothing could be said."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from scalewise.records.examination import PlaceRow
+from scalewise.records.spec import Remedy
+
+# wrong: the result is not what the script means to compute, or there is none. slow: it costs time or memory.
+# note: worth knowing, no fault; like a suspicion it never changes the exit code.
+Severity = Literal["wrong", "slow", "note"]
+# observed: the run itself shows it. replayed: the run was made again with the fix. suspected: neither could prove it.
+Proof = Literal["observed", "replayed", "suspected"]
+Unit = Literal["ms per step", "bytes", "times", "share", "samples", "steps"]
+SEVERITIES: tuple[Severity, ...] = ("wrong", "slow", "note")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the mistake costs: a number, what it is of, and how it is known."""
+
+    value: float
+    unit: Unit
+    of: str  # `communication that no_sync would spare`
+    how: str  # `measured`, `measured with the fix applied, in turns with the script as it is`, `computed from ...`
+    low: float | None = None  # interval, 95 %
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mistake in one script."""
+
+    check: str
+    severity: Severity
+    sentence: str  # the verdict, one sentence with the numbers that matter most
+    evidence: tuple[str, ...]  # each one fact with its numbers
+    fix: str  # a few lines of code, with the script's own names where they are known
+    where: PlaceRow | None = None
+    also: tuple[PlaceRow, ...] = ()  # further lines that belong to it
+    price: Price | None = None
+    proof: Proof = "observed"
+    ranks: tuple[int, ...] = ()  # that it concerns; empty: all
+    steps_seen: int = 0  # on which it rests
+    remedy: Remedy | None = None  # what a replay would apply to prove or price it
+
+    @property
+    def counts(self) -> bool:
+        """Whether it changes the exit code."""
+        return self.proof != "suspected" and self.severity != "note"
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """A check that had not what it needs."""
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything the doctor has to say of one script."""
+
+    script: str
+    findings: tuple[Finding, ...]  # worst first
+    passed: tuple[str, ...]
+    unchecked: tuple[Unchecked, ...]
+    notes: tuple[str, ...] = ()  # on the examination itself: how it ended, what it could not see
+    steps: int = 0
+    ranks: int = 0
+    seconds: float = 0.0
+    failure: str = ""  # the script failed by itself: its own last words
+    folder: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing found, 2 something found."""
+        return 2 if any(finding.counts for finding in self.findings) else 0

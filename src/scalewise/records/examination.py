@@ -1,0 +1,138 @@
+"""What an examined run writes once about the things its notes speak of: lines, wrappers, loaders, parameters, ends."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class PlaceRow:
+    """A line of the script, or of a module of the user's beside it."""
+
+    index: int
+    file: str
+    line: int
+    function: str
+    text: str  # of the line, as it was when it ran
+
+
+@dataclass(frozen=True)
+class WrapperRow:
+    """A DistributedDataParallel, DataParallel or FSDP module, as it was constructed."""
+
+    index: int
+    wrapper: str  # class name
+    place: int
+    device: str  # of its parameters
+    gpu: str  # identity of that GPU, the same for all processes on the host; empty: no GPU
+    parameter_bytes: int
+    buffer_bytes: int
+    batch_norms: int  # modules whose buffers change in training by themselves
+    ranks: tuple[int, ...]  # of its process group
+    options: dict[str, str | int | float | bool] = field(default_factory=dict)  # find_unused_parameters, ...
+
+
+@dataclass(frozen=True)
+class WrapperUseRow:
+    """What a wrapper did up to a step; the last such row of a wrapper counts."""
+
+    wrapper: int
+    step: int
+    bucket_bytes: tuple[int, ...]  # as DDP rebuilt them
+    without_gradient: dict[str, int] = field(default_factory=dict)  # parameter name -> steps in which it had none
+    steps_looked_at: int = 0
+    buffers_changed: int = 0  # forward passes after which a buffer was not what it had been
+    buffer_checks: int = 0
+
+
+@dataclass(frozen=True)
+class LoaderRow:
+    """A DataLoader, as it was constructed."""
+
+    index: int
+    place: int
+    workers: int
+    pinned: bool
+    batch_size: int | None
+    drop_last: bool
+    sampler: str  # class name
+    knows_ranks: bool  # the sampler has replicas and a rank
+    samples: int | None  # of the dataset
+    drawn: int | None  # by the sampler in one epoch
+    iterable: bool
+    seed: int | None = None  # of the sampler
+
+
+@dataclass(frozen=True)
+class WorkerSeedRow:
+    """The random state that the workers of a loader (or the rank itself, worker -1) began an epoch with."""
+
+    loader: int
+    worker: int
+    base_seed: int | None
+    states: dict[str, str]  # torch, numpy, random -> digest of the generator's state
+    used: dict[str, bool] = field(default_factory=dict)  # whether fetching a batch drew from that generator
+
+
+@dataclass(frozen=True)
+class ParameterSumsRow:
+    """Sum and norm of every trained parameter in double precision: two ranks agree when these do."""
+
+    step: int  # that has just ended, counted from 1
+    wrapper: int
+    sums: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class OptimizerRow:
+    """An optimizer at its first step."""
+
+    index: int
+    optimizer: str  # class name
+    place: int
+    parameters: int
+    owned: bool  # its class is torch's own
+
+
+@dataclass(frozen=True)
+class DeviceUseRow:
+    """What a rank asked for by way of devices, whatever it got (`--on cpu` redirects)."""
+
+    asked: tuple[str, ...]  # cuda, cuda:1, nccl, ...
+    got: str
+    redirected: dict[str, int] = field(default_factory=dict)  # call -> times
+    unseen: tuple[str, ...] = ()  # calls that cannot be stood in for
+
+
+@dataclass(frozen=True)
+class FailureRow:
+    """The exception that ended the script."""
+
+    error: str  # class name
+    message: str
+    place: int  # innermost line of the script
+    places: tuple[int, ...] = ()  # all lines of the script on the way, innermost first
+    without_gradient: tuple[str, ...] = ()  # parameters that had none in the first step
+
+
+ExaminationRow = (
+    PlaceRow
+    | WrapperRow
+    | WrapperUseRow
+    | LoaderRow
+    | WorkerSeedRow
+    | ParameterSumsRow
+    | OptimizerRow
+    | DeviceUseRow
+    | FailureRow
+)
+
+EXAMINATION_KINDS = {
+    "place": PlaceRow,
+    "wrapper": WrapperRow,
+    "wrapper_use": WrapperUseRow,
+    "loader_made": LoaderRow,
+    "worker_seed": WorkerSeedRow,
+    "parameter_sums": ParameterSumsRow,
+    "optimizer_made": OptimizerRow,
+    "device_use": DeviceUseRow,
+    "failure": FailureRow,
+}
