@@ -270,12 +270,13 @@ class NoteError(ValueError):
 
 def read_note(values: Any) -> Note:
     """The note in a list of its name and values."""
-    if not isinstance(values, list) or not values or values[0] not in NOTE_KINDS:
+    name = values[0] if isinstance(values, list) and values else None
+    if not isinstance(name, str) or name not in NOTE_KINDS:
         raise NoteError(f"not a note: {str(values)[:60]}")
-    kind = NOTE_KINDS[values[0]]
-    types, least = _shape(values[0])
+    kind = NOTE_KINDS[name]
+    types, least = _shape(name)
     if not least <= len(values) - 1 <= len(types) or not all(map(isinstance, values[1:], types)):
-        raise NoteError(f"a note {values[0]!r} has the values {str(values[1:])[:80]}")
+        raise NoteError(f"a note {name!r} has the values {str(values[1:])[:80]}")
     return kind(*values[1:])
 
 
