@@ -1,0 +1,296 @@
+"""The doctor's corpus: scripts with a known mistake, the same mended, and right ones that look suspicious.
+
+`python tests/doctor/corpus_scripts.py [NAME ...] [--mended] [--notes] [--log]` prints what the doctor finds in them.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.doctor.case import Abstain, Case, case_of
+from scalewise.doctor.check import rules
+from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.local import Place, run_one
+from scalewise.launch.machine import usable_cores
+from scalewise.plan.shares import seats
+from scalewise.records.codec import write_json
+from scalewise.records.folder import RunFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Mode, RunSpec
+from scalewise.results.load import load
+
+CORPUS = Path(__file__).parent / "corpus"
+LIMIT_SECONDS = 60.0
+KEYS = ("expect", "also", "style", "ranks", "mode", "on", "stall", "threads", "steps", "env", "args")
+# Some CPUs advertise bfloat16 instructions that kill the process.
+SAFE_ISA = "AVX512_CORE"
+
+_HEADER = re.compile(r"^# doctor:(.*)$", re.MULTILINE)
+_WRONG = re.compile(r"\s# wrong\b")
+_MENDING = re.compile(r"^(\s*)#\s?\+ ?")  # formatters write `# +` for `#+`
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of the corpus and what its header says of it."""
+
+    path: Path
+    expect: frozenset[str]  # checks that must find something
+    also: frozenset[str]  # checks that may: true consequences of the mistake
+    style: str
+    ranks: int
+    mode: Mode
+    on_cpu: bool
+    stall_seconds: float
+    threads: int | None  # per rank; None: left to torch
+    enough_steps: int  # the run is ended after so many; 0: it ends by itself
+    env: dict[str, str]
+    args: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Of its file, without the ending."""
+        return self.path.stem
+
+    @property
+    def text(self) -> str:
+        """As it is."""
+        return self.path.read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A script that was run, and what the doctor made of it."""
+
+    script: Script
+    case: Case
+    diagnosis: Diagnosis
+    seconds: float
+
+    @property
+    def found(self) -> frozenset[str]:
+        """The checks that found something."""
+        return frozenset(finding.check for finding in self.diagnosis.findings)
+
+    @property
+    def missed(self) -> frozenset[str]:
+        """What the header promises and no check found."""
+        return self.script.expect - self.found
+
+    @property
+    def surplus(self) -> frozenset[str]:
+        """What was found and is not there."""
+        return self.found - self.script.expect - self.script.also
+
+    def told(self) -> str:
+        """Outcome and findings in lines, for a failing test."""
+        outcome = self.case.run.outcome
+        lines = [f"{self.script.name}: {outcome.kind if outcome else 'no outcome'}, {self.seconds:.2f} s"]
+        for one in self.diagnosis.findings:
+            where = f"{Path(one.where.file).name}:{one.where.line} {one.where.text}" if one.where else "no line"
+            lines += [f"  {one.severity} {one.proof} {one.check}: {one.sentence}", f"    at {where}"]
+            lines += [f"    - {fact}" for fact in one.evidence]
+        lines += [f"  not checked: {one.check}: {one.reason}" for one in self.diagnosis.unchecked]
+        troubles = {f"{row.where}: {row.error}" for rank in self.case.ranks for row in rank.record.trouble}
+        return "\n".join([*lines, *(f"  trouble: {one}" for one in sorted(troubles))])
+
+
+def read_script(path: Path) -> Script:
+    """The script with its header; a header that cannot be read is an error of its author's."""
+    found = _HEADER.search(path.read_text(encoding="utf-8"))
+    if found is None:
+        raise ValueError(f"{path} has no line `# doctor: expect=...`")
+    options, _, args = (found[1] + " ").partition(" args=")
+    values = dict(word.split("=", 1) for word in options.split())
+    unknown = set(values) - set(KEYS)
+    if unknown:
+        raise ValueError(f"{path}: unknown {sorted(unknown)} in its header; there are {', '.join(KEYS)}")
+    mode: Mode = "python" if values.get("mode") == "python" else "torchrun"
+    threads = values.get("threads", "1")
+    return Script(
+        path=path,
+        expect=_names(values.get("expect", "")),
+        also=_names(values.get("also", "")),
+        style=values.get("style", ""),
+        ranks=1 if mode == "python" else int(values.get("ranks", "2")),
+        mode=mode,
+        on_cpu=values.get("on") == "cpu",
+        stall_seconds=float(values.get("stall", "8")),
+        threads=None if threads == "auto" else int(threads),
+        enough_steps=int(values.get("steps", "0")),
+        env=dict(pair.split("=", 1) for pair in values.get("env", "").split(",") if pair),
+        args=tuple(args.split()),
+    )
+
+
+def scripts(kind: str) -> tuple[Script, ...]:
+    """The scripts of a folder of the corpus (broken, correct), by name."""
+    return tuple(read_script(path) for path in sorted((CORPUS / kind).glob("*.py")))
+
+
+def has_mending(text: str) -> bool:
+    """Whether the file says how it is mended."""
+    return mended(text) != text
+
+
+def mended(text: str) -> str:
+    """The corrected script: lines marked `# wrong` are dropped, those that begin with `#+` take their place."""
+    kept = (line for line in text.splitlines() if not _WRONG.search(line))
+    return "\n".join(_MENDING.sub(r"\1", line) for line in kept) + "\n"
+
+
+class Clinic:
+    """Runs scripts of the corpus under examination, all from one fork server."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._servers = Servers()
+        self._runs = 0
+
+    def examine(self, script: Script, *, mend: bool = False, **changes: object) -> Examined:
+        """What the doctor says to a script, or to its mended version; `changes` are of the run's spec."""
+        began = time.monotonic()
+        self._runs += 1
+        home = self._folder / f"{self._runs}-{script.name}{'-mended' if mend else ''}"
+        folder = RunFolder(home)
+        folder.path.mkdir(parents=True)
+        spec = self._spec(script, self._file(script, home) if mend else script.path, changes)
+        write_json(folder.spec, spec)
+        place = Place(folder, folder.spec, _machine(), self._servers)
+        write_json(folder.outcome, run_one(spec, place, lambda pulses, seconds: None, lambda: False))
+        (run,) = load(folder.path).runs
+        case = case_of(run)
+        return Examined(script, case, judge(case), time.monotonic() - began)
+
+    def close(self) -> None:
+        """Ends the fork server."""
+        self._servers.close()
+
+    def _file(self, script: Script, home: Path) -> Path:
+        path = home / script.path.name
+        path.write_text(mended(script.text), encoding="utf-8")
+        return path
+
+    def _spec(self, script: Script, path: Path, changes: dict[str, object]) -> RunSpec:
+        # One working folder for all, as each folder would need a server of its own; emptied before every run.
+        cwd = self._folder / "cwd"
+        cwd.mkdir(parents=True, exist_ok=True)
+        for left in cwd.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        values: dict[str, object] = {
+            "name": script.name,
+            "suite": "corpus",
+            "experiment": script.name,
+            "script": str(path.resolve()),
+            "args": script.args,
+            "cwd": str(cwd),
+            "mode": script.mode,
+            "launcher": "fork",
+            "ranks": script.ranks,
+            "device": "cpu",
+            "shares": seats(usable_cores(), script.ranks, (script.ranks,)).shares,
+            "threads_per_rank": script.threads,
+            "oversubscribed": False,
+            "repeat": 0,
+            "limit_seconds": LIMIT_SECONDS,
+            "stall_seconds": script.stall_seconds,
+            "env": script.env,
+            "examine": True,
+            "on_cpu": script.on_cpu,
+            "enough_steps": script.enough_steps,
+            **changes,
+        }
+        return RunSpec(**values)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def clinic(folder: Path | None = None) -> Iterator[Clinic]:
+    """A clinic whose server is ended afterwards; in a temporary folder unless one is given."""
+    with contextlib.ExitStack() as stack:
+        place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalewise-corpus-")))
+        opened = Clinic(place)
+        stack.callback(opened.close)
+        yield opened
+
+
+def judge(case: Case) -> Diagnosis:
+    """What all checks say to one observed run, without replays; a check that fails is an error here."""
+    findings: list[Finding] = []
+    passed: list[str] = []
+    unchecked: list[Unchecked] = []
+    for rule in rules():
+        try:
+            found = rule.examine(case)
+        except Abstain as reason:
+            unchecked.append(Unchecked(rule.check.name, str(reason)))
+            continue
+        findings += found
+        passed += [] if found else [rule.check.name]
+    findings.sort(key=lambda one: SEVERITIES.index(one.severity))
+    return Diagnosis(case.run.spec.script, tuple(findings), tuple(passed), tuple(unchecked))
+
+
+def _machine() -> MachineFacts:
+    return MachineFacts(
+        host="here",
+        system="Linux",
+        cpu_model="some",
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+        memory_bytes=1 << 30,
+        governor=None,
+        virtual=False,
+        isa_advertised=(),
+        isa_cap=SAFE_ISA,
+        probes=(),
+        gpus=(),
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
+def _print(examined: Examined, notes: bool, log: bool) -> None:
+    print(examined.told())
+    if examined.missed or examined.surplus:
+        print(f"  MISSED {sorted(examined.missed)}  SURPLUS {sorted(examined.surplus)}")
+    if notes and examined.case.ranks:
+        first = examined.case.first
+        for row in (*first.record.examination, *first.notes):
+            print("   ", row)
+    if log:
+        for path in sorted(examined.case.run.folder.glob("*.log")):
+            print(f"--- {path.name}", path.read_text(errors="replace")[-2000:], sep="\n")
+
+
+def main() -> None:
+    """For the author of a check or of a script."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="scripts of the corpus, or part of their names; default: all")
+    parser.add_argument("--mended", action="store_true", help="the mended version, too")
+    parser.add_argument("--notes", action="store_true", help="all rows and notes of rank 0")
+    parser.add_argument("--log", action="store_true", help="what the script printed")
+    args = parser.parse_args()
+    known = (*scripts("broken"), *scripts("correct"))
+    asked = [one for one in known if not args.names or any(part in one.name for part in args.names)]
+    if not asked:
+        sys.exit(f"no script of the corpus is called like {', '.join(args.names)}")
+    with clinic() as opened:
+        for script in asked:
+            _print(opened.examine(script), args.notes, args.log)
+            if args.mended and has_mending(script.text):
+                print("mended:")
+                _print(opened.examine(script, mend=True), args.notes, args.log)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Tests of the doctor on the corpus: every planted mistake is found, and nothing that is not there."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from corpus_scripts import CORPUS, Clinic, Script, clinic, has_mending, mended, read_script, scripts
+
+from scalewise.doctor.check import rules
+
+BROKEN = scripts("broken")
+CORRECT = scripts("correct")
+CHECKS = frozenset(rule.check.name for rule in rules())
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
+    with clinic(tmp_path_factory.mktemp("corpus")) as opened:
+        yield opened
+
+
+def name_of(script: Script) -> str:
+    return script.name
+
+
+@pytest.mark.parametrize("script", BROKEN, ids=name_of)
+def test_the_planted_mistake_is_found_and_nothing_that_is_not_there(room: Clinic, script: Script):
+    examined = room.examine(script)
+    assert not examined.missed, examined.told()
+    assert not examined.surplus, examined.told()
+
+
+@pytest.mark.parametrize("script", CORRECT, ids=name_of)
+def test_nothing_is_found_in_a_right_script_that_looks_suspicious(room: Clinic, script: Script):
+    examined = room.examine(script)
+    outcome = examined.case.run.outcome
+    assert outcome is not None and outcome.kind in ("finished", "aborted_at_exit"), examined.told()
+    assert not examined.found, examined.told()
+
+
+@pytest.mark.parametrize("script", BROKEN, ids=name_of)
+def test_a_broken_script_says_what_it_expects_and_how_it_is_mended(script: Script):
+    assert script.expect, "a broken script expects a finding"
+    assert script.expect | script.also <= CHECKS
+    assert has_mending(script.text)
+    compile(mended(script.text), str(script.path), "exec")
+    compile(script.text, str(script.path), "exec")
+
+
+def test_every_check_has_two_scripts_with_its_mistake():
+    expected = Counter(name for script in BROKEN for name in script.expect)
+    assert not {name: expected[name] for name in sorted(CHECKS) if expected[name] < 2}
+
+
+def test_there_are_many_right_scripts_that_look_suspicious():
+    assert len(CORRECT) >= 25
+    assert all(not script.expect and not script.also for script in CORRECT)
+
+
+def test_no_script_of_the_corpus_knows_of_the_doctor():
+    for path in CORPUS.rglob("*.py"):
+        assert "scalewise" not in path.read_text(encoding="utf-8"), path
+
+
+def test_a_mended_script_has_the_right_lines_and_no_wrong_ones():
+    text = "for x in loader:\n    loss.backward()  # wrong\n    #+ (loss / 4).backward()\n    # + step()\n    x += 1\n"
+    assert mended(text) == "for x in loader:\n    (loss / 4).backward()\n    step()\n    x += 1\n"
+    assert not has_mending("loss.backward()  # wrongly placed comment\n")
+
+
+def test_a_header_is_read_whole(tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text('"""Trains."""\n# doctor: expect=a,b also=c style=trainer ranks=3 on=cpu stall=3 args=--epochs 2\n')
+    script = read_script(path)
+    assert script.expect == {"a", "b"} and script.also == {"c"}
+    assert (script.ranks, script.on_cpu, script.stall_seconds, script.args) == (3, True, 3.0, ("--epochs", "2"))
+    path.write_text("# doctor: expect= mode=python\n")
+    plain = read_script(path)
+    assert plain.expect == frozenset() and (plain.mode, plain.ranks) == ("python", 1)
+
+
+def test_a_header_that_cannot_be_read_is_refused(tmp_path):
+    path = tmp_path / "one.py"
+    path.write_text("# doctor: expects=a\n")
+    with pytest.raises(ValueError, match="expects"):
+        read_script(path)
+    path.write_text("x = 1\n")
+    with pytest.raises(ValueError, match="no line"):
+        read_script(path)
