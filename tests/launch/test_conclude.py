@@ -131,3 +131,9 @@ def test_a_script_that_refuses_in_a_sentence_is_quoted() -> None:
     outcome = conclude([rank(0, Exit(1, None, 5.0), stderr=said)], ending(), ())
     assert outcome.sentence == "rank 0 of 1 ended with exit code 1: BATCH=63 cannot be shared evenly; try BATCH=62."
     assert "stderr log" in outcome.hint
+
+
+def test_a_run_that_was_ended_because_it_had_enough_steps_is_a_measurement() -> None:
+    outcome = conclude([rank(0, None, steps=30), rank(1, None, steps=31)], ending(Verdict("enough")), ())
+    assert (outcome.kind, outcome.first_failed_rank, outcome.measured) == ("enough", None, True)
+    assert outcome.sentence == "ended after 31 steps, which were enough"

@@ -190,3 +190,11 @@ def test_runs_next_to_each_other_with_the_same_ring_belong_together() -> None:
     specs = [dataclasses.replace(spec_of("turns.py"), turns=Turns(n, 0, 2) if n else None) for n in names]
     assert list(rings(specs)) == [(0, 1), (1, 3), (3, 6), (6, 7), (7, 8)]
     assert list(rings([])) == []
+
+
+def test_runs_of_a_ring_that_have_enough_steps_end_together_and_all_that_count_were_made_in_turns(
+    tmp_path: Path, servers: Servers
+) -> None:
+    runs = made(ring_of([("100000", "finish")] * 2, tmp_path, ranks=2, enough_steps=12), tmp_path, servers)
+    assert kinds(runs) == ["enough"] * 2
+    assert min(in_turn(run) for run in runs.values()) >= 11

@@ -54,6 +54,19 @@ def test_the_limit_of_the_whole_run_ends_even_what_moves() -> None:
     assert judge([moving(0, 99.9)], 100.0, LIMITS) == Verdict("timed_out")
 
 
+def test_enough_steps_of_every_rank_end_the_run_in_order() -> None:
+    enough = Limits(limit_seconds=100.0, stall_seconds=10.0, enough_steps=20)
+    behind, there = RankView(0, None, 5.0, steps=19), RankView(1, None, 5.0, steps=20)
+    assert judge([behind, there], 6.0, enough) is None
+    assert judge([there, there], 6.0, enough) == Verdict("enough")
+    assert judge([there, there], 6.0, LIMITS) is None
+
+
+def test_a_rank_that_failed_counts_more_than_enough_steps() -> None:
+    enough = Limits(limit_seconds=100.0, stall_seconds=10.0, enough_steps=1)
+    assert judge([RankView(0, Exit(1, None, 1.0), steps=5), moving(1)], 6.0, enough) == Verdict("failed")
+
+
 @pytest.mark.parametrize("state", ["backward", "in a collective"])
 def test_a_rank_that_left_while_another_waits_for_it_left_early(state: str) -> None:
     gone = RankView(1, DONE, 5.0, "ended", 1, syncs=3)

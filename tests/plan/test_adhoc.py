@@ -5,9 +5,11 @@ import pytest
 from factories import make_machine
 from scalewise.errors import BadRequest
 from scalewise.plan.adhoc import script_suite
-from scalewise.plan.expand import expand
+from scalewise.plan.expand import expand, suite_id
+from scalewise.plan.experiment import Examination
 from scalewise.plan.suite import read_suite
 from scalewise.plan.words import parse_intervention
+from scalewise.records.spec import Remedy
 
 
 @pytest.fixture
@@ -56,3 +58,23 @@ def test_requests_that_make_no_sense_are_refused(script, tmp_path):
         script_suite(script, repeat=0)
     with pytest.raises(BadRequest, match="no ranks"):
         script_suite(script, mode="python", ranks=(1, 2))
+
+
+def test_an_examined_script_has_an_arm_for_every_remedy_and_a_folder_of_its_own(script, tmp_path):
+    remedies = ((), (Remedy("divide_loss", {"by": 4}),))
+    examination = Examination(remedies, on_cpu=True, enough_steps=30)
+    suite = script_suite(script, ranks=(2,), device="cuda", turns=True, examination=examination)
+    plain, mended = expand(suite, make_machine(), tmp_path).runs
+    assert (plain.examine, plain.on_cpu, plain.enough_steps, plain.device) == (True, True, 30, "cpu")
+    assert (plain.remedies, mended.remedies) == remedies
+    assert plain.name != mended.name and "divide_loss" in mended.name
+    assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
+    assert read_suite(suite.source, script.parent / "suite.toml").experiments[0].examination is None
+
+
+def test_how_a_script_is_examined_decides_which_runs_are_its_own(script, tmp_path):
+    ways = [None, Examination(), Examination(on_cpu=True), Examination(enough_steps=9)]
+    ways.append(Examination(((Remedy("no_sync"),),)))
+    machine = make_machine()
+    plans = [expand(script_suite(script, device="cpu", examination=way), machine, tmp_path) for way in ways]
+    assert len({suite_id(plan, machine) for plan in plans}) == len(ways)

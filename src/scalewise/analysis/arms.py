@@ -107,4 +107,5 @@ def _started(run: Run) -> float:
 def arm_key(spec: RunSpec) -> tuple[object, ...]:
     """What makes two runs repeats of each other."""
     axes = tuple((name, value_text(value)) for name, value in spec.axes.items())
-    return spec.experiment, axes, intervention_text(spec.interventions), spec.world_size, spec.device
+    changes = (intervention_text(spec.interventions), *(remedy.label() for remedy in spec.remedies))
+    return spec.experiment, axes, changes, spec.world_size, spec.device

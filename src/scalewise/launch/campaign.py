@@ -214,4 +214,5 @@ def _work(spec: RunSpec) -> tuple[object, ...]:
     return (
         spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
         spec.env, spec.interventions, spec.nodes and spec.nodes.count, spec.turns,
+        spec.examine, spec.remedies, spec.on_cpu, spec.enough_steps,
     )  # fmt: skip

@@ -51,6 +51,8 @@ def find_cause(ranks: Sequence[Evidence], ending: Ending) -> Cause:
     """Which kind of end it was, and the rank that came to it first."""
     if ending.verdict is None:
         return Cause("interrupted")
+    if ending.verdict.kind == "enough":
+        return Cause("enough")
     if ending.verdict.kind == "left_early":
         return Cause("left_early", ending.verdict.blamed)
     if ending.verdict.kind == "hung":

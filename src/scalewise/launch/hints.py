@@ -19,6 +19,8 @@ def explain(
     match kind:
         case "finished":
             return f"finished after {_steps(ranks)} steps", ""
+        case "enough":
+            return f"ended after {_steps(ranks)} steps, which were enough", ""
         case "no_steps":
             return (
                 "every rank exited 0, but no optimizer step was seen",

@@ -18,6 +18,8 @@ _LOOK_SECONDS = 0.25
 _LOOK_SECONDS_AFTER_FAILURE = 0.05
 _TELL_SECONDS = 0.5
 _STACK_SECONDS = 0.5
+# A rank writes what it has noted ten times a second, and its rows between two steps.
+_WRITE_SECONDS = 0.3
 
 
 class Supervision:
@@ -31,7 +33,7 @@ class Supervision:
         self._folder = folder
         self._fleet = fleet
         self._start_ns = start_ns
-        self._limits = Limits(spec.limit_seconds, spec.stall_seconds)
+        self._limits = Limits(spec.limit_seconds, spec.stall_seconds, enough_steps(spec))
         self._ranks = range(first_rank(spec), first_rank(spec) + spec.ranks)
 
     def watch_over(
@@ -56,7 +58,9 @@ class Supervision:
         return verdict
 
     def _end(self, verdict: Verdict | None) -> None:
-        if verdict is not None and verdict.kind != "over" and self._needs_stacks(verdict):
+        if verdict is not None and verdict.kind == "enough":
+            time.sleep(_WRITE_SECONDS)
+        elif verdict is not None and verdict.kind != "over" and self._needs_stacks(verdict):
             self._collect_stacks()
         self.last_views = self._views()
         self._fleet.end()
@@ -90,6 +94,16 @@ class Supervision:
             return RankView(rank, end, pid=self._fleet.pids.get(rank, 0))
         moved = seconds_since(self._start_ns, pulse.moved_ns) if pulse.moved_ns else None
         return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid)
+
+
+def enough_steps(spec: RunSpec) -> int:
+    """How many steps of every rank end the run in order; 0: the script ends it.
+
+    In a ring the last run makes its step after all others have made theirs. They are given one step more, which they
+    begin only when the last has made all of its own: so every step that counts was made in turns.
+    """
+    waits_for_last = spec.turns is not None and spec.turns.index < spec.turns.size - 1
+    return spec.enough_steps + 1 if spec.enough_steps and waits_for_last else spec.enough_steps
 
 
 def memory_kills() -> int:

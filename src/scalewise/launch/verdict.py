@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-VerdictKind = Literal["over", "failed", "left_early", "hung", "timed_out"]
+VerdictKind = Literal["over", "failed", "left_early", "hung", "timed_out", "enough"]
 
 # A rank that dies takes the others with it; they are given this long to say so themselves. When all that failed so far
 # was somebody else's fault, the one at fault may still be on its way out.
@@ -55,6 +55,7 @@ class Limits:
 
     limit_seconds: float
     stall_seconds: float
+    enough_steps: int = 0  # of every rank, which end the run in order; 0: the script ends it
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verd
     failures = [view.exit for view in ranks if view.exit is not None and not view.exit.clean]
     if failures:
         return _after_failure(failures, now_seconds)
+    if limits.enough_steps and all(view.steps >= limits.enough_steps for view in ranks):
+        return Verdict("enough")
     deserter = _deserter(ranks, live, now_seconds)
     if deserter is not None:
         return Verdict("left_early", deserter)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalewise.errors import BadRequest, did_you_mean
-from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Experiment, Suite
+from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
 from scalewise.plan.turns import turns_problem
 from scalewise.plan.words import escaped, intervention_text
 from scalewise.records.spec import Intervention, LauncherName, Mode
@@ -26,6 +26,7 @@ def script_suite(
     stall_seconds: float = STALL_SECONDS,
     turns: bool = False,
     inspect: bool = False,
+    examination: Examination | None = None,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
     _check_script(script)
@@ -41,7 +42,7 @@ def script_suite(
         title=path.name,
         args=tuple(escaped(word) for word in args),
         mode=mode,
-        device=device,
+        device="cpu" if examination and examination.on_cpu else device,
         launcher=launcher,
         ranks=ranks,
         repeat=repeat,
@@ -50,12 +51,13 @@ def script_suite(
         stall_seconds=stall_seconds,
         turns=turns,
         inspect=inspect,
+        examination=examination,
     )
     problem = turns_problem(experiment, None) if turns else None
     if problem:
         raise BadRequest(f"No turns can be taken: {problem[0]}.", f"{problem[1][:1].upper()}{problem[1][1:]}.")
-    suite = Suite(name=name, experiments=(experiment,), title=path.name)
-    return Suite(name, suite.experiments, suite.title, source=_toml(suite))
+    suite = Suite(f"{name}-doctor" if examination else name, experiments=(experiment,), title=path.name)
+    return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
 
 
 def _check_script(script: Path) -> None:
@@ -89,6 +91,8 @@ def _toml(suite: Suite) -> str:
         "turns": one.turns,
         "inspect": one.inspect,
     }
+    if one.examination:
+        lines.insert(0, "# Examined by `scalewise doctor`; run as a suite, it is measured instead.")
     return "\n".join([*lines, *(f"{key} = {_quoted(value)}" for key, value in fields.items())]) + "\n"
 
 

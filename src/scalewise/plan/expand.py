@@ -164,7 +164,7 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
 def arm_text(arm: Arm) -> str:
     """The arm for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
     parts = [f"{name} {value_text(value)}" for name, value in arm.axes.items()]
-    parts += [one.label() for one in arm.interventions]
+    parts += [one.label() for one in arm.interventions] + [one.label() for one in arm.remedies]
     return ", ".join([*parts, f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''}"])
 
 
@@ -217,6 +217,10 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         emulated=_emulated(experiment, values, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
+        examine=experiment.examination is not None,
+        remedies=arm.remedies,
+        on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
+        enough_steps=experiment.examination.enough_steps if experiment.examination else 0,
         **common,  # type: ignore[arg-type]
     )
 
@@ -235,6 +239,7 @@ def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:
         parts = [f"{name}{_safe(value_text(value))}" for name, value in arm.axes.items()]
         if arm.interventions:
             parts.append(_safe(intervention_text(arm.interventions)))
+        parts += [_safe(remedy.label()) for remedy in arm.remedies]
         name = "-".join([experiment.name, *parts, f"ranks{arm.ranks}"])
         if name.casefold() in taken or len(name) > LONGEST_NAME:
             digest = hashlib.sha256(repr(arm).encode()).hexdigest()[:8]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from scalewise.plan.shrink import Shrink
-from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Scaling
+from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Remedy, Scaling
 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 # share: ranks stand on one GPU together, emulated; reduce: as many ranks as GPUs, and the table says both.
@@ -27,6 +27,16 @@ class Arm:
     axes: dict[str, AxisValue]
     interventions: tuple[Intervention, ...]
     ranks: int
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """How the doctor has the runs of an experiment examined; no key of a suite's file."""
+
+    remedies: tuple[tuple[Remedy, ...], ...] = ((),)  # an arm each
+    on_cpu: bool = False
+    enough_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,13 +68,15 @@ class Experiment:
     inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
+    examination: Examination | None = None  # None: the runs are measured, not examined
 
     def arms(self) -> tuple[Arm, ...]:
         """Every combination, ranks varying fastest because they are what is read side by side."""
         axes = {CASE: tuple(self.cases), **self.axes} if self.cases else self.axes
-        points = product(*axes.values(), self.interventions, self.ranks)
+        remedies = self.examination.remedies if self.examination else ((),)
+        points = product(*axes.values(), self.interventions, remedies, self.ranks)
         return tuple(
-            Arm(dict(zip(axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
+            Arm(dict(zip(axes, point[:-3], strict=True)), point[-3], point[-1], point[-2])  # type: ignore[arg-type]
             for point in points
         )
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 OutcomeKind = Literal[
     "finished",  # every rank exited 0 and at least one optimizer step was seen
+    "enough",  # every rank had made as many steps as were asked for, and was ended
     "no_steps",  # every rank exited 0 but no optimizer step was seen
     "aborted_at_exit",  # training was over; the interpreter died while shutting down
     "raised",  # a rank ended with an exception or a non-zero exit code
@@ -47,4 +48,4 @@ class Outcome:
     @property
     def measured(self) -> bool:
         """Whether the run's rows may be used as a measurement."""
-        return self.kind in ("finished", "aborted_at_exit")
+        return self.kind in ("finished", "enough", "aborted_at_exit")
