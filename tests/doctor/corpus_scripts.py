@@ -91,15 +91,16 @@ class Examined:
         """What was found and is not there."""
         return self.found - self.script.expect - self.script.also
 
-    def told(self) -> str:
-        """Outcome and findings in lines, for a failing test."""
+    def told(self, everything: bool = False) -> str:
+        """Outcome and findings in lines, for a failing test; why checks abstained: that were expected, or all."""
         outcome = self.case.run.outcome
         lines = [f"{self.script.name}: {outcome.kind if outcome else 'no outcome'}, {self.seconds:.2f} s"]
         for one in self.diagnosis.findings:
             where = f"{Path(one.where.file).name}:{one.where.line} {one.where.text}" if one.where else "no line"
             lines += [f"  {one.severity} {one.proof} {one.check}: {one.sentence}", f"    at {where}"]
             lines += [f"    - {fact}" for fact in one.evidence]
-        lines += [f"  not checked: {one.check}: {one.reason}" for one in self.diagnosis.unchecked]
+        missed = [one for one in self.diagnosis.unchecked if everything or one.check in self.missed]
+        lines += [f"  not checked: {one.check}: {one.reason}" for one in missed]
         troubles = {f"{row.where}: {row.error}" for rank in self.case.ranks for row in rank.record.trouble}
         return "\n".join([*lines, *(f"  trouble: {one}" for one in sorted(troubles))])
 
@@ -259,15 +260,15 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(name for name in text.split(",") if name)
 
 
-def _print(examined: Examined, notes: bool, log: bool) -> None:
-    print(examined.told())
+def _print(examined: Examined, args: argparse.Namespace) -> None:
+    print(examined.told(args.unchecked))
     if examined.missed or examined.surplus:
         print(f"  MISSED {sorted(examined.missed)}  SURPLUS {sorted(examined.surplus)}")
-    if notes and examined.case.ranks:
+    if args.notes and examined.case.ranks:
         first = examined.case.first
         for row in (*first.record.examination, *first.notes):
             print("   ", row)
-    if log:
+    if args.log:
         for path in sorted(examined.case.run.folder.glob("*.log")):
             print(f"--- {path.name}", path.read_text(errors="replace")[-2000:], sep="\n")
 
@@ -278,6 +279,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="scripts of the corpus, or part of their names; default: all")
     parser.add_argument("--mended", action="store_true", help="the mended version, too")
     parser.add_argument("--notes", action="store_true", help="all rows and notes of rank 0")
+    parser.add_argument("--unchecked", action="store_true", help="why checks abstained")
     parser.add_argument("--log", action="store_true", help="what the script printed")
     args = parser.parse_args()
     known = (*scripts("broken"), *scripts("correct"))
@@ -286,10 +288,10 @@ def main() -> None:
         sys.exit(f"no script of the corpus is called like {', '.join(args.names)}")
     with clinic() as opened:
         for script in asked:
-            _print(opened.examine(script), args.notes, args.log)
+            _print(opened.examine(script), args)
             if args.mended and has_mending(script.text):
                 print("mended:")
-                _print(opened.examine(script, mend=True), args.notes, args.log)
+                _print(opened.examine(script, mend=True), args)
 
 
 if __name__ == "__main__":
