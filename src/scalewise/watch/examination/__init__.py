@@ -4,12 +4,31 @@ It only notes; what the notes mean is worked out by `doctor/` when they are read
 random number or changes what the script computes, prints or returns.
 """
 
+import importlib
+
 from scalewise.records.folder import RunFolder
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.recorder import Recorder
+
+# Files of this folder, each with an `install(notebook)`; one that fails does not stop the others.
+CONCERNS = (
+    "clocks",
+    "collectives",
+    "data",
+    "failures",
+    "groups",
+    "host_reads",
+    "saves",
+    "warned",
+)
 
 
 def install(recorder: Recorder, folder: RunFolder) -> None:
     """Hooks into torch on top of the ordinary hooks, once per process."""
     notebook = Notebook(recorder, folder)
     notebook.open()
+    for concern in CONCERNS:
+        try:
+            importlib.import_module(f"{__name__}.{concern}").install(notebook)
+        except Exception as error:
+            notebook.broke(concern, error)

@@ -5,10 +5,12 @@ lock while it waits, so notes of a rank that hangs in a collective still reach t
 """
 
 import atexit
+import contextlib
+import functools
 import json
 import os
 import threading
-import time
+from time import perf_counter_ns  # bound now: the examination watches the script read the clock
 from typing import Any
 
 from scalewise.records.codec import encode
@@ -19,12 +21,14 @@ from scalewise.watch.examination.places import Places
 from scalewise.watch.recorder import Recorder
 
 WRITE_SECONDS = 0.1
+WRITE_AGAIN_NS = 5_000_000  # a write before a call that may block is not repeated sooner
+MOST_JOIN_SECONDS = 2.0  # a disk that does not answer must not keep the script
 MOST_NOTES = 300_000  # of one rank: a script that runs for days is known by then
 _KIND_OF = {kind: name for name, kind in ROW_KINDS.items()}
 
 
 class Notebook:
-    """One per process; notes are made by the script's main thread."""
+    """One per process; notes are made by the script's threads, the main one above all."""
 
     def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self.recorder = recorder
@@ -34,9 +38,12 @@ class Notebook:
         self._lines: list[str] = []
         self._left = MOST_NOTES
         self._descriptor, self._rank = -1, NOWHERE
-        self._writing = threading.Lock()
+        # A signal handler of the script may end up here while its own thread writes.
+        self._writing = threading.RLock()
+        self._written_ns = 0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+        self._writes_apart = False
 
     @property
     def on(self) -> bool:
@@ -45,37 +52,43 @@ class Notebook:
 
     def open(self) -> None:
         """Begins to write now and then."""
-        self._thread = threading.Thread(target=self._keep_writing, name="scalewise-notes", daemon=True)
-        self._thread.start()
+        self._start()
         atexit.register(self.close)
-        os.register_at_fork(before=self._writing.acquire, after_in_parent=self._writing.release)
-        os.register_at_fork(after_in_child=self._leave)
+        os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave)
+        self._write_before_exit()
 
     def note(self, name: str, *values: Any, place: int | None = None) -> None:
         """A note of `records.notes` by its name; its place is the script's line that is being run, unless given."""
         if self._left > 0:
             self._left -= 1
             where = self.places.here() if place is None else place
-            self._notes.append([name, time.perf_counter_ns(), where, *values])
+            self._notes.append([name, perf_counter_ns(), where, *values])
 
     def row(self, row: object) -> None:
         """A row of `records.examination`, behind the notes before it."""
-        values = encode(row)
-        del values["schema"]
-        self._lines.append(json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":")))
+        self._lines.append(_line(row))
+
+    def aside(self, row: object) -> None:
+        """A row of a forked child that is left out otherwise: one write of one whole line."""
+        self._write(_line(row) + "\n")
 
     def write(self) -> None:
         """Puts on disk what waits; before a call that may never return, and from the thread."""
         with self._writing:
-            lines, self._lines = self._lines, []
-            # The main thread may append meanwhile: what is counted here is there, and only that is taken away.
-            count = len(self._notes)
-            if count:
-                notes = self._notes[:count]
-                del self._notes[:count]
+            # The script may add meanwhile: what is counted here is there, and only that is taken away. Notes are
+            # counted first, so that the places they speak of are among the rows.
+            notes = _take(self._notes)
+            lines = _take(self._lines)
+            if notes:
                 lines.append(json.dumps({"kind": "notes", "notes": notes}, separators=(",", ":")))
             if lines:
                 self._write("\n".join(lines) + "\n")
+            self._written_ns = perf_counter_ns()
+
+    def write_if_due(self) -> None:
+        """The same, unless that was a moment ago: then the thread does it soon."""
+        if perf_counter_ns() - self._written_ns > WRITE_AGAIN_NS:
+            self.write()
 
     def broke(self, where: str, error: BaseException) -> None:
         """A hook failed: the script goes on, the report says what is missing."""
@@ -83,31 +96,82 @@ class Notebook:
 
     def close(self) -> None:
         """At interpreter exit."""
-        self._over.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(2)
+        self._stop()
         self.write()
 
+    def _start(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_writing, name="scalewise-notes", daemon=True)
+        with contextlib.suppress(RuntimeError):  # too late: the interpreter is on its way out, and `close` writes
+            self._thread.start()
+
+    def _stop(self) -> None:
+        self._over.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(MOST_JOIN_SECONDS)
+        self._thread = None
+
     def _keep_writing(self) -> None:
-        while not self._over.wait(WRITE_SECONDS):
+        over = self._over
+        while not over.wait(WRITE_SECONDS):
             self.write()
 
     def _write(self, text: str) -> None:
         """A full or vanished disk ends the notes, never the script."""
         try:
             if self._rank != self.recorder.rank:  # a script that starts its ranks itself learns its number late
+                if self._descriptor >= 0:
+                    os.close(self._descriptor)
+                flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC
+                self._descriptor = os.open(self._folder.examination(self.recorder.rank), flags, 0o644)
                 self._rank = self.recorder.rank
-                flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY
-                self._descriptor = os.open(self._folder.examination(self._rank), flags, 0o644)
             data = text.encode()
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             self._left = 0
 
+    def _write_before_exit(self) -> None:
+        """A script that ends with `os._exit` runs no exit handler."""
+        original = os._exit
+
+        @functools.wraps(original)
+        def _exit(*args: Any, **kwargs: Any) -> Any:
+            try:
+                self.write()
+            finally:
+                original(*args, **kwargs)
+
+        os._exit = _exit
+
+    def _hold(self) -> None:
+        """Before a fork: Python warns of forks in a process that has threads, and this one is none of the script's."""
+        self._writes_apart = self._thread is not None
+        self._stop()
+        self._writing.acquire()
+
+    def _let_go(self) -> None:
+        self._writing.release()
+        if self._writes_apart:
+            self._start()
+
     def _leave(self) -> None:
         """In a forked child: a DataLoader's worker has notes of its own at most."""
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
         self._left = 0
         self._notes, self._lines = [], []
         self._thread = None
+
+
+def _line(row: object) -> str:
+    values = encode(row)
+    del values["schema"]
+    return json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":"))
+
+
+def _take(waiting: list[Any]) -> list[Any]:
+    """What is in the list now, which another thread may still add to."""
+    count = len(waiting)
+    taken = waiting[:count]
+    del waiting[:count]
+    return taken

@@ -1,28 +1,31 @@
-"""Which line of the script asked for what torch is doing now; each line is described once and then a number."""
+"""Which line of the script asked for what torch is doing now; each line is described once and then a number.
 
-import functools
+The user's own code is the script itself, wherever it lies, and every file that no interpreter and no installed package
+brought: neither the standard library, nor a `site-packages` folder, nor scalewise.
+"""
+
 import linecache
 import os
 import site
 import sys
 import sysconfig
-from collections.abc import Callable
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType, TracebackType
 
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import NOWHERE
 
 MOST_LETTERS = 200  # of a line of the script
-_PATHS = sysconfig.get_paths()
-_LIBRARIES = tuple(
-    {
-        os.path.join(os.path.realpath(folder), "")
-        for folder in (
-            os.path.dirname(os.path.dirname(os.path.dirname(__file__))),  # scalewise itself
-            *(_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-            *site.getsitepackages(),
-        )
-    }
+_PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def _folders(*names: str) -> tuple[str, ...]:
+    return tuple({os.path.join(os.path.realpath(name), "") for name in names})
+
+
+_OWN = _folders(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+_LIBRARIES = _folders(
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), *site.getsitepackages()
 )
 
 
@@ -31,30 +34,64 @@ class Places:
 
     def __init__(self, tell: Callable[[object], None]) -> None:
         self._tell = tell
-        self._numbers: dict[tuple[CodeType, int], int] = {}
+        # By identity: equal functions of two files are equal codes, and the hash of a code reads all of its bytecode.
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._users: dict[int, bool] = {}
+        self._kept: list[CodeType] = []  # so that no identity is given away again
 
     def here(self) -> int:
         """The innermost line of the script on the stack; NOWHERE where the script is not on it."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            if of_the_user(frame.f_code):
+            if self.of_user(frame.f_code):
                 return self.number(frame.f_code, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 
-    def number(self, code: CodeType, line: int) -> int:
+    def caller(self, depth: int) -> int:
+        """The line of the frame so many calls up; NOWHERE if that is not the user's code."""
+        frame = sys._getframe(depth + 1)
+        return self.number(frame.f_code, frame.f_lineno) if self.of_user(frame.f_code) else NOWHERE
+
+    def on_the_way(self, trace: TracebackType | None) -> tuple[int, ...]:
+        """The lines of the script in a traceback, innermost first."""
+        lines = [(step.tb_frame.f_code, step.tb_lineno) for step in _steps(trace)]
+        return tuple(self.number(code, line) for code, line in reversed(lines) if self.of_user(code))
+
+    def of_user(self, code: CodeType) -> bool:
+        """Whether the code is the script's or of a module of the user's own, not of a library."""
+        known = self._users.get(id(code))
+        if known is None:
+            known = self._users[id(code)] = is_users_file(code.co_filename)
+            self._kept.append(code)
+        return known
+
+    def number(self, code: CodeType, line: int | None) -> int:
         """The number of this line, described when it is new."""
-        known = self._numbers.get((code, line))
+        line = line or code.co_firstlineno  # a frame between two lines has none
+        known = self._numbers.get((id(code), line))
         if known is not None:
             return known
-        number = self._numbers[code, line] = len(self._numbers)
+        number = self._numbers[id(code), line] = len(self._numbers)
+        self._kept.append(code)
         text = linecache.getline(code.co_filename, line).strip()[:MOST_LETTERS]
         self._tell(PlaceRow(number, os.path.abspath(code.co_filename), line, code.co_name, text))
         return number
 
 
-@functools.cache
-def of_the_user(code: CodeType) -> bool:
-    """Whether the code is the script's or of a module of the user's own, not of a library."""
-    file = code.co_filename
-    return not file.startswith("<") and not os.path.realpath(file).startswith(_LIBRARIES)
+def is_users_file(file: str) -> bool:
+    """Whether a file, by the name its code carries, is the user's own."""
+    if file.startswith("<"):  # made at run time: whoever made it is further up the stack
+        return False
+    path = os.path.realpath(file)
+    # What `__main__` was read from is the script even where it is part of an installed package.
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main is not None and path == os.path.realpath(main):
+        return True
+    return not path.startswith((*_OWN, *_LIBRARIES)) and not any(folder in path for folder in _PACKAGE_FOLDERS)
+
+
+def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next

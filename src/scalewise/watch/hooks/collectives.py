@@ -38,7 +38,7 @@ SMALLEST_REMOVED_BYTES = 1024
 
 
 def install(recorder: Recorder) -> None:
-    """Replaces each function wherever torch.distributed's own modules have already bound it."""
+    """Replaces each function by one that stamps."""
     removes = any(item.kind == "remove_communication" for item in recorder.interventions)
     depth = _Depth()
     replaced: dict[Any, Any] = {}
@@ -47,6 +47,11 @@ def install(recorder: Recorder) -> None:
         if original is not None:
             removed = removes and name == "all_reduce"
             replaced[original] = _watched(recorder, kind, original, depth, removed)
+    put(replaced)
+
+
+def put(replaced: dict[Any, Any]) -> None:
+    """Puts new functions of torch.distributed, by the old ones, wherever its modules have bound those."""
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             _replace(vars(module), replaced)

@@ -1,0 +1,127 @@
+"""Notes each collective and message through torch.distributed before it can block, and when it has returned."""
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+import torch.distributed as dist
+
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.hooks import collectives
+from scalewise.watch.hooks.forward import first_tensor
+
+_NEVER_WAITS = ("isend", "irecv", "batch_isend_irecv")
+
+
+def install(notebook: Notebook) -> None:
+    """The functions that the ordinary hook watches, on top of it; and the wait for those that were only begun."""
+    inside = _Inside()
+    replaced: dict[Any, Any] = {}
+    for name, kind in collectives.KIND_OF.items():
+        original = getattr(dist, name, None)
+        if original is not None:
+            replaced[original] = _noted(notebook, kind, original, inside)
+    collectives.put(replaced)
+    _see_waits(notebook, inside)
+
+
+class _Inside:
+    """Collectives call one another: only the outermost is one. Other threads have an order of their own."""
+
+    def __init__(self) -> None:
+        self.one = False
+        self.main = threading.main_thread().ident
+
+    def skips(self) -> bool:
+        """Whether this call is not to be noted."""
+        return self.one or threading.get_ident() != self.main
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """Where among the arguments of a function the other end, the group and the asking not to wait are found."""
+
+    positions: dict[str, int]
+
+    def value(self, name: str, args: Any, kwargs: Any) -> Any:
+        if name in kwargs:
+            return kwargs[name]
+        position = self.positions.get(name)
+        return args[position] if position is not None and position < len(args) else None
+
+    def peer(self, args: Any, kwargs: Any) -> int:
+        """As a rank of the whole run."""
+        for name in ("dst", "src"):
+            found = self.value(name, args, kwargs)
+            if isinstance(found, int):
+                return found
+            found = self.value(f"group_{name}", args, kwargs)
+            if isinstance(found, int):
+                group: Any = self.value("group", args, kwargs) or dist.group.WORLD
+                return dist.get_global_rank(group, found)
+        return NOWHERE
+
+    def ranks(self, args: Any, kwargs: Any) -> list[int]:
+        """Of the group; empty: all."""
+        group = self.value("group", args, kwargs)
+        return [] if group is None or group is dist.group.WORLD else list(dist.get_process_group_ranks(group))
+
+
+def _noted(notebook: Notebook, kind: str, original: Callable[..., Any], inside: _Inside) -> Callable[..., Any]:
+    signature = _Signature({name: place for place, name in enumerate(inspect.signature(original).parameters)})
+    never_waits = original.__name__ in _NEVER_WAITS
+
+    def begin(args: Any, kwargs: Any) -> int:
+        tensor = first_tensor((args, kwargs), depth=4)
+        size_bytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
+        waits = not (never_waits or signature.value("async_op", args, kwargs))
+        place = notebook.places.here()
+        ranks, peer = signature.ranks(args, kwargs), signature.peer(args, kwargs)
+        notebook.note("collective", kind, size_bytes, ranks, peer, waits, place=place)
+        notebook.write_if_due()
+        return place
+
+    @functools.wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        if inside.skips() or not notebook.on:
+            return original(*args, **kwargs)
+        place = NOWHERE
+        try:
+            place = begin(args, kwargs)
+        except Exception as error:
+            notebook.broke("collective", error)
+        inside.one = True
+        began_ns = perf_counter_ns()
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            inside.one = False
+        notebook.note("collective_done", kind, perf_counter_ns() - began_ns, place=place)
+        return result
+
+    return noted
+
+
+def _see_waits(notebook: Notebook, inside: _Inside) -> None:
+    """A message that was begun with `isend` may block where the script waits for it."""
+    work: Any = dist.distributed_c10d.Work
+    original = work.wait
+
+    @functools.wraps(original)
+    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside.skips() or not notebook.on:
+            return original(self, *args, **kwargs)
+        place = notebook.places.here()
+        notebook.note("collective", "wait", 0, [], NOWHERE, True, place=place)
+        notebook.write_if_due()
+        began_ns = perf_counter_ns()
+        result = original(self, *args, **kwargs)
+        notebook.note("collective_done", "wait", perf_counter_ns() - began_ns, place=place)
+        return result
+
+    work.wait = wait

@@ -1,0 +1,26 @@
+"""Numbers for the things notes speak of: told apart by identity, and never kept alive."""
+
+import weakref
+from typing import Any
+
+
+class Numbers:
+    """A number for each object, in the order they were first met."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._next = 0
+
+    def of(self, thing: Any) -> int | None:
+        """Its number; None if it has none yet."""
+        held = self._known.get(id(thing))
+        # A dead object's identity may have been given to another one.
+        return held[1] if held is not None and held[0]() is thing else None
+
+    def give(self, thing: Any, number: int | None = None) -> int:
+        """A new number, or the one it is to share with another."""
+        if number is None:
+            number = self._next
+            self._next += 1
+        self._known[id(thing)] = (weakref.ref(thing), number)
+        return number

@@ -1,0 +1,111 @@
+"""Notes the random generators that samples are fetched with, and whether fetching draws from them.
+
+Compared are digests of the generators' states, before and after the first fetch of an epoch; nothing is drawn. A
+worker process that was forked writes its own line; of one that was spawned, the seed it was given is known.
+"""
+
+import contextlib
+import functools
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import get_worker_info
+from torch.utils.data._utils import fetch
+
+from scalewise.records.examination import WorkerSeedRow
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.notebook import Notebook
+
+_SEEN = "_scalewise_seen"
+MOST_EPOCHS = 3  # of one loader that are looked at
+
+
+class Workers:
+    """Knows which loader is being served, in the rank and, by inheritance, in the workers forked from it."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._serving = NOWHERE
+        self._epochs: dict[int, int] = {}
+        self._base_seed: int | None = None
+
+    def install(self) -> None:
+        """Wraps the fetchers, which the rank and its workers use alike."""
+        for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
+            kind.fetch = self._noted(kind.fetch)  # type: ignore[method-assign]
+
+    @contextlib.contextmanager
+    def serving(self, loader: int, begins: bool = False) -> Iterator[None]:
+        """While a loader is asked for an iterator or a batch."""
+        before, self._serving = self._serving, loader
+        if begins:
+            self._epochs[loader] = self._epochs.get(loader, 0) + 1
+        try:
+            yield
+        finally:
+            self._serving = before
+
+    def epoch_begun(self, loader: int, iterator: Any) -> None:
+        """The iterator has drawn the seed of its workers."""
+        self._base_seed = getattr(iterator, "_base_seed", None)
+        if getattr(iterator, "_num_workers", 0) and self._epochs.get(loader, 0) <= MOST_EPOCHS:
+            self._notebook.row(WorkerSeedRow(loader, NOWHERE, self._base_seed, states()))
+
+    def _noted(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def fetch_noted(fetcher: Any, *args: Any, **kwargs: Any) -> Any:
+            # There is one fetcher for each epoch and process: only its first fetch is looked at.
+            if vars(fetcher).get(_SEEN) or not self._looks():
+                return original(fetcher, *args, **kwargs)
+            before = self._look(fetcher)
+            result = original(fetcher, *args, **kwargs)
+            self._tell(before)
+            return result
+
+        return fetch_noted
+
+    def _looks(self) -> bool:
+        """In the rank itself, or in a worker forked from it."""
+        return 0 < self._epochs.get(self._serving, 0) <= MOST_EPOCHS and (
+            self._notebook.on or get_worker_info() is not None
+        )
+
+    def _look(self, fetcher: Any) -> dict[str, str]:
+        try:
+            setattr(fetcher, _SEEN, True)
+            return states()
+        except Exception as error:
+            self._notebook.broke("random states", error)
+            return {}
+
+    def _tell(self, before: dict[str, str]) -> None:
+        try:
+            after = states()
+            used = {name: after.get(name) != state for name, state in before.items()}
+            worker = get_worker_info()
+            if worker is None:
+                self._notebook.row(WorkerSeedRow(self._serving, NOWHERE, self._base_seed, before, used))
+            else:
+                seed = worker.seed - worker.id  # as torch makes the one of the other
+                self._notebook.aside(WorkerSeedRow(self._serving, worker.id, seed, before, used))
+        except Exception as error:
+            self._notebook.broke("random states", error)
+
+
+def states() -> dict[str, str]:
+    """Digests of the states of the three generators that a dataset may draw from without having made its own."""
+    found = {"torch": _digest(torch.get_rng_state().numpy().tobytes()), "random": _digest(repr(random.getstate()))}
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        state = numpy.random.get_state(legacy=False)
+        found["numpy"] = _digest(repr([state["state"]["key"].tobytes(), state["state"]["pos"], state["has_gauss"]]))
+    return found
+
+
+def _digest(state: str | bytes) -> str:
+    data = state.encode() if isinstance(state, str) else state
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
