@@ -113,6 +113,14 @@ class FailureRow:
     without_gradient: tuple[str, ...] = ()  # parameters that had none in the first step
 
 
+@dataclass(frozen=True)
+class RemedyRow:
+    """How often a remedy of a replay has taken effect so far; the last such row of a remedy counts."""
+
+    remedy: str
+    applied: int
+
+
 ExaminationRow = (
     PlaceRow
     | WrapperRow
@@ -123,6 +131,7 @@ ExaminationRow = (
     | OptimizerRow
     | DeviceUseRow
     | FailureRow
+    | RemedyRow
 )
 
 EXAMINATION_KINDS = {
@@ -135,4 +144,5 @@ EXAMINATION_KINDS = {
     "optimizer_made": OptimizerRow,
     "device_use": DeviceUseRow,
     "failure": FailureRow,
+    "remedy": RemedyRow,
 }

@@ -128,7 +128,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         bad_lines=(*read.bad_lines, *noted.bad_lines, *bad),
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
-        examination=tuple(row for row in noted.rows if isinstance(row, typing.get_args(ExaminationRow))),
+        examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 
 

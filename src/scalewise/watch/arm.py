@@ -83,6 +83,8 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             _inspect(recorder)
         if spec.examine:
             _examine(recorder, folder)
+        if spec.remedies or (spec.examine and spec.turns):
+            _replay(recorder, spec)
         os.register_at_fork(after_in_child=recorder.leave)
         recorder.show_life(ARMED)
     except Exception as error:
@@ -105,6 +107,17 @@ def _examine(recorder: Recorder, folder: RunFolder) -> None:
         examination.install(recorder, folder)
     except Exception as error:
         recorder.journal.trouble("examining", error)
+
+
+def _replay(recorder: Recorder, spec: RunSpec) -> None:
+    """Last of all, so that remedies lie around everything that watches."""
+    try:
+        from scalewise.watch import gradient_rows, remedies
+
+        gradient_rows.install(recorder)
+        remedies.install(recorder, spec.remedies)
+    except Exception as error:
+        recorder.journal.trouble("replaying", error)
 
 
 def _finish(recorder: Recorder) -> None:

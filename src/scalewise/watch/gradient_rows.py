@@ -1,0 +1,31 @@
+"""Writes the gradients of a replay's first optimizer steps in four numbers, so that two runs can be compared."""
+
+from typing import Any
+
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+from scalewise.watch.inspection.gradients import gradient_row
+from scalewise.watch.recorder import Recorder
+
+STEPS = 4  # the first is enough to compare; those after it show that it was no accident
+
+
+def install(recorder: Recorder) -> None:
+    """Before the steps that really are made: by then a scaler has unscaled, and a clip has clipped."""
+    left = STEPS
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        nonlocal left
+        if not recorder.on or left <= 0:
+            return
+        left -= 1
+        try:
+            parameters = [one for group in optimizer.param_groups for one in group["params"]]
+            scale: Any = getattr(optimizer, "grad_scale", None)  # a fused optimizer divides by it itself
+            row = gradient_row(recorder.step, parameters, 1.0 if scale is None else float(scale))
+            if row is not None:
+                recorder.journal.row(row)
+        except Exception as error:
+            recorder.broke("gradients", error)
+
+    register_optimizer_step_pre_hook(before)

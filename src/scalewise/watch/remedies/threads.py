@@ -1,0 +1,22 @@
+"""Torch uses `count` threads in every rank, whatever the script or its environment asks for."""
+
+from collections.abc import Mapping
+
+import torch
+
+from scalewise.records.spec import AxisValue
+from scalewise.watch.recorder import Recorder
+
+NAME = "threads"
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Sets the number now; the script's own setting of it is not heard."""
+    count = int(settings["count"])
+    torch.set_num_threads(count)
+    recorder.intervene(f"remedy:{NAME}")
+
+    def set_num_threads(nthreads: int) -> None:
+        recorder.intervene(f"remedy:{NAME}")
+
+    torch.set_num_threads = set_num_threads
