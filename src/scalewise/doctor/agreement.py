@@ -1,0 +1,58 @@
+"""Whether the ranks of a DDP hold the same parameters, from the sums that each of them noted by itself."""
+
+import math
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Case
+from scalewise.records.examination import WrapperRow
+
+# Equal tensors have equal sums to the last bit; sums are in double precision, parameters seldom are.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The parameters of two or more ranks after one step."""
+
+    step: int
+    ranks: tuple[int, ...]
+    tensors: int  # compared
+    gaps: dict[str, float]  # tensors that differ -> by how much, relative to their norm
+
+
+def comparisons(case: Case, wrapper: WrapperRow) -> tuple[Comparison, ...]:
+    """One for every step after which at least two ranks of the wrapper's group noted its parameters."""
+    noted: dict[int, dict[int, dict[str, tuple[float, float]]]] = {}
+    for rank in case.ranks:
+        if rank.rank in wrapper.ranks:
+            for row in rank.sums:
+                if row.wrapper == wrapper.index:
+                    noted.setdefault(row.step, {})[rank.rank] = row.sums
+    return tuple(_compare(step, noted[step]) for step in sorted(noted) if len(noted[step]) > 1)
+
+
+def _compare(step: int, by_rank: dict[int, dict[str, tuple[float, float]]]) -> Comparison:
+    shared = set.intersection(*(set(sums) for sums in by_rank.values()))
+    gaps = {name: gap([sums[name] for sums in by_rank.values()]) for name in sorted(shared)}
+    different = {name: value for name, value in gaps.items() if value > TOLERANCE}
+    return Comparison(step, tuple(sorted(by_rank)), len(shared), different)
+
+
+def gap(values: list[tuple[float, float]]) -> float:
+    """How far sums and norms lie apart, in norms of the largest; what is not finite is not compared."""
+    if not all(math.isfinite(number) for pair in values for number in pair):
+        return 0.0
+    size = max(norm for _, norm in values)
+    if size == 0:
+        return 0.0
+    sums, norms = [pair[0] for pair in values], [pair[1] for pair in values]
+    return max(max(sums) - min(sums), max(norms) - min(norms)) / size
+
+
+def fed_differently(case: Case) -> bool:
+    """Whether the ranks were seen to train on different data."""
+    seen = [
+        [note.digest for window in rank.windows for note in window.forwards if note.digest is not None]
+        for rank in case.ranks
+    ]
+    return any(one != other for first in seen[:1] for rest in seen[1:] for one, other in zip(first, rest, strict=False))

@@ -1,0 +1,82 @@
+"""Several ranks that write one and the same checkpoint."""
+
+import os
+
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import Note, SaveNote, StepNote
+
+CHECK = Check(
+    name="checkpoint-by-all-ranks",
+    group="ddp",
+    severity="wrong",
+    detects="Two or more ranks of one host save to the same file at the same point of training.",
+    why="They open and overwrite the file while others still write it: what is left may be a mixture that cannot be "
+    "loaded, found out weeks later. And every rank waits for the disk.",
+    example='torch.save(model.state_dict(), "model.pt")',
+    fix='if dist.get_rank() == 0:\n    torch.save(model.state_dict(), "model.pt")\ndist.barrier()',
+    needs="Two ranks or more that leave notes.",
+    silent="A file for each rank; distributed checkpoints; one rank that saves, whichever it is; a disk for each host.",
+)
+Moment = tuple[str, str, int]  # host, path, steps made before
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding for each line that saves."""
+    if len(case.ranks) < 2:
+        raise Abstain("needs the notes of two ranks")
+    saved: dict[Moment, dict[int, SaveNote]] = {}
+    for rank in case.ranks:
+        for moment, note in _saves(rank):
+            saved.setdefault(moment, {})[rank.rank] = note
+    clashes = {moment: notes for moment, notes in saved.items() if len(notes) > 1}
+    ranks = {rank.rank: rank for rank in case.ranks}
+    by_line: dict[PlaceRow | None, list[Moment]] = {}
+    for moment, notes in clashes.items():
+        lowest = min(notes)
+        by_line.setdefault(ranks[lowest].place(notes[lowest]), []).append(moment)
+    return tuple(_finding(case, line, moments, clashes) for line, moments in by_line.items())
+
+
+def _saves(rank: RankCase) -> list[tuple[Moment, SaveNote]]:
+    host = rank.record.start.host if rank.record.start else ""
+    steps, found = 0, []
+    for note in rank.notes:
+        steps += _steps(note)
+        if isinstance(note, SaveNote) and note.path and not note.path.startswith(("/dev/", "/proc/")):
+            found.append(((host, note.path, steps), note))
+    return found
+
+
+def _steps(note: Note) -> int:
+    return int(isinstance(note, StepNote))
+
+
+def _finding(
+    case: Case, where: PlaceRow | None, moments: list[Moment], clashes: dict[Moment, dict[int, SaveNote]]
+) -> Finding:
+    paths = sorted({path for _, path, _ in moments})
+    ranks = tuple(sorted({rank for moment in moments for rank in clashes[moment]}))
+    needless = sum(sum(note.size_bytes for note in clashes[one].values()) - _largest(clashes[one]) for one in moments)
+    names = ", ".join(map(os.path.basename, paths[:3])) + (" ..." if len(paths) > 3 else "")
+    saving = where.text if where and where.text.startswith("torch.save(") else f'torch.save(state, "{names}")'
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"{len(ranks)} ranks of one host write the same checkpoint {names} at the same time.",
+        evidence=(
+            f"ranks {', '.join(map(str, ranks))} saved to {paths[0]} after step {moments[0][2]}",
+            f"{len(moments)} such saves to {len(paths)} file{'s' if len(paths) > 1 else ''} in all",
+        ),
+        fix=f"if torch.distributed.get_rank() == 0:\n    {saving}\ntorch.distributed.barrier()",
+        where=where,
+        price=Price(needless, "bytes", "written more than once", "counted") if needless else None,
+        ranks=ranks,
+        steps_seen=len(case.first.windows),
+    )
+
+
+def _largest(notes: dict[int, SaveNote]) -> int:
+    return max(note.size_bytes for note in notes.values())

@@ -1,0 +1,108 @@
+"""Training in float16 whose loss nobody scales, so that small gradients are rounded to zero."""
+
+from dataclasses import replace
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler
+from scalewise.doctor.windows import Window
+from scalewise.records.inspection import GradientRow
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="fp16-without-scaler",
+    group="precision",
+    severity="wrong",
+    detects="Training in float16, by autocast or by float16 parameters, without any scaling of the loss.",
+    why="Gradients below 6e-8 are zero in float16, silently: those parameters stop learning. A scaled loss lifts all "
+    "gradients into the range that float16 has.",
+    example="with torch.autocast(device, torch.float16):\n    loss = criterion(model(x), y)\nloss.backward()\n"
+    "optimizer.step()",
+    fix="scaler = torch.amp.GradScaler(device)\n...\nscaler.scale(loss).backward()\nscaler.step(optimizer)\n"
+    "scaler.update()",
+    needs="Two optimizer steps in float16. Proof is the share of gradients that are zero, with and without scaling.",
+    silent="bfloat16; a GradScaler in use; a loss that is multiplied by hand; float16 in evaluation.",
+)
+LEAST_WINDOWS = 2
+LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
+REMEDY = Remedy("scaler")
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """A suspicion, unless a gradient was seen to vanish: whether it matters depends on how small gradients are."""
+    windows = case.windows(LEAST_WINDOWS)
+    require_working_scaler(case)
+    half = [window for window in windows if window.backwards and _in_half(case, window)]
+    if len(half) < LEAST_WINDOWS or any(window.scaler for window in windows):
+        return ()
+    if any(_scaled_by_hand(window) for window in half):
+        return ()
+    return (_finding(case, half, len(windows)),)
+
+
+def _in_half(case: Case, window: Window) -> bool:
+    model = case.first.record.model
+    return "float16" in precisions(window) or (
+        model is not None
+        and bool(window.forwards)
+        and "float16" in {name.removeprefix("torch.") for name in model.dtypes}
+    )
+
+
+def _scaled_by_hand(window: Window) -> bool:
+    return any(note.factor is not None and abs(note.factor) >= LEAST_SCALE for note in window.backwards)
+
+
+def _finding(case: Case, half: list[Window], windows: int) -> Finding:
+    rank = case.first
+    backward = half[0].backwards[-1]
+    vanished = sum(note.gained == 0 and bool(note.loss) for window in half for note in window.backwards)
+    factors = [note.factor for window in half for note in window.backwards if note.factor is not None]
+    known = f"the loss is multiplied by {factors[0]:.3g} before backward" if factors else "no scaling of it was seen"
+    evidence = [f"{len(half)} of {windows} steps trained in float16", f"GradScaler.scale was never called; {known}"]
+    if vanished:
+        evidence.append(f"{vanished} backward passes left nothing at all in a parameter's gradient")
+    else:
+        evidence.append("whether gradients vanish was not seen in this run: it needs a run with scaling beside it")
+    forward = half[0].forwards[-1] if half[0].forwards else None
+    line = rank.place(forward)
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"{len(half)} of {windows} optimizer steps train in float16 and the loss is never scaled, so small "
+        "gradients become zero.",
+        evidence=tuple(evidence),
+        fix='scaler = torch.amp.GradScaler("cuda")  # once, before the loop; or train in bfloat16, which needs none\n'
+        "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+        where=rank.place(backward),
+        also=(line,) if line else (),
+        proof="observed" if vanished else "suspected",
+        steps_seen=windows,
+        remedy=REMEDY,
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """Zero gradients with and without a scaler on the same data: the difference is what float16 swallowed."""
+    without, with_scaler = zero_share(replayed.plain), zero_share(replayed.mended)
+    if replayed.trouble or not replayed.applied or without is None or with_scaler is None:
+        return finding
+    lost = without - with_scaler
+    words = f"gradient elements that are exactly zero: {without:.2%} as it is, {with_scaler:.2%} with a GradScaler"
+    evidence = (*(one for one in finding.evidence if "was not seen in this run" not in one), words)
+    if lost < LEAST_SHARE:
+        return replace(finding, evidence=evidence, proof="suspected")
+    price = Price(lost, "share", "of all gradient elements rounded to zero", "measured with and without a GradScaler")
+    return replace(finding, evidence=evidence, proof="replayed", price=price)
+
+
+def zero_share(case: Case) -> float | None:
+    """Elements of the gradients of all steps looked at that are exactly zero; None: none was looked at."""
+    try:
+        rows = [row for row in case.first.record.inspection if isinstance(row, GradientRow)]
+    except Abstain:
+        return None
+    elements = sum(row.elements for row in rows)
+    return sum(row.zeros for row in rows) / elements if elements else None

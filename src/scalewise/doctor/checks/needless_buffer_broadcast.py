@@ -1,0 +1,81 @@
+"""Constant buffers that are sent to all ranks in every forward pass."""
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.settling import priced_by_time
+from scalewise.records.examination import PlaceRow, WrapperRow
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="needless-buffer-broadcast",
+    group="ddp",
+    severity="slow",
+    detects="Buffers of more than 1 MB are broadcast before each training forward pass, and never change.",
+    why="DDP sends rank 0's buffers to all ranks in each forward pass, which waits for them. That is for running "
+    "statistics; masks, tables and position codes are the same everywhere from the start.",
+    example='net.register_buffer("mask", torch.ones(4096, 4096).tril())\nmodel = DDP(net)',
+    fix="model = DDP(net, broadcast_buffers=False)",
+    needs="Buffers of more than 1 MB in a DistributedDataParallel, compared over two forward passes or more.",
+    silent="A buffer that changed in any forward pass on any rank: BatchNorm, moving averages, codebooks.",
+)
+LEAST_BYTES = 1_000_000
+LEAST_CHECKS = 2
+REMEDY = Remedy("ddp_option", {"broadcast_buffers": False})
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding per wrapper."""
+    return tuple(
+        _finding(case, row, checks)
+        for row in case.trained_wrappers()
+        if row.options.get("broadcast_buffers") and row.buffer_bytes > LEAST_BYTES and len(row.ranks) > 1
+        if (checks := _constant_for(case, row))
+    )
+
+
+def _constant_for(case: Case, wrapper: WrapperRow) -> int:
+    """Forward passes over which no rank's buffers changed; 0: some did."""
+    uses = [use for rank in case.ranks for use in rank.uses if use.wrapper == wrapper.index]
+    if any(use.buffers_changed for use in uses):
+        return 0
+    checks = min((use.buffer_checks for use in uses), default=0)
+    if checks < LEAST_CHECKS or len(uses) < len(case.ranks):
+        raise Abstain(f"needs {LEAST_CHECKS} forward passes of which all buffers were compared, saw {checks}")
+    return checks
+
+
+def _finding(case: Case, wrapper: WrapperRow, checks: int) -> Finding:
+    where = case.first.places.get(wrapper.place)
+    windows = case.windows(1)
+    forwards = sum(note.wrapper == wrapper.index and note.sync for window in windows for note in window.forwards)
+    size = wrapper.buffer_bytes
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"{size / 1e6:.3g} MB of buffers that never change are broadcast in every training forward pass.",
+        evidence=(
+            f"changed in 0 of {checks} forward passes that were compared, on every rank",
+            f"{forwards} forward passes sent {forwards * size / 1e6:.3g} MB to each of the other ranks",
+        ),
+        fix=_fix(where),
+        where=where,
+        price=Price(
+            forwards * size / len(windows), "bytes", "sent per step to each other rank", "computed from the buffers"
+        ),
+        steps_seen=checks,
+        remedy=REMEDY,
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """The time of the broadcasts."""
+    return priced_by_time(finding, replayed, "broadcasting buffers that do not change")
+
+
+def _fix(where: PlaceRow | None) -> str:
+    text = where.text if where else ""
+    if text.endswith(")") and text.count("(") == text.count(")") and "broadcast_buffers" not in text:
+        return f"{text[:-1]}, broadcast_buffers=False)"
+    return "model = DistributedDataParallel(model, broadcast_buffers=False)"

@@ -1,0 +1,94 @@
+"""Ranks of one DDP group whose parameters are not the same after a step."""
+
+from scalewise.doctor.agreement import TOLERANCE, Comparison, comparisons
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.reductions import averages_by_hand
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import ScheduleNote
+
+CHECK = Check(
+    name="parameters-diverge",
+    group="ddp",
+    severity="wrong",
+    detects="The ranks of a DistributedDataParallel hold different parameters after a step.",
+    why="DDP never compares parameters after its construction: it averages gradients and trusts that everything else "
+    "is equal. Once the models differ, the averaged gradient belongs to none of them.",
+    example="model = DDP(net)\nif rank == 0:\n    net.head.reset_parameters()  # after wrapping: rank 0 alone",
+    fix="net.head.reset_parameters()  # before wrapping: DDP sends rank 0's parameters to all\nmodel = DDP(net)",
+    needs="Sums of the parameters after the same step on two or more ranks of a DistributedDataParallel.",
+    silent="Buffers; sharded parameters; ranks that average whole models now and then (local SGD).",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding per wrapper."""
+    wrappers = [row for row in case.first.wrappers if row.wrapper == "DistributedDataParallel" and len(row.ranks) > 1]
+    compared = {row.index: comparisons(case, row) for row in wrappers}
+    if not any(compared.values()):
+        raise Abstain("no parameters of a DistributedDataParallel were noted on two ranks after the same step")
+    return tuple(
+        _finding(case, row, compared[row.index])
+        for row in wrappers
+        if compared[row.index] and compared[row.index][-1].gaps  # ranks that agree again were apart on purpose
+    )
+
+
+def _finding(case: Case, wrapper: WrapperRow, compared: tuple[Comparison, ...]) -> Finding:
+    first = next(one for one in compared if one.gaps)
+    last = compared[-1]
+    name, gap = max(first.gaps.items(), key=lambda item: item[1])
+    evidence = [
+        f"after step {first.step}, {len(first.gaps)} of {first.tensors} parameter tensors differ between ranks "
+        f"{', '.join(map(str, first.ranks))}; bound {TOLERANCE:g}",
+        f"the largest gap is {gap:.2g} of the norm, in {name}",
+        f"after step {last.step}, {len(last.gaps)} differ, by up to {max(last.gaps.values()):.2g}",
+        *_causes(case, wrapper),
+    ]
+    on_purpose = averages_by_hand(case.first.windows, wrapper.parameter_bytes)
+    proof: Proof = "suspected" if on_purpose else "observed"
+    if on_purpose:
+        evidence.append("the script sends whole models between ranks in some steps, so this may be meant")
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"The ranks hold different parameters from step {first.step} on: {len(first.gaps)} of {first.tensors} "
+        f"tensors differ, {name} by {gap:.2g} of its norm.",
+        evidence=tuple(evidence),
+        fix="# whatever changes parameters after DDP(...) must do the same on all ranks:\n"
+        "# change them before wrapping, call the wrapper in every training step, and step all optimizers alike",
+        where=case.first.places.get(wrapper.place),
+        price=Price(max(last.gaps.values()), "share", f"of a tensor's norm apart after step {last.step}", "measured"),
+        proof=proof,
+        ranks=first.ranks,
+        steps_seen=len(case.first.windows),
+    )
+
+
+def _causes(case: Case, wrapper: WrapperRow) -> list[str]:
+    """What was seen that would explain it."""
+    windows = case.first.windows
+    trained = [[note for note in window.forwards if note.wrapper == wrapper.index] for window in windows]
+    past = sum(any(note.bypassed == wrapper.index for note in window.forwards) for window in windows)
+    unsynchronised = sum(bool(notes) and not notes[-1].sync for notes in trained)
+    skipped = {rank.rank: sum(w.step.skipped for w in rank.windows if w.step) for rank in case.ranks}
+    counts = {rank.rank: len(rank.windows) for rank in case.ranks}
+    rates = {rank.rank: [note.rate for note in rank.all(ScheduleNote)] for rank in case.ranks}
+    causes = []
+    if past:
+        causes.append(f"likely cause: the wrapper was bypassed in {past} of {len(windows)} steps")
+    if unsynchronised:
+        causes.append(f"likely cause: no gradient was averaged in {unsynchronised} of {len(windows)} steps")
+    if len(set(skipped.values())) > 1:
+        causes.append(f"likely cause: a scaler skipped steps on some ranks only ({_by_rank(skipped)})")
+    if len(set(counts.values())) > 1:
+        causes.append(f"the ranks made different numbers of steps ({_by_rank(counts)})")
+    lengths = min(map(len, rates.values()), default=0)
+    if any(values[:lengths] != rates[case.first.rank][:lengths] for values in rates.values()):
+        causes.append("likely cause: the learning rates of the ranks differ")
+    return causes
+
+
+def _by_rank(counts: dict[int, int]) -> str:
+    return ", ".join(f"rank {rank}: {count}" for rank, count in sorted(counts.items()))

@@ -1,0 +1,78 @@
+"""Scaled gradients that an optimizer applies directly, past the GradScaler."""
+
+import statistics
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.scaling import carried_scale, require_working_scaler, taken_out
+from scalewise.doctor.windows import Window
+from scalewise.records.notes import StepNote
+
+CHECK = Check(
+    name="scaler-bypassed",
+    group="precision",
+    severity="wrong",
+    detects="The loss is scaled and optimizer.step() is called instead of scaler.step(optimizer).",
+    why="The optimizer applies gradients that are thousands of times too large, and steps on infinite ones, too. "
+    "Adam hides the size and not the infinities.",
+    example="scaler.scale(loss).backward()\noptimizer.step()\nscaler.update()",
+    fix="scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    needs="An enabled GradScaler and two optimizer steps.",
+    silent="Gradients that were unscaled first, by unscale_ or by hand; optimizers whose loss was not scaled.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding; proved where the applied gradient was compared with what backward had left."""
+    require_working_scaler(case)
+    windows = case.windows()
+    if not any(window.scaler for window in windows):
+        raise Abstain("no enabled GradScaler was used")
+    past = [(window.step, scale) for window in windows if window.step and (scale := _carried(window)) is not None]
+    return (_finding(case, past),) if len(past) > 1 else ()
+
+
+def _carried(window: Window) -> float | None:
+    """The scale in the gradients that the step applied; None: there was none, or it was taken out."""
+    step = window.step
+    if step is None or step.scaled or step.skipped:
+        return None
+    scale = carried_scale(window, step)
+    ratio = _ratio(window)
+    return None if scale is None or (ratio is not None and taken_out(ratio, scale)) else scale
+
+
+def _ratio(window: Window) -> float | None:
+    """Of the gradient over what backward left, before any clipping."""
+    if window.clips:
+        return window.clips[0].ratio
+    return window.step.ratio if window.step else None
+
+
+def _finding(case: Case, past: list[tuple[StepNote, float]]) -> Finding:
+    rank = case.first
+    scale = statistics.median(value for _, value in past)
+    windows = {window.step: window for window in rank.windows}
+    ratios = [ratio for step, _ in past if (ratio := _ratio(windows[step])) is not None]
+    through = sum(window.step is not None and window.step.scaled for window in rank.windows)
+    evidence = [
+        f"{len(past)} of {len(rank.windows)} steps applied gradients with a loss scale of {scale:g} in them",
+        f"steps made by the scaler: {through}",
+    ]
+    if ratios:
+        evidence.append(f"the applied gradient is {statistics.median(ratios):.3g} of what backward left: not unscaled")
+    place = rank.place(past[0][0])
+    optimizer = place.text.partition(".step(")[0] if place and ".step(" in place.text else "optimizer"
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"The optimizer steps past the GradScaler in {len(past)} of {len(rank.windows)} steps, on gradients "
+        f"that are {scale:g} times too large.",
+        evidence=tuple(evidence),
+        fix=f"scaler.step({optimizer})\nscaler.update()",
+        where=place,
+        price=Price(scale, "times", "too large is the applied gradient", "the loss scale at the step"),
+        proof="observed" if ratios else "suspected",
+        steps_seen=len(rank.windows),
+    )

@@ -1,0 +1,67 @@
+"""A GradScaler that steps and is never updated."""
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding
+from scalewise.doctor.scaling import require_working_scaler
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import ScalerNote
+
+CHECK = Check(
+    name="scaler-never-updated",
+    group="precision",
+    severity="wrong",
+    detects="scaler.step() or scaler.unscale_() is called and scaler.update() is not.",
+    why="update() ends the scaler's step: without it the next step() or unscale_() raises, or the scale never follows "
+    "the gradients and an overflow is never answered.",
+    example="scaler.scale(loss).backward()\nscaler.step(optimizer)",
+    fix="scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+    needs="An enabled GradScaler.",
+    silent="One update() for the steps of several optimizers; a scaler that is never stepped.",
+)
+MESSAGE = "since the last update()"
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """From the order of calls, and from the scaler's own exception."""
+    require_working_scaler(case)
+    rank = case.first
+    calls = rank.all(ScalerNote)
+    if not calls:
+        raise Abstain("no enabled GradScaler was used")
+    updates = [note for note in calls if note.call == "update"]
+    pending = calls[calls.index(updates[-1]) + 1 :] if updates else calls
+    ends = [note for note in pending if note.call in ("step", "unscale_")]
+    steps = [note for note in pending if note.call == "step"]
+    stopped = rank.failure is not None and MESSAGE in rank.failure.message and bool(steps or (ends and not updates))
+    if not stopped and (updates or len(steps) < 2):
+        return ()
+    return (_finding(case, calls, len(updates), (steps or ends)[-1], stopped),)
+
+
+def _finding(case: Case, calls: tuple[ScalerNote, ...], updates: int, last: ScalerNote, stopped: bool) -> Finding:
+    rank = case.first
+    count = {name: sum(note.call == name for note in calls) for name in ("scale", "unscale_", "step")}
+    evidence = [
+        f"scale {count['scale']}, unscale_ {count['unscale_']}, step {count['step']}, update {updates} times",
+        f"the scale is {last.scale:g} and stays so" if last.scale else "the scale stays as it was",
+    ]
+    also: tuple[PlaceRow, ...] = ()
+    if stopped and rank.failure is not None:
+        evidence.append(f"the script ended with {rank.failure.error}: {rank.failure.message.splitlines()[0][:160]}")
+        line = rank.places.get(rank.failure.place)
+        also = (line,) if line else ()
+    place = rank.place(last)
+    text = place.text if place else "scaler.step(optimizer)"
+    scaler = text.partition(".")[0].strip() if ".step(" in text or ".unscale_(" in text else "scaler"
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"The GradScaler stepped {count['step']} time{'s' if count['step'] != 1 else ''} and was updated "
+        f"{updates}" + (", and its exception ended the script." if stopped else "."),
+        evidence=tuple(evidence),
+        fix=f"{text}\n{scaler}.update()  # after the step, in every iteration",
+        where=place,
+        also=also,
+        steps_seen=len(rank.windows),
+    )

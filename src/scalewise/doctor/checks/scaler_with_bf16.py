@@ -1,0 +1,75 @@
+"""A GradScaler around bfloat16, which has the range of float32 and nothing to scale."""
+
+import statistics
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.scaling import precisions, require_working_scaler
+from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.windows import Window
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="scaler-with-bf16",
+    group="precision",
+    severity="slow",
+    detects="An enabled GradScaler although training runs in bfloat16 only.",
+    why="bfloat16 does not underflow where float16 does. The scaler still multiplies the loss, divides all gradients, "
+    "looks for infinities and waits for the answer in each step; while it searches its scale it skips steps.",
+    example='scaler = torch.amp.GradScaler("cuda")\nwith torch.autocast("cuda", torch.bfloat16): ...',
+    fix='scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)',
+    needs="An enabled GradScaler and the precision of training forward passes.",
+    silent="A scaler with enabled=False; any float16 in training; float32.",
+)
+LEAST_WINDOWS = 2
+REMEDY = Remedy("no_scaler")
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding."""
+    require_working_scaler(case)
+    windows = case.windows(LEAST_WINDOWS)
+    scaled = [window for window in windows if any(note.call == "scale" for note in window.scaler)]
+    if not scaled:
+        raise Abstain("no enabled GradScaler was used")
+    if len(scaled) < LEAST_WINDOWS or not all(_in_bfloat16(case, window) for window in scaled):
+        return ()
+    return (_finding(case, scaled, windows),)
+
+
+def _in_bfloat16(case: Case, window: Window) -> bool:
+    """Every training forward pass ran under bfloat16, or in parameters of that kind without autocast."""
+    found = precisions(window)
+    if found == {None}:
+        model = case.first.record.model
+        return model is not None and {name.removeprefix("torch.") for name in model.dtypes} == {"bfloat16"}
+    return found == {"bfloat16"}
+
+
+def _finding(case: Case, scaled: list[Window], windows: tuple[Window, ...]) -> Finding:
+    rank = case.first
+    first = next(note for note in scaled[0].scaler if note.call == "scale")
+    skipped = sum(window.step.skipped for window in windows if window.step)
+    scales = [note.scale for window in scaled for note in window.scaler if note.scale]
+    middle = f", median scale {statistics.median(scales):g}" if scales else ""
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"A GradScaler scales the loss in {len(scaled)} of {len(windows)} steps that train in bfloat16, which "
+        "has no need of it.",
+        evidence=(
+            f"bfloat16 in {len(scaled)} of {len(scaled)} steps with a scaled loss, float16 in none{middle}",
+            f"{skipped} of {len(windows)} steps were skipped by the scaler",
+        ),
+        fix='scaler = torch.amp.GradScaler("cuda", enabled=False)  # bfloat16 has the range of float32',
+        where=rank.place(first),
+        steps_seen=len(windows),
+        remedy=REMEDY,
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """The time of the scaler's work."""
+    return priced_by_time(finding, replayed, "scaling, unscaling and looking for infinities")

@@ -1,0 +1,63 @@
+"""What a window says of mixed precision: in which precision it trained, and whether gradients still carry a scale."""
+
+import math
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.windows import Window
+from scalewise.records.notes import AutocastNote, BackwardNote, ForwardNote, Note, ScalerNote, WarningNote
+
+LEAST_SCALE = 8.0  # a smaller one is an ordinary weight of a loss
+MOST_DIVISOR = 4096.0  # micro-batches, weights: what a loss may be divided by before it is scaled
+
+
+def require_working_scaler(case: Case) -> None:
+    """Abstains where the script's GradScaler has switched itself off: on a GPU it would not have."""
+    for note in case.first.all(WarningNote):
+        if "GradScaler is enabled, but" in note.text:
+            raise Abstain("the script's GradScaler switched itself off, as there is no such device; try --on cpu")
+
+
+def precisions(window: Window) -> frozenset[str | None]:
+    """What the training forward passes ran under: float16, bfloat16, or None; a model may enter autocast itself."""
+    found: set[str | None] = set()
+    entered: str | None = None
+    for note in window.notes:
+        if isinstance(note, AutocastNote):
+            entered = note.dtype
+        elif isinstance(note, ForwardNote):
+            if note.trains:
+                found.add(note.autocast or entered)
+            entered = None
+    return frozenset(found)
+
+
+def carried_scale(window: Window, until: Note) -> float | None:
+    """The scale that a GradScaler put into the gradients and did not take out before `until`; None: there is none.
+
+    Where the factor of a backward pass is known it decides: a loss that was not scaled leaves no scale.
+    """
+    last: float | None = None  # that a loss was multiplied with
+    fresh = False  # and no backward pass since
+    carried: float | None = None
+    for note in window.notes:
+        if note is until:
+            break
+        if isinstance(note, ScalerNote) and note.call == "scale":
+            last, fresh = note.scale, True
+        elif isinstance(note, ScalerNote) and note.call in ("unscale_", "step"):
+            carried = None
+        elif isinstance(note, BackwardNote):
+            carried = last if _holds(note.factor, last, fresh) else None
+            fresh = False
+    return carried if carried is not None and carried >= LEAST_SCALE else None
+
+
+def _holds(factor: float | None, scale: float | None, fresh: bool) -> bool:
+    if factor is None or scale is None:
+        return fresh
+    return abs(factor) >= scale / MOST_DIVISOR
+
+
+def taken_out(ratio: float, scale: float) -> bool:
+    """Whether a gradient that is `ratio` of what backward left has lost the scale, by whatever spelling."""
+    return ratio < 1 / math.sqrt(scale)
