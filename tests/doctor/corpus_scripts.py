@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.doctor.case import Abstain, Case, case_of
-from scalewise.doctor.check import rules
-from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
+from scalewise.doctor.case import Case, case_of
+from scalewise.doctor.diagnose import diagnose
+from scalewise.doctor.finding import Diagnosis
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.local import Place, run_one
 from scalewise.launch.machine import usable_cores
@@ -91,6 +91,11 @@ class Examined:
         """What was found and is not there."""
         return self.found - self.script.expect - self.script.also
 
+    @property
+    def crashed(self) -> tuple[str, ...]:
+        """The checks that failed by themselves, with their errors."""
+        return tuple(f"{one.check}: {one.reason}" for one in self.diagnosis.unchecked if "itself failed" in one.reason)
+
     def told(self, everything: bool = False) -> str:
         """Outcome and findings in lines, for a failing test; why checks abstained: that were expected, or all."""
         outcome = self.case.run.outcome
@@ -99,8 +104,9 @@ class Examined:
             where = f"{Path(one.where.file).name}:{one.where.line} {one.where.text}" if one.where else "no line"
             lines += [f"  {one.severity} {one.proof} {one.check}: {one.sentence}", f"    at {where}"]
             lines += [f"    - {fact}" for fact in one.evidence]
-        missed = [one for one in self.diagnosis.unchecked if everything or one.check in self.missed]
-        lines += [f"  not checked: {one.check}: {one.reason}" for one in missed]
+        for one in self.diagnosis.unchecked:
+            if everything or one.check in self.missed or "itself failed" in one.reason:
+                lines.append(f"  not checked: {one.check}: {one.reason}")
         troubles = {f"{row.where}: {row.error}" for rank in self.case.ranks for row in rank.record.trouble}
         return "\n".join([*lines, *(f"  trouble: {one}" for one in sorted(troubles))])
 
@@ -170,7 +176,7 @@ class Clinic:
         write_json(folder.outcome, run_one(spec, place, lambda pulses, seconds: None, lambda: False))
         (run,) = load(folder.path).runs
         case = case_of(run)
-        return Examined(script, case, judge(case), time.monotonic() - began)
+        return Examined(script, case, diagnose(case), time.monotonic() - began)
 
     def close(self) -> None:
         """Ends the fork server."""
@@ -221,23 +227,6 @@ def clinic(folder: Path | None = None) -> Iterator[Clinic]:
         opened = Clinic(place)
         stack.callback(opened.close)
         yield opened
-
-
-def judge(case: Case) -> Diagnosis:
-    """What all checks say to one observed run, without replays; a check that fails is an error here."""
-    findings: list[Finding] = []
-    passed: list[str] = []
-    unchecked: list[Unchecked] = []
-    for rule in rules():
-        try:
-            found = rule.examine(case)
-        except Abstain as reason:
-            unchecked.append(Unchecked(rule.check.name, str(reason)))
-            continue
-        findings += found
-        passed += [] if found else [rule.check.name]
-    findings.sort(key=lambda one: SEVERITIES.index(one.severity))
-    return Diagnosis(case.run.spec.script, tuple(findings), tuple(passed), tuple(unchecked))
 
 
 def _machine() -> MachineFacts:

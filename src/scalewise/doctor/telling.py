@@ -1,0 +1,146 @@
+"""How a diagnosis is put into words and places, the same in the terminal, on the page and in SARIF."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked
+from scalewise.doctor.words import counted, ranks_text
+from scalewise.records.examination import PlaceRow
+from scalewise.units import bytes_text, three_digits
+
+LINES_AROUND = 4
+MOST_BYTES = 4_000_000  # of a source file; a larger one is not source
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the script as it stands in the file."""
+
+    number: int
+    text: str
+    marked: bool  # the finding is here
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The findings by what they are worth, each in the order of the diagnosis."""
+
+    proved: tuple[Finding, ...]  # these change the exit code
+    suspected: tuple[Finding, ...]
+    notes: tuple[Finding, ...]
+
+
+def sort_findings(diagnosis: Diagnosis) -> Sorted:
+    """What is proved, what is only suspected, and what is merely worth knowing."""
+    rest = [one for one in diagnosis.findings if not one.counts]
+    return Sorted(
+        proved=tuple(one for one in diagnosis.findings if one.counts),
+        suspected=tuple(one for one in rest if one.severity != "note"),
+        notes=tuple(one for one in rest if one.severity == "note"),
+    )
+
+
+def summary_text(diagnosis: Diagnosis) -> str:
+    """The whole diagnosis in one sentence."""
+    found = sort_findings(diagnosis)
+    wrong = sum(one.severity == "wrong" for one in found.proved)
+    slow = len(found.proved) - wrong
+    parts = [f"{wrong} wrong"] * bool(wrong) + [f"{slow} slow"] * bool(slow)
+    asides = [counted(len(found.suspected), "suspicion")] * bool(found.suspected)
+    asides += [counted(len(found.notes), "note")] * bool(found.notes)
+    head = f"{', '.join(parts)} found" if parts else "Nothing wrong was found"
+    checks = f"{counted(len(diagnosis.passed), 'check')} passed, {len(diagnosis.unchecked)} could not be made"
+    return f"{', '.join([head, *asides])}; {checks}."
+
+
+def observed_text(diagnosis: Diagnosis) -> str:
+    """What the diagnosis rests on: `2 ranks, 40 steps, 3.1 s`."""
+    return ", ".join(
+        (counted(diagnosis.ranks, "rank"), counted(diagnosis.steps, "step"), f"{three_digits(diagnosis.seconds)} s")
+    )
+
+
+def verdict_text(finding: Finding) -> str:
+    """One word for what it is, two where it is not proved."""
+    return f"{finding.severity}?" if finding.proof == "suspected" else finding.severity
+
+
+def sure_text(finding: Finding) -> str:
+    """How sure it is: by what proof, on how many steps, on which ranks."""
+    proof = {
+        "observed": "observed",
+        "replayed": "proved by running it again with the fix",
+        "suspected": "suspected, not proved",
+    }[finding.proof]
+    steps = [f"in {counted(finding.steps_seen, 'step')}"] if finding.steps_seen else []
+    ranks = [f"on {ranks_text(finding.ranks, small=True)}"] if finding.ranks else []
+    return " ".join([proof, *steps, *ranks])
+
+
+def price_text(price: Price) -> str:
+    """The price with its interval, what it is of, and how it is known."""
+    interval = ""
+    if price.low is not None and price.high is not None:
+        interval = f" (95 %: {_amount(price, price.low)} to {_amount(price, price.high)})"
+    return f"{_amount(price, price.value, unit=True)}{interval}: {price.of}; {price.how}"
+
+
+def _amount(price: Price, value: float, unit: bool = False) -> str:
+    if price.unit == "bytes":
+        return bytes_text(value)
+    if price.unit == "share":
+        return f"{value * 100:.3g} %"
+    if price.unit == "times":
+        return f"{value:.4g} times" if unit else f"{value:.4g}"
+    number = three_digits(value) if price.unit == "ms per step" else f"{value:.4g}"
+    return f"{number} {price.unit}" if unit else number
+
+
+def root_of(script: Path) -> Path:
+    """What paths are told from: the repository that holds the script, else the folder one is in, else the script's."""
+    folder = script.absolute().parent
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            return parent
+    here = Path.cwd()
+    return here if folder.is_relative_to(here) else folder
+
+
+def relative(file: str, root: Path) -> str:
+    """The path from the root where it is below it, with forward slashes."""
+    path = Path(file)
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
+
+
+def place_text(place: PlaceRow, root: Path) -> str:
+    """`train.py:47 in train_one_epoch`."""
+    inside = "" if place.function.startswith("<") else f" in {place.function}"
+    return f"{relative(place.file, root)}:{place.line}{inside}"
+
+
+def source_around(place: PlaceRow, around: int = LINES_AROUND) -> tuple[SourceLine, ...]:
+    """The lines about a place; only the one that was noted where the file is gone or has changed since."""
+    alone = (SourceLine(place.line, place.text, True),)
+    lines = _lines(Path(place.file))
+    if not 1 <= place.line <= len(lines) or not lines[place.line - 1].strip().startswith(place.text):
+        return alone
+    first, last = max(1, place.line - around), min(len(lines), place.line + around)
+    return tuple(SourceLine(number, lines[number - 1], number == place.line) for number in range(first, last + 1))
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            return []
+        return file.read_bytes().decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def reasons(unchecked: Sequence[Unchecked]) -> dict[str, list[str]]:
+    """Checks that abstained, by reason."""
+    grouped: dict[str, list[str]] = {}
+    for one in unchecked:
+        grouped.setdefault(one.reason, []).append(one.check)
+    return grouped
