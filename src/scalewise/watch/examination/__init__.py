@@ -6,28 +6,43 @@ random number or changes what the script computes, prints or returns.
 
 import importlib
 
+import torch
+
 from scalewise.records.folder import RunFolder
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.recorder import Recorder
 
 # Files of this folder, each with an `install(notebook)`; one that fails does not stop the others.
+OF_THE_LOOP = (
+    "wrappers",
+    "usage",
+    "forward",
+    "backward",
+    "optimizer",
+    "zeroing",
+    "schedule",
+    "precision",
+    "clipping",
+    "parameters",
+    "kept",
+)
 CONCERNS = (
+    *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
-    "collectives",
     "data",
     "failures",
-    "groups",
     "host_reads",
     "saves",
     "warned",
 )
+OF_DISTRIBUTED = ("collectives", "groups")
 
 
 def install(recorder: Recorder, folder: RunFolder) -> None:
     """Hooks into torch on top of the ordinary hooks, once per process."""
     notebook = Notebook(recorder, folder)
     notebook.open()
-    for concern in CONCERNS:
+    for concern in (*CONCERNS, *(OF_DISTRIBUTED if torch.distributed.is_available() else ())):
         try:
             importlib.import_module(f"{__name__}.{concern}").install(notebook)
         except Exception as error:

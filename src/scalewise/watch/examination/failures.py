@@ -9,6 +9,8 @@ import weakref
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from scalewise.records.examination import FailureRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.notebook import Notebook
@@ -71,6 +73,8 @@ class _Unused:
 
     def install(self) -> None:
         """Sees DDP modules being made, and the first step of all."""
+        if not torch.distributed.is_available():
+            return
         from torch.nn.parallel import DistributedDataParallel
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
