@@ -13,7 +13,7 @@ import scalewise
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "results", "analysis", "doctor", "explain", "report", "console", "cli"]
+STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "explain", "report", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}

@@ -1,0 +1,127 @@
+"""Fits a wire to measured all-reduces: seconds = start + 2(n-1) hop + bytes (2(n-1)/n / rate + handled).
+
+From one number of ranks only the first and the third term can be told; from two numbers on, all four. The fit is on
+relative residuals with outliers held down, and is refused where it does not describe the points.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalewise.analysis.estimate import Floats
+from scalewise.predict.link import Wire
+from scalewise.units import bytes_text
+
+LEAST_SIZES = 4
+LEAST_SPAN = 100.0  # largest over smallest message: within less, latency and rate cannot be told apart
+MOST_RESIDUAL = 0.25  # median relative residual above which the model is no description of the points
+ROUNDS = 60
+SMALLEST_RESIDUAL = 0.01  # residuals below this weigh alike: the fit is then one of least absolute residuals
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured all-reduce."""
+
+    ranks: int
+    size_bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WireFit:
+    """The wire, and measured over model minus 1 for every point, in their order."""
+
+    wire: Wire
+    points: tuple[Point, ...]
+    relative_residuals: tuple[float, ...]
+    guesses: tuple[str, ...]
+
+    @property
+    def mean_error(self) -> float:
+        """Of the sizes of the relative residuals."""
+        return float(np.mean(np.abs(self.relative_residuals)))
+
+    @property
+    def spread(self) -> float:
+        """Their standard deviation, robust: what a single collective differs from the model by."""
+        return 1.4826 * float(np.median(np.abs(self.relative_residuals)))
+
+
+@dataclass(frozen=True)
+class NoWireFit:
+    """Why there is none."""
+
+    reason: str
+
+
+def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
+    """From all-reduces among one or several numbers of ranks."""
+    used = tuple(one for one in points if one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1)
+    reason = _too_few(used)
+    if reason:
+        return NoWireFit(reason)
+    several = len({one.ranks for one in used}) > 1
+    columns, target = _columns(used), np.array([one.seconds for one in used])
+    coefficients = _nonnegative(columns / target[:, None], [0, 1, 2, 3] if several else [0, 2])
+    if coefficients is None or coefficients[2] <= 0:
+        return NoWireFit(_not_one_wire(used) if several else "larger messages did not take longer")
+    residuals = target / (columns @ coefficients) - 1
+    typical = float(np.median(np.abs(residuals)))
+    if typical > MOST_RESIDUAL:
+        return NoWireFit(f"the points miss the model by {100 * typical:.0f} % (median), more than 25 %")
+    start, hop, per_byte, handled = (float(one) for one in coefficients)
+    guesses = () if several else (_guess(used[0].ranks),)
+    return WireFit(Wire(start, hop, 1 / per_byte, handled), used, tuple(residuals.tolist()), guesses)
+
+
+def _too_few(points: Sequence[Point]) -> str:
+    sizes = sorted({one.size_bytes for one in points})
+    if len(sizes) >= LEAST_SIZES and sizes[-1] >= LEAST_SPAN * sizes[0]:
+        return ""
+    span = f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""
+    return f"{len(sizes)} message sizes{span} are too few to tell latency and rate apart"
+
+
+def _columns(points: Sequence[Point]) -> Floats:
+    ranks = np.array([one.ranks for one in points], dtype=np.float64)
+    sizes = np.array([one.size_bytes for one in points], dtype=np.float64)
+    return np.column_stack((np.ones_like(ranks), 2 * (ranks - 1), sizes * 2 * (ranks - 1) / ranks, sizes))
+
+
+def _nonnegative(design: Floats, terms: list[int]) -> Floats | None:
+    """A term that comes out negative cannot be: it is left out, the smallest share first; never that of the rate."""
+    while True:
+        solution = _robust(design[:, terms])
+        shares = solution * np.median(np.abs(design[:, terms]), axis=0)
+        negative = [index for index in range(len(terms)) if solution[index] < 0 and terms[index] != 2]
+        if not negative:
+            whole = np.zeros(design.shape[1])
+            whole[terms] = solution
+            return whole
+        terms = [term for index, term in enumerate(terms) if index != min(negative, key=lambda at: shares[at])]
+        if terms == [2]:
+            return None
+
+
+def _robust(design: Floats) -> Floats:
+    """Least absolute relative residuals, by reweighting."""
+    scale = np.abs(design).max(axis=0)
+    scaled, target = design / scale, np.ones(len(design))
+    weights = np.ones(len(design))
+    for _ in range(ROUNDS):
+        root = np.sqrt(weights)
+        solution = np.linalg.lstsq(scaled * root[:, None], target * root, rcond=None)[0]
+        weights = 1 / np.maximum(np.abs(scaled @ solution - target), SMALLEST_RESIDUAL)
+    result: Floats = solution / scale
+    return result
+
+
+def _not_one_wire(points: Sequence[Point]) -> str:
+    counts = ", ".join(str(count) for count in sorted({one.ranks for one in points}))
+    return f"the times among {counts} ranks are not those of one wire: more ranks are not slower by a ring's share"
+
+
+def _guess(ranks: int) -> str:
+    return f"measured among {ranks} ranks only: that a hop costs nothing more, and nothing is handled beside the wire"
