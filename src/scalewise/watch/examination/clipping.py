@@ -1,0 +1,73 @@
+"""Notes where gradients are clipped, and how the gradient stood to that of the last backward pass just before."""
+
+import functools
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.nn.utils import clip_grad
+
+from scalewise.watch.examination.loop import Loop, loop_of
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.probes import Probe
+from scalewise.watch.examination.tensors import number, readable
+
+_FUNCTIONS = {"clip_grad_norm_": "norm", "clip_grad_value_": "value"}
+
+
+def install(notebook: Notebook) -> None:
+    """Puts the wrapper wherever torch has bound the function."""
+    loop = loop_of(notebook)
+    for name, how in _FUNCTIONS.items():
+        original = getattr(clip_grad, name, None)
+        if original is None:
+            continue
+        watched = _watched(loop, original, how)
+        for module in [found for key, found in sys.modules.items() if key.startswith("torch")]:
+            if getattr(module, "__dict__", {}).get(name) is original:
+                setattr(module, name, watched)
+
+
+def _watched(loop: Loop, original: Any, how: str) -> Any:
+    notebook = loop.notebook
+
+    @functools.wraps(original)
+    def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        if not notebook.on:
+            return original(parameters, *args, **kwargs)
+        if not isinstance(parameters, (torch.Tensor, list, tuple)) and isinstance(parameters, Iterable):
+            parameters = list(parameters)  # a generator can be read once
+        probe, before = None, None
+        try:
+            listed = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+            probe = loop.probes.among(listed)
+            before = probe.ratio(loop.early) if probe is not None else None
+        except Exception as error:
+            notebook.broke("clipping", error)
+        result = original(parameters, *args, **kwargs)
+        try:
+            limit = _number(args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value")))
+            norm = _number(result) if how == "norm" and _free(loop, result) else None
+            notebook.note("clip", how, limit, norm, before)
+            _remember(loop, probe, before)
+        except Exception as error:
+            notebook.broke("clipping", error)
+        return result
+
+    return clip
+
+
+def _remember(loop: Loop, probe: Probe | None, before: float | None) -> None:
+    """So that the step's own ratio is of all that was done to the gradient except clipping."""
+    after = probe.ratio(loop.early) if probe is not None and before else None
+    if probe is not None and before and after:
+        probe.unclipped *= before / after
+
+
+def _free(loop: Loop, value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1 and readable(value, loop.early)
+
+
+def _number(value: Any) -> float:
+    return number(value) if isinstance(value, torch.Tensor) else float(value)

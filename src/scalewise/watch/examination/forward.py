@@ -1,0 +1,131 @@
+"""Notes every outermost module call: which module, through which wrapper, armed to synchronise or not, on what data."""
+
+import threading
+import time
+import weakref
+from typing import Any
+
+import torch
+from torch import nn
+
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.loop import EARLY_PASSES, Loop, autocast_now, loop_of
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.tensors import digest, quietly, readable, row_digests
+from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
+from scalewise.watch.hooks import compiler
+from scalewise.watch.hooks.forward import first_tensor
+
+MOST_ROWS = 64  # whose digests are taken
+
+
+def install(notebook: Notebook) -> None:
+    """Wraps `nn.Module.__call__` around the watcher's own wrapper, which modules inside others need not pass."""
+    loop, wrappers, calls = loop_of(notebook), wrappers_of(notebook), _Calls()
+    watched: Any = nn.Module.__call__
+    plain: Any = nn.Module._wrapped_call_impl
+    this_thread, main_thread = threading.get_ident, threading.main_thread().ident
+    recorder = loop.recorder
+    inside = False
+
+    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        if inside:
+            return plain(self, *args, **kwargs)
+        if recorder.backward_depth or not notebook.on or this_thread() != main_thread:
+            return watched(self, *args, **kwargs)
+        inside = True
+        looked: _Look | None = None
+        try:
+            try:
+                looked = _Look(self, args, kwargs, loop, wrappers, calls)
+            except Exception as error:
+                notebook.broke("forward", error)
+            result = watched(self, *args, **kwargs)
+        finally:
+            inside = False
+        try:
+            if looked is not None:
+                looked.note(loop)
+        except Exception as error:
+            notebook.broke("forward", error)
+        return result
+
+    nn.Module.__call__ = __call__  # type: ignore[method-assign]
+    compiler.tell_dynamo(__call__)
+    recorder.on_unseen_forward = lambda: None  # an examined run never rests, so the hook is where it must be
+
+
+class _Calls:
+    """What is known of modules that were called."""
+
+    def __init__(self) -> None:
+        self._trained: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        self._learns: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+
+    def learns(self, module: nn.Module) -> bool:
+        """Whether it has parameters: a loss or an activation is no model."""
+        known = self._learns.get(module)
+        if not known:  # a lazy module gets its parameters late
+            known = self._learns[module] = next(module.parameters(), None) is not None
+        return known
+
+    def count(self, module: nn.Module) -> int:
+        """How often it was called to train, this time included."""
+        calls = self._trained[module] = self._trained.get(module, 0) + 1
+        return calls
+
+
+class _Look:
+    """One outermost call, from before to after."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        loop: Loop,
+        wrappers: Wrappers,
+        calls: _Calls,
+    ) -> None:
+        self.counts = calls.learns(module)
+        if not self.counts:
+            return
+        self._name = type(getattr(module, "_orig_mod", module)).__name__
+        self._trains = torch.is_grad_enabled() and module.training
+        self._autocast = autocast_now()
+        if not loop.in_wrapper:
+            loop.wrapper, loop.sync = wrappers.called(module)
+        self._bypassed = NOWHERE if loop.in_wrapper else wrappers.bypassed_by(module)
+        tensor = first_tensor((args, kwargs), depth=5)
+        self._rows = tensor.size(0) if tensor is not None and tensor.dim() else None
+        self._digest: str | None = None
+        self._row_digests: list[str] = []
+        if self._trains and calls.count(module) <= EARLY_PASSES and tensor is not None:
+            self._take_digests(tensor)
+        self._began_ns = time.perf_counter_ns()
+
+    def _take_digests(self, tensor: torch.Tensor) -> None:
+        if readable(tensor, early=True) and torch._C._get_tracing_state() is None:
+            with quietly():
+                self._digest, self._row_digests = digest(tensor), row_digests(tensor, MOST_ROWS)
+
+    def note(self, loop: Loop) -> None:
+        """It has returned."""
+        if not self.counts:
+            return
+        lasted_ns = time.perf_counter_ns() - self._began_ns
+        bypassed = self._bypassed if loop.wrapper != self._bypassed else NOWHERE
+        loop.notebook.note(
+            "forward",
+            self._name,
+            loop.wrapper,
+            bypassed,
+            loop.sync,
+            self._trains,
+            self._rows,
+            self._autocast,
+            lasted_ns,
+            self._digest,
+            self._row_digests,
+        )

@@ -1,0 +1,146 @@
+"""Finds the loss's own reduction in the graph and hears what gradient reaches it: division, scaler, all that acts."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from scalewise.watch.examination.tensors import number, readable
+
+MOST_NODES = 64  # walked down from the tensor that backward is called on
+_REDUCTIONS = {1: "mean", 2: "sum"}
+
+
+class Reduction:
+    """A node that makes one number of many, and the gradient that arrived at it."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.kind = _kind(node)
+        self.elements: int | None = _elements(node)
+        self.arrived: torch.Tensor | None = None
+        self._handle: Any = None
+
+    def listen(self) -> None:
+        """From now on, until it is heard once."""
+        self._handle = self.node.register_prehook(self._hear)
+
+    def _hear(self, gradients: Any) -> None:
+        self.arrived = next((one for one in gradients if one is not None), None)
+
+    def forget(self) -> None:
+        """The pass is over."""
+        self._handle.remove()
+
+    @property
+    def factor(self) -> float | None:
+        """The gradient that arrived."""
+        if self.arrived is None or self.arrived.numel() != 1 or not readable(self.arrived, early=True):
+            return None
+        return number(self.arrived)
+
+
+def reductions(tensors: Iterable[torch.Tensor]) -> list[Reduction]:
+    """Those that a backward pass on these tensors comes to first, down through numbers alone."""
+    waiting = [one.grad_fn for one in tensors if one.numel() == 1 and one.grad_fn is not None]
+    seen: set[Any] = set(waiting)
+    found = []
+    while waiting and len(seen) <= MOST_NODES:
+        node = waiting.pop()
+        below = [(child, index) for child, index in node.next_functions if child is not None]
+        if any(_size(child, index) != 1 for child, index in below):
+            found.append(Reduction(node))
+            continue
+        for child, _ in below:
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return found
+
+
+def reduction_node(tensor: torch.Tensor) -> Any:
+    """The nearest such node, by the shortest look."""
+    node: Any = tensor.grad_fn
+    for _ in range(8):
+        below = [] if node is None else [one for one in node.next_functions if one[0] is not None]
+        if not below or any(_size(child, index) != 1 for child, index in below):
+            break
+        node = below[0][0]
+    return node
+
+
+def strongest(found: Iterable[Reduction]) -> tuple[float | None, Reduction | None]:
+    """The reduction that the largest gradient reached, and that gradient."""
+    heard = [(one.factor, one) for one in found]
+    known = [(factor, one) for factor, one in heard if factor is not None]
+    if not known:
+        return None, None
+    factor, reduction = max(known, key=lambda pair: abs(pair[0]))
+    return factor + _smoothing(reduction, known), reduction
+
+
+def _smoothing(reduction: Reduction, known: Iterable[tuple[float, Reduction]]) -> float:
+    """What label smoothing takes from a cross entropy's gradient and gives to a sum over the same log-probabilities."""
+    if "NllLoss" not in reduction.node.name() or not reduction.elements:
+        return 0.0
+    probabilities, index = reduction.node.next_functions[0]
+    classes = probabilities._input_metadata[index].shape[1:2]
+    return sum(
+        factor * int(classes[0]) * (reduction.elements if one.kind == "sum" else 1)
+        for factor, one in known
+        if one is not reduction and classes and _leads_to(one.node, probabilities, hops=5)
+    )
+
+
+def _leads_to(node: Any, wanted: Any, hops: int) -> bool:
+    for _ in range(hops):
+        node = next((child for child, _ in node.next_functions if child is not None), None)
+        if node is None or node == wanted:
+            return node is not None
+    return False
+
+
+def _size(node: Any, index: int) -> int:
+    """Of the tensor that this node made; 0 where it does not say."""
+    described = node._input_metadata
+    if node.name().endswith("AccumulateGrad") or index >= len(described):
+        return 0  # a parameter, whatever its size, is where losses end
+    size = 1
+    for length in described[index].shape:
+        size *= int(length)
+    return size
+
+
+def _kind(node: Any) -> str:
+    name = node.name()
+    if hasattr(node, "_saved_reduction"):
+        return _REDUCTIONS.get(node._saved_reduction, "unknown")
+    if name.startswith("MeanBackward"):
+        return "mean"
+    return "sum" if name.startswith("SumBackward") else "unknown"
+
+
+def _elements(node: Any) -> int | None:
+    """Of its input; of a log-likelihood only one per row, whatever the classes."""
+    child, index = next((one for one in node.next_functions if one[0] is not None), (None, 0))
+    described = child._input_metadata if child is not None else ()
+    if index >= len(described):
+        return None
+    shape = [int(length) for length in described[index].shape]
+    if "NllLoss" in node.name() and len(shape) > 1:
+        del shape[1]
+    elements = 1
+    for length in shape:
+        elements *= length
+    return elements
+
+
+def counted(reduction: Reduction) -> int | None:
+    """The elements that were not to be ignored; asked before the pass, which frees what is saved."""
+    node = reduction.node
+    if "NllLoss" not in node.name():
+        return reduction.elements
+    target = node._saved_target
+    if not readable(target, early=True):
+        return None
+    return int(number((target != node._saved_ignore_index).sum()))

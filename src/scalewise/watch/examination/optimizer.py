@@ -1,0 +1,148 @@
+"""Notes every step of an optimizer, and what became of the gradients between backward and the step."""
+
+import functools
+import time
+from typing import Any
+
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from scalewise.records.examination import OptimizerRow
+from scalewise.watch.examination.loop import Loop, loop_of
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.probes import parameters_of
+
+
+def install(notebook: Notebook) -> None:
+    """By torch's own hooks, which run after the watcher's; an optimizer inside another's step is part of that step."""
+    steps = _Steps(loop_of(notebook))
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if notebook.on:
+            try:
+                steps.begin(optimizer, args, kwargs)
+            except Exception as error:
+                notebook.broke("optimizer", error)
+
+    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if notebook.on:
+            try:
+                steps.end(optimizer)
+            except Exception as error:
+                notebook.broke("optimizer", error)
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
+    _see_made(notebook)
+    _see_scaled_steps(notebook, steps)
+
+
+class _Steps:
+    """The steps under way, and what was known when they began."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._under_way: list[Optimizer] = []
+        self._described: set[int] = set()
+        self.done = 0
+        self._began_ns = 0
+        self._closure = False
+        self._ratio: float | None = None
+        self._gradients = (0, 0)
+
+    def begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        """Before the optimizer looks at its gradients."""
+        if self._loop.recorder.optimizer_depth - self._loop.scaling <= 1:
+            self._under_way.clear()  # one that raised told nobody
+        self._under_way.append(optimizer)
+        if len(self._under_way) == 1:
+            self._closure = any(callable(one) for one in (*args, *kwargs.values()))
+            self._ratio = None if self._closure else self.ratio(optimizer)
+            self._gradients = gradients_of(optimizer)
+            self._began_ns = time.perf_counter_ns()
+
+    def end(self, optimizer: Optimizer) -> None:
+        """The parameters are updated."""
+        if optimizer not in self._under_way or self._under_way.pop() is not optimizer or self._under_way:
+            return
+        lasted_ns = time.perf_counter_ns() - self._began_ns
+        if self._closure:
+            self._gradients = gradients_of(optimizer)
+        self.done += 1
+        self.note(optimizer, lasted_ns, skipped=False, ratio=self._ratio)
+
+    def note(self, optimizer: Optimizer, lasted_ns: int, skipped: bool, ratio: float | None) -> None:
+        """A step that ran, or that a scaler skipped."""
+        loop = self._loop
+        number = loop.optimizer(optimizer)
+        have, could = gradients_of(optimizer) if skipped else self._gradients
+        if number not in self._described:
+            self._described.add(number)
+            place, owned = loop.notebook.places.here(), type(optimizer).__module__.startswith("torch.")
+            loop.notebook.row(OptimizerRow(number, type(optimizer).__name__, place, could, owned))
+        loop.notebook.note("step", number, lasted_ns, skipped, loop.scaling > 0, ratio, have, could)
+        loop.step_over()
+
+    def ratio(self, optimizer: Optimizer) -> float | None:
+        """Of the gradient as it would be without clipping, in the first windows."""
+        loop = self._loop
+        probe = loop.probes.of(loop.optimizer(optimizer)) if loop.early else None
+        ratio = probe.ratio(loop.early) if probe is not None else None
+        return None if ratio is None or probe is None else ratio * probe.unclipped
+
+
+def gradients_of(optimizer: Any) -> tuple[int, int]:
+    """How many of its parameters have a gradient, and how many could."""
+    parameters = parameters_of(optimizer)
+    return sum(one.grad is not None for one in parameters), sum(one.requires_grad for one in parameters)
+
+
+def _see_made(notebook: Notebook) -> None:
+    """Knowing the optimizer before its first step, the first backward pass already has a parameter to look at."""
+    original = Optimizer.__init__
+    loop = loop_of(notebook)
+
+    @functools.wraps(original)
+    def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if notebook.on:
+            try:
+                loop.optimizer(self)
+            except Exception as error:
+                notebook.broke("optimizer", error)
+
+    Optimizer.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _see_scaled_steps(notebook: Notebook, steps: _Steps) -> None:
+    """A scaler that finds a gradient that is not finite never calls its optimizer."""
+    original = GradScaler.step
+    loop = loop_of(notebook)
+
+    @functools.wraps(original)
+    def step(self: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if not notebook.on or not self._enabled:
+            return original(self, optimizer, *args, **kwargs)
+        try:
+            loop.on_scaler(self, "step")
+        except Exception as error:
+            notebook.broke("scaler", error)
+        done = steps.done
+        loop.scaling += 1
+        began_ns = time.perf_counter_ns()
+        try:
+            result = original(self, optimizer, *args, **kwargs)
+            try:
+                if steps.done == done:
+                    steps.note(optimizer, time.perf_counter_ns() - began_ns, skipped=True, ratio=None)
+            except Exception as error:
+                notebook.broke("scaler", error)
+            return result
+        finally:
+            loop.scaling -= 1
+
+    GradScaler.step = step  # type: ignore[method-assign]

@@ -1,0 +1,97 @@
+"""Writes sums of the parameters after steps 1, 2, 4, 8, ...: ranks that train one model together must agree on them."""
+
+import atexit
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from scalewise.records.examination import ParameterSumsRow
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.loop import Loop, loop_of, sampled
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.probes import parameters_of
+from scalewise.watch.examination.tensors import ordinary, quietly
+from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
+
+MOST_PARAMETERS = 1000  # of one wrapper
+
+
+def install(notebook: Notebook) -> None:
+    """After sampled steps; what lies on a device is summed there and read when it is done, without waiting."""
+    sums = _Sums(loop_of(notebook), wrappers_of(notebook))
+    sums.loop.after_step.append(sums.look)
+    atexit.register(sums.at_end)
+
+
+class _Sums:
+    """Sums on their way from a device to the notebook."""
+
+    def __init__(self, loop: Loop, wrappers: Wrappers) -> None:
+        self.loop = loop
+        self._wrappers = wrappers
+        self._waiting: list[tuple[int, int, list[str], torch.Tensor, Any]] = []
+
+    def look(self, step: int) -> None:
+        """After each step."""
+        if self._waiting:
+            self._tell(wait=False)
+        if sampled(step) and torch.distributed.is_available() and torch.distributed.is_initialized():
+            for wrapper, parameters in self._trained():
+                self._sum(step, wrapper, parameters)
+            self._tell(wait=False)
+
+    def at_end(self) -> None:
+        """What the device still owes; the process is about to leave."""
+        if self.loop.notebook.on:
+            try:
+                self._tell(wait=True)
+            except Exception as error:
+                self.loop.notebook.broke("parameters", error)
+
+    def _trained(self) -> Iterable[tuple[int, dict[str, torch.Tensor]]]:
+        """The parameters of each DDP; where nothing is wrapped, those of the optimizers."""
+        if not self._wrappers.any():
+            groups = (parameters_of(optimizer) for _, optimizer in self.loop.optimizers())
+            found = {f"{index}": one for index, one in enumerate(one for group in groups for one in group)}
+            yield NOWHERE, found
+        for index, wrapper in self._wrappers.synchronised():
+            yield index, dict(wrapper.module.named_parameters())
+
+    def _sum(self, step: int, wrapper: int, named: dict[str, torch.Tensor]) -> None:
+        mine = {name: one for name, one in named.items() if one.requires_grad and ordinary(one) and one.numel()}
+        names = list(mine)[:MOST_PARAMETERS]
+        by_device: dict[torch.device, list[str]] = {}
+        for name in names:
+            by_device.setdefault(mine[name].device, []).append(name)
+        with quietly():
+            for device, group in by_device.items():
+                tensors = [mine[name].detach() for name in group]
+                if device.type != "meta" and not tensors[0].is_complex():
+                    self._start(step, wrapper, group, tensors)
+
+    def _start(self, step: int, wrapper: int, names: list[str], tensors: list[torch.Tensor]) -> None:
+        double = torch.float64
+        numbers = [one.sum(dtype=double) for one in tensors]
+        numbers += [torch.linalg.vector_norm(one, dtype=double) for one in tensors]
+        both, done = torch.stack(numbers), None
+        if both.device.type == "cuda":
+            host = torch.empty(both.shape, dtype=double, pin_memory=True)
+            host.copy_(both, non_blocking=True)
+            both, done = host, torch.cuda.Event()
+            done.record(torch.cuda.current_stream(tensors[0].device))
+        self._waiting.append((step, wrapper, names, both, done))
+
+    def _tell(self, wait: bool) -> None:
+        """Writes what has arrived; the rest stays."""
+        late = []
+        for step, wrapper, names, both, done in self._waiting:
+            if done is not None and wait:
+                done.synchronize()
+            if done is not None and not done.query():
+                late.append((step, wrapper, names, both, done))
+                continue
+            numbers = both.numpy().tolist()
+            sums = {name: (numbers[at], numbers[at + len(names)]) for at, name in enumerate(names)}
+            self.loop.notebook.row(ParameterSumsRow(step, wrapper, sums))
+        self._waiting = late

@@ -1,0 +1,138 @@
+"""One small parameter per optimizer whose gradient tells what happens to all of them between backward and step."""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from scalewise.watch.examination.tensors import Values, any_value, ordinary, readable, values
+
+_CANDIDATES = 6
+_LOUD = 0.01  # of the loudest candidate: a bias in front of a normalisation has a gradient of rounding errors
+
+
+class Probe:
+    """The parameter, and what the last backward pass left in its gradient."""
+
+    def __init__(self, parameter: torch.Tensor) -> None:
+        self._parameter = weakref.ref(parameter)
+        self.had: bool | None = None  # a gradient that is not zero, before the pass under way
+        self.gained: float | None = None
+        self.touched = False  # by the last pass
+        self.zeroed = True  # since the last pass, as far as was noted
+        self.left: Values | None = None
+        self.unclipped = 1.0  # gradient without clipping over gradient as it is
+        self._before: tuple[Any, ...] = ()
+        self._values: Values | None = None
+
+    @property
+    def parameter(self) -> torch.Tensor | None:
+        """None when the script has let it go."""
+        return self._parameter()
+
+    @property
+    def gradient(self) -> torch.Tensor | None:
+        """As it is now."""
+        parameter = self._parameter()
+        return None if parameter is None else parameter.grad
+
+    def holds(self, early: bool) -> bool | None:
+        """Whether the gradient is there and not zero; None where that cannot be read."""
+        gradient = self.gradient
+        if gradient is None:
+            return False
+        return any_value(gradient) if readable(gradient, early) else None
+
+    def before(self, early: bool, close: bool) -> None:
+        """A backward pass begins."""
+        gradient = self.gradient
+        self.had = self.holds(early)
+        self._before = (id(gradient), gradient._version) if gradient is not None else ()
+        self._values = None
+        if close and gradient is not None and readable(gradient, early):
+            self._values = values(gradient)
+
+    def after(self, early: bool, close: bool) -> None:
+        """It is over."""
+        gradient = self.gradient
+        now = (id(gradient), gradient._version) if gradient is not None else ()
+        self.touched = now != self._before and gradient is not None
+        self.gained = None
+        if not self.touched:
+            return
+        self.zeroed, self.unclipped, self.left = False, 1.0, None
+        if close and gradient is not None and readable(gradient, early):
+            self.left = values(gradient)
+            old = self._values if self._values is not None else 0.0
+            self.gained = float(np.linalg.norm(self.left - old)) if self.had is not None else None
+
+    def ratio(self, early: bool) -> float | None:
+        """The gradient as it is over that which backward left; None where it is not known."""
+        gradient = self.gradient
+        if self.left is None or gradient is None or not readable(gradient, early):
+            return None
+        now, size = values(gradient), float(self.left @ self.left)
+        if not size or now.shape != self.left.shape:
+            return None
+        ratio = float(now @ self.left) / size
+        return ratio if np.isfinite(ratio) else None
+
+
+class Probes:
+    """Those of all optimizers."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, Probe] = {}  # by the optimizer's number
+
+    def of(self, optimizer: int) -> Probe | None:
+        """The probe of one optimizer."""
+        return self._of.get(optimizer)
+
+    def all(self) -> Iterable[Probe]:
+        """Each once."""
+        return self._of.values()
+
+    def among(self, parameters: Iterable[Any]) -> Probe | None:
+        """One whose parameter is among these."""
+        wanted = {id(parameter) for parameter in parameters}
+        return next((probe for probe in self.all() if id(probe.parameter) in wanted), None)
+
+    def choose(self, optimizers: Iterable[tuple[int, Any]], early: bool, empty: bool) -> None:
+        """For every optimizer that has gradients and no probe yet, or whose probe is gone; `empty`: none had before."""
+        for number, optimizer in optimizers:
+            known = self._of.get(number)
+            if known is None or known.parameter is None:
+                parameter = _small_one(parameters_of(optimizer), early)
+                if parameter is not None:
+                    probe = Probe(parameter)
+                    probe.had = False if empty else None
+                    probe.after(early, close=True)
+                    self._of[number] = probe
+
+    def reached(self) -> Probe | None:
+        """A probe that the last backward pass added to: best one that was empty before."""
+        touched = [probe for probe in self.all() if probe.touched]
+        return next((probe for probe in touched if probe.had is False), touched[0] if touched else None)
+
+
+def parameters_of(optimizer: Any) -> list[torch.Tensor]:
+    """Of all its groups."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _small_one(parameters: Iterable[torch.Tensor], early: bool) -> torch.Tensor | None:
+    """The smallest with a gradient of several values, unless that is but noise beside the others."""
+    able = [
+        parameter
+        for parameter in parameters
+        if parameter.numel() > 1
+        and ordinary(parameter)
+        and parameter.grad is not None
+        and readable(parameter.grad, early)
+    ]
+    able = sorted(able, key=lambda parameter: parameter.numel())[:_CANDIDATES]
+    sizes = [float(np.abs(values(parameter.grad)).mean()) for parameter in able if parameter.grad is not None]
+    loudest = max((size for size in sizes if np.isfinite(size)), default=0.0)
+    return next((one for one, size in zip(able, sizes, strict=True) if size > 0 and size >= _LOUD * loudest), None)

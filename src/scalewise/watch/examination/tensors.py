@@ -1,0 +1,92 @@
+"""Reads tensors of the script without a trace in it: by memory where they lie on the host, never a sharded one."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._python_dispatch import _disable_current_modes
+
+MOST_VALUES = 4096  # read of one tensor
+_ROW_BYTES = 4096
+_PLAIN = (torch.Tensor, nn.Parameter)
+# As torch made them: what else is put in their place is there to see the script's own reads.
+_cpu, _item, _detach = torch.Tensor.cpu, torch.Tensor.item, torch.Tensor.detach
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
+Values = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def ordinary(tensor: Any) -> bool:
+    """Whether it is a dense tensor of this process with memory of its own; a DTensor is not."""
+    return type(tensor) in _PLAIN and tensor.layout is torch.strided and not _wrapped(tensor)
+
+
+def readable(tensor: Any, early: bool) -> bool:
+    """Whether its values may be read now: on the host always, on a device only in the first windows."""
+    if not ordinary(tensor) or tensor.device.type == "meta":
+        return False
+    return bool(tensor.device.type == "cpu" or early)
+
+
+def values(tensor: torch.Tensor) -> Values:
+    """The first values, in double precision."""
+    flat = _host(tensor).reshape(-1)[:MOST_VALUES]
+    if flat.dtype is torch.bfloat16:  # numpy has no such type: the upper half of a float
+        bits = flat.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16
+        return bits.view(np.float32).astype(np.float64)
+    return flat.numpy().astype(np.float64)
+
+
+def number(tensor: torch.Tensor) -> float:
+    """The only value."""
+    return float(_item(_detach(tensor)))
+
+
+def any_value(tensor: torch.Tensor) -> bool:
+    """Whether something in it is not zero."""
+    return bool(values(tensor).any())
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """For a few operations that neither autograd nor a mode of the script may see."""
+    with torch.no_grad(), _disable_current_modes():
+        yield
+
+
+def digest(tensor: torch.Tensor) -> str:
+    """Of the shape and a sample of the values over the whole tensor."""
+    flat = _bytes_of(_spread(tensor))
+    return _short(f"{tuple(tensor.shape)}{tensor.dtype}".encode() + flat)
+
+
+def row_digests(tensor: torch.Tensor, most: int) -> list[str]:
+    """Of the first rows, by the first bytes of each."""
+    if tensor.dim() < 1:
+        return []
+    rows = tensor[:most].reshape(min(most, tensor.size(0)), -1)
+    return [_short(_bytes_of(row)) for row in _host(rows[:, : _ROW_BYTES // tensor.element_size()])]
+
+
+def _spread(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.reshape(-1)
+    stride = max(1, flat.numel() // MOST_VALUES)
+    return flat[::stride]
+
+
+def _host(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = _detach(tensor)
+    return tensor if tensor.device.type == "cpu" else _cpu(tensor)
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    host = _host(tensor)
+    return bytes(host.resolve_conj().resolve_neg().contiguous().view(torch.uint8).numpy().tobytes())
+
+
+def _short(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

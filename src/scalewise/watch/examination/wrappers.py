@@ -1,0 +1,207 @@
+"""Knows the wrappers of a model (DDP, DataParallel, FSDP): which one a call went through, and whether it was armed."""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.loop import Loop, loop_of
+from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.numbers import Numbers
+
+_OPTIONS = (
+    "find_unused_parameters",
+    "broadcast_buffers",
+    "static_graph",
+    "gradient_as_bucket_view",
+    "bucket_bytes_cap",
+)
+
+
+class Wrappers:
+    """The wrappers made so far, and the modules inside them."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._numbers, self._inner = Numbers(), Numbers()
+        self._made: list[weakref.ref[Any]] = []
+
+    def index_of(self, wrapper: nn.Module) -> int:
+        """Its number; described when it is new."""
+        number = self._numbers.of(wrapper)
+        if number is None:
+            number = self._numbers.give(wrapper)
+            self._made.append(weakref.ref(wrapper))
+            inner = getattr(wrapper, "module", None)
+            for module in inner.modules() if isinstance(inner, nn.Module) else ():
+                self._inner.give(module, number)
+            self._loop.notebook.row(_describe(number, wrapper, self._loop.notebook.places.here()))
+        return number
+
+    def any(self) -> bool:
+        """Whether there ever was one."""
+        return bool(self._made)
+
+    def synchronised(self) -> list[tuple[int, Any]]:
+        """The DDP wrappers that still exist, by number."""
+        found = ((index, held()) for index, held in enumerate(self._made))
+        return [(index, one) for index, one in found if hasattr(one, "require_backward_grad_sync")]
+
+    def called(self, module: nn.Module) -> tuple[int, bool]:
+        """The wrapper that a module called from outside is, and whether it will synchronise."""
+        module = getattr(module, "_orig_mod", module)
+        if isinstance(module, nn.DataParallel):
+            return self.index_of(module), True
+        if any("FSDPModule" in kind.__name__ or "FullySharded" in kind.__name__ for kind in type(module).__mro__):
+            return self.index_of(module), _fsdp_synchronises(module)
+        return NOWHERE, False
+
+    def bypassed_by(self, module: nn.Module) -> int:
+        """The wrapper that has this module inside it."""
+        number = self._inner.of(module)
+        if number is None:
+            number = self._inner.of(getattr(module, "_orig_mod", None))
+        return NOWHERE if number is None else number
+
+
+@functools.cache
+def wrappers_of(notebook: Notebook) -> Wrappers:
+    """The one registry of a notebook's process."""
+    return Wrappers(loop_of(notebook))
+
+
+def install(notebook: Notebook) -> None:
+    """Wraps construction, forward and no_sync of DDP; the others are met when they are called."""
+    wrappers = wrappers_of(notebook)
+    _see_made(notebook, wrappers, nn.DataParallel)
+    if torch.distributed.is_available():
+        from torch.nn.parallel import DistributedDataParallel
+
+        _see_made(notebook, wrappers, DistributedDataParallel)
+        _see_called(notebook, wrappers, DistributedDataParallel)
+        _see_no_sync(notebook, wrappers, DistributedDataParallel)
+
+
+def _see_made(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if notebook.on:
+            try:
+                wrappers.index_of(self)
+            except Exception as error:
+                notebook.broke(kind.__name__, error)
+
+    kind.__init__ = __init__
+
+
+def _see_called(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
+    """A DDP may be called by itself or from inside a module of the user's: both are the outermost call's business."""
+    original = kind.forward
+    loop = loop_of(notebook)
+
+    @functools.wraps(original)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not notebook.on:
+            return original(self, *args, **kwargs)
+        try:
+            loop.wrapper, loop.sync = wrappers.index_of(self), bool(self.require_backward_grad_sync)
+        except Exception as error:
+            notebook.broke(kind.__name__, error)
+        loop.in_wrapper += 1
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            loop.in_wrapper -= 1
+
+    kind.forward = forward
+
+
+def _see_no_sync(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
+    original = kind.no_sync
+
+    @contextlib.contextmanager
+    @functools.wraps(original)
+    def no_sync(self: Any) -> Iterator[None]:
+        if notebook.on:
+            try:
+                notebook.note("no_sync", wrappers.index_of(self))
+            except Exception as error:
+                notebook.broke("no_sync", error)
+        with original(self):
+            yield
+
+    kind.no_sync = no_sync
+
+
+def _fsdp_synchronises(module: Any) -> bool:
+    """Both kinds of FSDP keep a flag of their own; where torch has moved it, they synchronise as they do by default."""
+    if hasattr(module, "_get_fsdp_state"):
+        group = getattr(module._get_fsdp_state(), "_fsdp_param_group", None)
+        return bool(getattr(group, "reduce_grads", True))
+    return bool(getattr(module, "_sync_gradients", True))
+
+
+def _describe(index: int, wrapper: nn.Module, place: int) -> WrapperRow:
+    parameters = [getattr(one, "_local_tensor", one) for one in wrapper.parameters()]
+    device = parameters[0].device if parameters else torch.device("cpu")
+    batch_norms = (m for m in wrapper.modules() if isinstance(m, nn.modules.batchnorm._NormBase))
+    return WrapperRow(
+        index=index,
+        wrapper=_name(wrapper),
+        place=place,
+        device=str(device),
+        gpu=_identity(device),
+        parameter_bytes=_bytes(parameters),
+        buffer_bytes=_bytes(list(wrapper.buffers())),
+        batch_norms=sum(bool(one.track_running_stats) for one in batch_norms),
+        ranks=_ranks(wrapper),
+        options=_options(wrapper),
+    )
+
+
+def _name(wrapper: nn.Module) -> str:
+    """A class of the user's that derives from DDP is a DDP."""
+    for kind in type(wrapper).__mro__:
+        if kind.__module__.startswith("torch.") and kind.__name__ != "Module":
+            return "FSDP" if kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") else kind.__name__
+    return type(wrapper).__name__
+
+
+def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
+    """As the wrapper keeps them."""
+    found = {name: getattr(wrapper, name, None) for name in _OPTIONS}
+    options: dict[str, str | int | float | bool] = {
+        name: value for name, value in found.items() if isinstance(value, (bool, int, float, str))
+    }
+    if not options.get("find_unused_parameters", True) and getattr(wrapper, "_delay_all_reduce_params", None):
+        options["delay_all_reduce"] = True
+    if isinstance(wrapper, nn.DataParallel):
+        options["devices"] = len(wrapper.device_ids)
+    return options
+
+
+def _ranks(wrapper: Any) -> tuple[int, ...]:
+    group = getattr(wrapper, "process_group", None)
+    if group is None or not torch.distributed.is_initialized():
+        return ()
+    return tuple(torch.distributed.get_process_group_ranks(group))
+
+
+def _identity(device: torch.device) -> str:
+    """Of the GPU itself, not of its number among those this process may see."""
+    if device.type != "cuda":
+        return ""
+    return str(torch.cuda.get_device_properties(device).uuid)
+
+
+def _bytes(tensors: list[torch.Tensor]) -> int:
+    return sum(one.numel() * one.element_size() for one in tensors)
