@@ -56,7 +56,7 @@ def show_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
 def _show_finding(output: Output, number: int, finding: Finding, checks: Mapping[str, Check], root: Path) -> None:
     head = Text(f"{number}. ")
     head.append(verdict_text(finding).upper(), style=_STYLES[finding.severity])
-    head.append(printable(f"  {finding.check}  ({sure_text(finding)})"))
+    head.append(printable(f"  {finding.check}"))
     output.data.print(head, soft_wrap=True)
     _show_filled(output, finding.sentence, "   ", "   ")
     check = checks.get(finding.check)
@@ -66,7 +66,7 @@ def _show_finding(output: Output, number: int, finding: Finding, checks: Mapping
         _show_place(output, "where", finding.where, root)
     for place in finding.also:
         _show_place(output, "also", place, root)
-    _show_labelled(output, "seen", finding.evidence)
+    _show_labelled(output, "proof", [sure_text(finding), *finding.evidence])
     if finding.price is not None:
         _show_labelled(output, "price", [price_text(finding.price)])
     if finding.fix:
