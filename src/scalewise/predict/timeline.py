@@ -1,0 +1,141 @@
+"""Lays the messages of a rehearsed step on its computing: an event simulation of one rank among many like it.
+
+There are two lanes, the rank's computing and its communication; a message starts when it is ready and the one before it
+is through, and the computing stops only where it waits for one. Where a message is carried by the rank's own cores
+(gloo), both lanes share them: `Sharing` says how much of a message's time is work for the cores, and how much slower
+computing is beside it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalewise.predict.tape import Compute, Issue, Tape
+
+MessageSeconds = Callable[[Issue], float]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Cores that compute and communicate."""
+
+    work: float = (
+        0.0  # share of a message's time that its rank's cores are at work for it; 0: another engine carries it
+    )
+    drag: float = 0.0  # computing takes so much longer, as a share, while a message is under way (memory, caches)
+
+
+APART = Sharing()
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time on one lane."""
+
+    begin_seconds: float
+    end_seconds: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The step as it would go."""
+
+    step_seconds: float
+    compute_seconds: float  # by itself, nothing beside it
+    message_seconds: float  # all messages by themselves
+    exposed_seconds: float  # computing stood still for a message
+    slowed_seconds: float  # computing took longer because of messages beside it
+    computing: tuple[Span, ...] = ()
+    messages: tuple[Span, ...] = ()
+
+    @property
+    def hidden_seconds(self) -> float:
+        """Messages behind computing."""
+        return max(0.0, self.message_seconds - self.exposed_seconds - self.slowed_seconds)
+
+
+def simulate(tape: Tape, message_seconds: MessageSeconds, sharing: Sharing = APART) -> Timeline:
+    """Goes through the step once."""
+    return _Lanes(message_seconds, sharing).run(tape)
+
+
+class _Lanes:
+    """The two lanes on the way through one step."""
+
+    def __init__(self, message_seconds: MessageSeconds, sharing: Sharing) -> None:
+        self._seconds_of = message_seconds
+        self._sharing = sharing
+        self._now = 0.0
+        self._queue: deque[tuple[Issue, float]] = deque()  # under way and waiting, with what is left of each
+        self._done: set[int] = set()
+        self._began: dict[int, float] = {}
+        self._computing: list[Span] = []
+        self._messages: list[Span] = []
+        self._exposed = self._slowed = self._whole = 0.0
+
+    def run(self, tape: Tape) -> Timeline:
+        """Every entry in order; what is still under way at the end goes on into the next step."""
+        for entry in tape.entries:
+            if isinstance(entry, Compute):
+                self._compute(entry)
+            elif isinstance(entry, Issue):
+                seconds = self._seconds_of(entry)
+                self._whole += seconds
+                self._queue.append((entry, seconds))
+                self._began.setdefault(entry.number, self._now)
+            else:
+                self._wait(entry.number)
+        return Timeline(
+            self._now,
+            tape.compute_seconds,
+            self._whole,
+            self._exposed,
+            self._slowed,
+            tuple(self._computing),
+            tuple(self._messages),
+        )
+
+    def _compute(self, entry: Compute) -> None:
+        left, begin = entry.seconds, self._now
+        while left > 0:
+            if not self._queue:
+                self._now += left
+                break
+            compute_rate, message_rate = self._rates()
+            until_message = self._queue[0][1] / message_rate
+            passed = min(left / compute_rate, until_message)
+            self._slowed += passed * (1 - compute_rate)
+            left = 0.0 if passed < until_message else left - passed * compute_rate
+            self._carry(passed, message_rate)
+        if self._now > begin:
+            self._computing.append(Span(begin, self._now, entry.phase))
+
+    def _wait(self, number: int) -> None:
+        while number not in self._done and self._queue:
+            passed = self._queue[0][1]
+            self._exposed += passed
+            self._carry(passed, 1.0)
+
+    def _rates(self) -> tuple[float, float]:
+        """How fast computing and the message under way go beside each other, against each alone.
+
+        A message that keeps the cores busy for a share w of its time, and a thread that computes all of it, share them
+        fairly: together they take as long as their work does.
+        """
+        work = self._sharing.work
+        message = 1 / (1 + work)
+        return (1 - work * message) / (1 + self._sharing.drag), message
+
+    def _carry(self, passed: float, rate: float) -> None:
+        self._now += passed
+        issue, left = self._queue[0]
+        left -= passed * rate
+        if left > 1e-12:
+            self._queue[0] = (issue, left)
+            return
+        self._queue.popleft()
+        self._done.add(issue.number)
+        self._messages.append(Span(self._began[issue.number], self._now, issue.kind))
+        if self._queue:
+            self._began[self._queue[0][0].number] = self._now
