@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: lab test bench clean
+.PHONY: lab test bench checks-page clean
 # Exit 3 is a finished course with doubts, which its reports name: no error of make's.
 lab: $(VENV)/.ok
 	$(BIN)/scalewise course || [ $$? -eq 3 ]
@@ -16,6 +16,10 @@ test: $(VENV)/.ok
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench
+
+# docs/checks.md is made from the doctor's checks; a test says when it is old.
+checks-page: $(VENV)/.ok
+	$(BIN)/python -m scalewise.doctor.pages > docs/checks.md
 
 # The stamp is written last, so an installation that was cut off is repaired by the next call.
 $(VENV)/.ok: pyproject.toml constraints.txt

@@ -20,7 +20,8 @@ def shown(tmp_path, capsys, monkeypatch) -> str:
 
 def test_findings_come_worst_first_then_suspicions_then_notes(shown):
     order = ["WRONG  loss-not-divided", "SLOW  sync-every-micro-batch",
-             "Suspected, not proved", "WRONG?  scheduler-per-micro-batch", "Worth knowing", "NOTE  group-not-destroyed", "Passed (", "Not checked (2)"]  # fmt: skip
+             "Suspected, not proved", "WRONG?  scheduler-per-micro-batch", "Worth knowing",
+             "NOTE  group-not-destroyed", "Passed (", "Not checked (2)"]  # fmt: skip
     places = [shown.index(text) for text in order]
     assert places == sorted(places)
 
@@ -31,7 +32,7 @@ def test_each_finding_has_verdict_why_where_price_and_fix(shown):
     assert "also   train.py:9 in train" in shown
     assert "4 times (95 %: 3.99 to 4.01): the gradient that is applied" in shown
     assert "   fix    loss = loss / accumulate\n          loss.backward()\n" in shown
-    assert "proof  proved by running it again with the fix in 10 steps\n          in 10 of 10" in shown
+    assert "proof  shown by running it again with the fix in 10 steps\n          in 10 of 10" in shown
     assert "3.00 MiB: memory that is kept" in shown
 
 

@@ -70,7 +70,7 @@ def sure_text(finding: Finding) -> str:
     """How sure it is: by what proof, on how many steps, on which ranks."""
     proof = {
         "observed": "observed",
-        "replayed": "proved by running it again with the fix",
+        "replayed": "shown by running it again with the fix",
         "suspected": "suspected, not proved",
     }[finding.proof]
     steps = [f"in {counted(finding.steps_seen, 'step')}"] if finding.steps_seen else []
