@@ -1,0 +1,170 @@
+"""What replays make of a diagnosis: their runs are read and compared, and each check settles its own finding."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from scalewise.analysis.arms import ArmRuns, arm_of
+from scalewise.analysis.ratio import seconds_difference
+from scalewise.analysis.work import equal_work
+from scalewise.doctor.case import Case, case_of
+from scalewise.doctor.check import Rule, rules
+from scalewise.doctor.diagnose import MOST_LETTERS, worst_first
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.replay import GradientPair, Replayed, Spared
+from scalewise.doctor.replay_plan import MOST_SECONDS, Replay, plan_replays
+from scalewise.doctor.settling import priced_by_time
+from scalewise.records.examination import RemedyRow
+from scalewise.records.inspection import GradientRow
+from scalewise.records.spec import RunSpec
+from scalewise.results.run import Run
+
+Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
+
+MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
+_WHOLE_LOOP = ("cached_input",)  # waiting for data is no part of a step
+_STEP_MEANS = {False: "", True: ", from step to step"}
+
+
+class Unusable(Exception):
+    """A replay says nothing about the finding; the reason is shown."""
+
+
+def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequence[Rule] | None = None) -> Diagnosis:
+    """Replays what is worth it and lets the checks settle their findings; what cannot be settled stays as it was."""
+    began, notes = time.monotonic(), []
+    findings = list(diagnosis.findings)
+    for replay in plan_replays(case, diagnosis):
+        if time.monotonic() - began > MOST_SECONDS_IN_ALL:
+            notes.append(f"Not replayed for want of time: {replay.remedy.label()}.")
+            continue
+        try:
+            shown = replayed_of(replay, make(replay.specs))
+        except Unusable as reason:
+            findings = [_unsettled(one, str(reason)) if _has(one, replay) else one for one in findings]
+            continue
+        findings = [_settled(case, one, shown, among) if _has(one, replay) else one for one in findings]
+    return replace(diagnosis, findings=worst_first(findings), notes=(*diagnosis.notes, *notes))
+
+
+def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
+    """The two sides of a replay, compared; raises Unusable where they say nothing."""
+    found = {run.spec.name: run for run in runs}
+    plain, mended = (
+        [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.mended)
+    )
+    if len(plain) < len(replay.plain) or len(mended) < len(replay.mended):
+        raise Unusable("it was interrupted")
+    for run in plain:
+        if not run.measured:
+            raise Unusable(f"the script as it is did not get through again: {_end(run)}")
+    name = replay.remedy.name
+    broken = [
+        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"remedy {name}"
+    ]
+    if broken:
+        raise Unusable(f"the fix could not be applied from outside: {broken[0][:MOST_LETTERS]}")
+    applied = sum(_applied(run, name) for run in mended)
+    failed = next((_end(run) for run in mended if not run.measured), "")
+    if not applied and not failed:
+        raise Unusable("the fix could not be applied from outside: it never took effect")
+    return Replayed(
+        remedy=replay.remedy,
+        plain=case_of(plain[0]),
+        mended=case_of(mended[0]),
+        applied=applied,
+        spared=None if failed else spared(plain, mended, name in _WHOLE_LOOP),
+        trouble=failed,
+        gradients=_gradients(plain[0], mended[0]),
+    )
+
+
+def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:
+    """The difference of the step times with its interval; None where too little was measured, or of other work."""
+    a, b = arm_of(plain), arm_of(mended)
+    if not a.measured or not b.measured:
+        return None
+    if not equal_work(a.measured[0].work, b.measured[0].work, allow=("interventions",)).allowed:
+        return None
+    if whole_loop:
+        a, b = (_of_the_loop(arm) for arm in (a, b))
+    difference = seconds_difference(a.side(), b.side())
+    reach, middle = difference.reach(), -difference.middle
+    medians = [one.median for one in a.measured]
+    steps = min(sum(one.median.steps for one in arm.measured) for arm in (a, b))
+    return Spared(
+        milliseconds=middle * 1e3,
+        low=(middle - reach) * 1e3,
+        high=(middle + reach) * 1e3,
+        step_milliseconds=sum(one.seconds for one in medians) / len(medians) * 1e3,
+        how=f"measured over {steps} steps with and without the fix{_STEP_MEANS[whole_loop]}, {difference.method()}",
+    )
+
+
+def _of_the_loop(arm: ArmRuns) -> ArmRuns:
+    """The same with the time from step to step."""
+    measured = [(one, one.series.loop_median()) for one in arm.measured]
+    return replace(arm, measured=tuple(replace(one, median=loop) for one, loop in measured if loop is not None))
+
+
+def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule] | None) -> Finding:
+    """What the check makes of it; a check that fails by itself leaves the finding as it was."""
+    rule = next((one for one in (rules() if among is None else among) if one.check.name == finding.check), None)
+    settle = rule.settle if rule else None
+    try:
+        if settle is not None:
+            return settle(case, finding, shown)
+        return _settled_by_itself(finding, shown)
+    except Exception as error:
+        return _unsettled(finding, f"the check could not read it: {type(error).__name__}: {error}"[:MOST_LETTERS])
+
+
+def _settled_by_itself(finding: Finding, shown: Replayed) -> Finding:
+    """Where the check has nothing of its own to say."""
+    if shown.trouble:
+        return _unsettled(finding, f"with the fix applied the script did not get through: {shown.trouble}")
+    if finding.severity == "slow":
+        return priced_by_time(finding, shown, f"what {shown.remedy.label()} would spare")
+    return replace(finding, evidence=(*finding.evidence, *_gradient_words(shown)))
+
+
+def _gradient_words(shown: Replayed) -> Iterator[str]:
+    pair = shown.gradients
+    if pair is not None and pair.factor is not None:
+        yield f"replayed with {shown.remedy.label()}, the first step's gradient is {pair.factor:.4g} times as long"
+
+
+def _unsettled(finding: Finding, reason: str) -> Finding:
+    words = f"a replay with the fix could not settle it: {reason}"
+    return replace(finding, evidence=(*finding.evidence, words))
+
+
+def _has(finding: Finding, replay: Replay) -> bool:
+    return finding.remedy is not None and finding.remedy.label() == replay.remedy.label()
+
+
+def _end(run: Run) -> str:
+    return run.outcome.sentence if run.outcome else "it has not ended"
+
+
+def _applied(run: Run, remedy: str) -> int:
+    """Over all ranks: by their last rows, or, of a run that was ended, by the count it wrote on the way."""
+    count = 0
+    for rank in run.ranks:
+        told = [row.applied for row in rank.examination if isinstance(row, RemedyRow) and row.remedy == remedy]
+        end = rank.end.interventions_applied.get(f"remedy:{remedy}", 0) if rank.end else 0
+        count += max([end, *told])
+    return count
+
+
+def _gradients(plain: Run, mended: Run) -> GradientPair | None:
+    sides = []
+    for run in (plain, mended):
+        rank = min(run.ranks, key=lambda one: one.rank, default=None)
+        rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, GradientRow)]
+        sides.append(rows[0] if rows else None)
+    a, b = sides
+    if a is None or b is None or a.step != b.step:
+        return None
+    zeros = (row.zeros / row.elements for row in (a, b))
+    return GradientPair(a.step, a.norm, b.norm, a.projection, b.projection, *zeros)

@@ -1,0 +1,100 @@
+"""Which replays are planned for a diagnosis, and of which runs they are made."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from factories import make_outcome, make_run, make_start
+from scalewise.doctor.case import Case, case_of
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.replay_plan import (
+    LEAST_SECONDS,
+    LEAST_STEPS,
+    MOST_REPLAYS,
+    MOST_SECONDS,
+    STEPS,
+    plan_replays,
+    replay_seconds,
+)
+from scalewise.records.notes import StepNote
+from scalewise.records.spec import Remedy
+
+NO_SYNC = Remedy("no_sync", {"window": 4})
+
+
+def a_case(step_seconds: float = 0.01, wall_seconds: float = 1.0, kind: str = "finished", **changes: Any) -> Case:
+    outcome = replace(make_outcome(kind), wall_seconds=wall_seconds)  # type: ignore[arg-type]
+    run = make_run([0.01] * 4, ranks=2, outcome=outcome, examine=True, **changes)
+    notes = tuple(StepNote(int(n * step_seconds * 1e9), 0, 0, 5, False, False, 1.0, 2, 2) for n in range(6))
+    return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
+
+
+def a_diagnosis(*remedies: Remedy | None) -> Diagnosis:
+    findings = tuple(Finding(f"check-{n}", "slow", "It is.", (), "fix", remedy=one) for n, one in enumerate(remedies))
+    return Diagnosis("/scripts/train.py", findings, (), ())
+
+
+def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
+    case = a_case()
+    (replay,) = plan_replays(case, a_diagnosis(None, NO_SYNC, NO_SYNC))
+    plain, mended = replay.specs
+    assert (plain.name, mended.name) == ("replay-no-sync-window-4-plain", "replay-no-sync-window-4-mended")
+    assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
+    assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
+    assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
+    assert plain.examine and plain.enough_steps == STEPS
+    assert replace(mended, name=plain.name, turns=plain.turns, remedies=()) == plain
+    assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
+
+
+def test_at_most_four_remedies_are_replayed_the_first_ones() -> None:
+    remedies = [Remedy("divide_loss", {"by": by}) for by in range(2, 9)]
+    planned = plan_replays(a_case(), a_diagnosis(*remedies))
+    assert [one.remedy for one in planned] == remedies[:MOST_REPLAYS]
+
+
+@pytest.mark.parametrize("kind", ["raised", "hung", "killed", "no_steps", "left_early", "interrupted"])
+def test_a_script_that_does_not_get_through_is_not_replayed(kind: str) -> None:
+    assert plan_replays(a_case(kind=kind), a_diagnosis(NO_SYNC)) == ()
+
+
+@pytest.mark.parametrize("kind", ["finished", "enough", "aborted_at_exit", "timed_out"])
+def test_a_script_that_was_only_ended_is_replayed(kind: str) -> None:
+    assert plan_replays(a_case(kind=kind), a_diagnosis(NO_SYNC))
+
+
+def test_a_run_without_notes_or_end_is_not_replayed() -> None:
+    assert plan_replays(case_of(make_run([0.01] * 4, ranks=2)), a_diagnosis(NO_SYNC)) == ()
+    assert plan_replays(a_case(unfinished=True), a_diagnosis(NO_SYNC)) == ()
+
+
+@pytest.mark.parametrize(("wall", "allowed"), [(0.5, LEAST_SECONDS), (10.0, 30.0), (300.0, MOST_SECONDS)])
+def test_a_replay_may_take_three_times_the_observation_within_limits(wall: float, allowed: float) -> None:
+    assert replay_seconds(a_case(wall_seconds=wall)) == allowed
+
+
+def test_long_steps_are_fewer() -> None:
+    steps = [
+        plan_replays(a_case(step_seconds=seconds, wall_seconds=100.0), a_diagnosis(NO_SYNC))[0].plain[0].enough_steps
+        for seconds in (0.01, 0.5, 5.0)
+    ]
+    assert steps == [STEPS, 30, LEAST_STEPS]
+
+
+def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_turns() -> None:
+    (replay,) = plan_replays(a_case(), a_diagnosis(Remedy("cached_input")))
+    assert [one.turns for one in replay.specs] == [None] * 4
+    assert [one.repeat for one in replay.specs] == [0, 0, 1, 1]
+    assert [bool(one.remedies) for one in replay.specs] == [False, True, False, True]
+    assert len({one.name for one in replay.specs}) == 4
+    assert sum(one.limit_seconds for one in replay.specs) == LEAST_SECONDS
+
+
+def test_ranks_of_a_launcher_of_its_own_take_no_turns() -> None:
+    case = a_case()
+    starts = [replace(one, start=make_start(one.rank, 4, 0.0)) for one in case.run.ranks]
+    wider = case_of(replace(case.run, ranks=tuple(starts)))
+    assert plan_replays(wider, a_diagnosis(NO_SYNC))[0].plain[0].turns is None
+    by_torchrun = a_case(launcher="torchrun")
+    assert plan_replays(by_torchrun, a_diagnosis(NO_SYNC))[0].plain[0].turns is None
