@@ -46,8 +46,8 @@ def _page() -> Iterator[str]:
     yield ""
     yield (
         f"`scalewise doctor SCRIPT` runs the script as it is, watches what it does, and looks for {len(checks)} "
-        "mistakes. *wrong*: the result is not what the script means to compute, or there is none. *slow*: it costs time or "
-        "memory. *note*: worth knowing, no fault. A check that lacks what it needs abstains and says so."
+        "mistakes. *wrong*: the result is not what the script means to compute, or there is none. *slow*: it costs "
+        "time or memory. *note*: worth knowing, no fault. A check that lacks what it needs abstains and says so."
     )
     yield ""
     yield "| check | finds | |"
