@@ -77,6 +77,8 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
 
         seat.set_threads(spec)
         farewell.keep_groups_until_exit()
+        if spec.on_cpu:
+            _redirect(recorder)
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         if spec.inspect:
@@ -89,6 +91,15 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
+
+
+def _redirect(recorder: Recorder) -> None:
+    try:
+        from scalewise.watch import redirect
+
+        redirect.install()
+    except Exception as error:
+        recorder.journal.trouble("redirecting to the CPU", error)
 
 
 def _inspect(recorder: Recorder) -> None:

@@ -30,6 +30,7 @@ CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
     "data",
+    "devices",
     "failures",
     "host_reads",
     "saves",

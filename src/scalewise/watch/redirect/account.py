@@ -1,0 +1,97 @@
+"""What the script asked of GPUs, and what stood in for them: told as soon as something new is asked."""
+
+import atexit
+import functools
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+
+from scalewise.records.examination import DeviceUseRow
+
+_INNER = tuple(name.rpartition("/")[0] + "/" for name in (torch.__file__, __file__.rpartition("/watch/")[0]))
+
+
+class Account:
+    """One per process; whoever is told gets a row for every new call, and one with the last counts at exit."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, None] = {}
+        self._redirected: Counter[str] = Counter()
+        self._unseen: dict[str, None] = {}
+        self._tell: Callable[[DeviceUseRow], None] | None = None
+
+    def told_to(self, tell: Callable[[DeviceUseRow], None]) -> None:
+        """Where rows go."""
+        self._tell = tell
+        self._report()
+        atexit.register(self._report)
+
+    def ask(self, what: str) -> None:
+        """A device or a backend was asked for by name."""
+        if what not in self._asked:
+            self._asked[what] = None
+            self._report()
+
+    def redirect(self, call: str) -> None:
+        """A call was answered on the CPU."""
+        self._redirected[call] += 1
+        if self._redirected[call] == 1:
+            self._report()
+
+    def miss(self, call: str) -> None:
+        """A call was made whose answer means nothing here."""
+        if call not in self._unseen:
+            self._unseen[call] = None
+            self._report()
+
+    def row(self) -> DeviceUseRow:
+        """All of it."""
+        return DeviceUseRow(tuple(self._asked), "cpu", dict(self._redirected), tuple(self._unseen))
+
+    def _report(self) -> None:
+        if self._tell is not None:
+            self._tell(self.row())
+
+
+def stand_in(account: Account, owner: Any, name: str, deed: Callable[..., Any], unseen: bool = False) -> None:
+    """Puts a function in the place of the one that `owner` has by this name, if it has one; its calls are counted."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+    call = f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+
+    @functools.wraps(original)
+    def standing_in(*args: Any, **kwargs: Any) -> Any:
+        account.redirect(call)
+        if unseen:
+            account.miss(call)
+        return deed(*args, **kwargs)
+
+    setattr(owner, name, standing_in)
+
+
+def answer_outside(account: Account, owner: Any, name: str, answer: Callable[..., Any]) -> None:
+    """Answers whoever asks from outside torch; torch itself must know what is really there."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+    call = f"{owner.__name__}.{name}"
+
+    @functools.wraps(original)
+    def answered(*args: Any, **kwargs: Any) -> Any:
+        if asked_inside(sys._getframe(1).f_code):
+            return original(*args, **kwargs)
+        account.redirect(call)
+        return answer(*args, **kwargs)
+
+    setattr(owner, name, answered)
+
+
+@functools.cache
+def asked_inside(code: CodeType) -> bool:
+    """Whether the code is torch's own, or ours."""
+    return code.co_filename.startswith(_INNER)

@@ -1,0 +1,145 @@
+"""Questions about GPUs and orders to them: the script hears of as many as it has ranks, and waits for none."""
+
+import functools
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from scalewise.watch.redirect.account import Account, answer_outside, stand_in
+from scalewise.watch.redirect.belief import Belief, gpu_index
+
+NAME = "CPU in place of a GPU"
+CAPABILITY = (8, 0)  # knows bfloat16
+# A plain process may start its ranks itself, one per GPU, or spread its model over two.
+GPUS_OF_A_PLAIN_PROCESS = 2
+
+_SAYS_NOTHING = (
+    "synchronize", "init", "empty_cache", "ipc_collect", "manual_seed", "manual_seed_all", "seed", "seed_all",
+    "set_sync_debug_mode",
+)  # fmt: skip
+_FIGURES = ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used")
+
+
+def install(account: Account, belief: Belief) -> None:
+    """Replaces functions of torch.cuda and torch.accelerator."""
+    cuda: Any = torch.cuda
+    count = gpu_count()
+
+    def set_device(device: Any) -> None:
+        place = gpu_index(device, belief.current)
+        if place is not None:
+            account.ask(f"cuda:{place}")
+            belief.current = place
+
+    for name, answer in {
+        "is_available": True, "is_initialized": True, "device_count": count, "is_bf16_supported": True,
+    }.items():  # fmt: skip
+        answer_outside(account, cuda, name, lambda *args, answer=answer, **kwargs: answer)
+    answer_outside(account, cuda, "current_device", lambda: belief.current)
+    for name in _SAYS_NOTHING:
+        stand_in(account, cuda, name, _nothing)
+    for name in _FIGURES:
+        stand_in(account, cuda, name, lambda *args, **kwargs: 0, unseen=True)
+    stand_in(account, cuda, "set_device", set_device)
+    stand_in(account, cuda, "get_device_name", lambda device=None: NAME)
+    stand_in(account, cuda, "get_device_capability", lambda device=None: CAPABILITY)
+    stand_in(account, cuda, "get_device_properties", lambda device=None: properties())
+    stand_in(account, cuda, "can_device_access_peer", lambda device, peer: True)
+    _redirect_random_states(account, count)
+    cuda.device = _device_context(account, belief)
+    _redirect_accelerator(account, belief, set_device, count)
+    _redirect_default_device(account, belief)
+
+
+def gpu_count() -> int:
+    """As many as there are ranks here."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return int(ranks) if ranks.isdecimal() else GPUS_OF_A_PLAIN_PROCESS
+
+
+def properties() -> SimpleNamespace:
+    """Of the machine that stands in."""
+    total_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return SimpleNamespace(
+        name=NAME,
+        major=CAPABILITY[0],
+        minor=CAPABILITY[1],
+        total_memory=total_bytes,
+        multi_processor_count=os.cpu_count() or 1,
+    )
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _redirect_random_states(account: Account, count: int) -> None:
+    """A GPU's generator is not the CPU's: what is read from it can be written back, and nothing else changes."""
+    cuda: Any = torch.cuda
+    state = torch.default_generator.get_state().clone()
+    stand_in(account, cuda, "get_rng_state", lambda device=None: state.clone())
+    stand_in(account, cuda, "get_rng_state_all", lambda: [state.clone() for _ in range(count)])
+    stand_in(account, cuda, "initial_seed", torch.initial_seed)
+    for name in ("set_rng_state", "set_rng_state_all"):
+        stand_in(account, cuda, name, _nothing)
+    torch.cuda.random.get_rng_state = cuda.get_rng_state
+    torch.cuda.random.set_rng_state = cuda.set_rng_state
+
+
+def _device_context(account: Account, belief: Belief) -> type:
+    class device:
+        """`with torch.cuda.device(1):` makes that the current one."""
+
+        def __init__(self, device: Any) -> None:
+            self.idx = gpu_index(device, belief.current)
+
+        def __enter__(self) -> None:
+            account.redirect("torch.cuda.device")
+            self._before = belief.current
+            if self.idx is not None:
+                account.ask(f"cuda:{self.idx}")
+                belief.current = self.idx
+
+        def __exit__(self, *_: object) -> None:
+            belief.current = self._before
+
+    return device
+
+
+def _redirect_accelerator(account: Account, belief: Belief, set_device: Any, count: int) -> None:
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is None:
+        return
+
+    def current(check_available: bool = False) -> torch.device:
+        account.ask("cuda")
+        return torch.device("cuda")
+
+    answer_outside(account, accelerator, "is_available", lambda: True)
+    answer_outside(account, accelerator, "device_count", lambda: count)
+    answer_outside(account, accelerator, "current_accelerator", current)
+    for name in ("current_device_index", "current_device_idx"):
+        answer_outside(account, accelerator, name, lambda: belief.current)
+    for name in ("set_device_index", "set_device_idx"):
+        stand_in(account, accelerator, name, set_device)
+    for name in ("synchronize", "empty_cache"):
+        stand_in(account, accelerator, name, _nothing)
+
+
+def _redirect_default_device(account: Account, belief: Belief) -> None:
+    """`torch.set_default_device` and `with torch.device(...)` are one class, which C++ makes by name."""
+    from torch.utils import _device
+
+    original: Any = _device.DeviceContext.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, device: Any) -> None:
+        if gpu_index(device, belief.current) is not None:
+            account.ask(str(device))
+            account.redirect("torch.set_default_device")
+            device = "cpu"
+        original(self, device)
+
+    _device.DeviceContext.__init__ = __init__  # type: ignore[method-assign]

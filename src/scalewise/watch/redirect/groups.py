@@ -1,0 +1,151 @@
+"""Process groups meant for NCCL are made with gloo, and wrappers are told of no GPU."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from scalewise.watch.redirect.account import Account, answer_outside
+from scalewise.watch.redirect.belief import gpu_index
+
+
+def install(account: Account) -> None:
+    """Only what would fail without a GPU is changed."""
+    for name in ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration"):
+        _redirect_backend(account, name)
+    asked = functools.partial(_backend_asked, account, dist.get_backend)
+    answer_outside(account, dist, "get_backend", asked)
+    answer_outside(account, dist, "is_nccl_available", lambda: True)
+    _without(account, dist, "barrier", "device_ids")
+    for name, place in {"all_reduce": 1, "reduce_scatter_tensor": 2, "reduce_scatter": 2, "reduce": 2}.items():
+        _redirect_average(account, name, place)
+    _redirect_mesh(account)
+
+
+def _redirect_backend(account: Account, name: str) -> None:
+    original = getattr(dist, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def redirected(*args: Any, **kwargs: Any) -> Any:
+        if name == "init_process_group" and args and isinstance(args[0], str):
+            args, kwargs = args[1:], {**kwargs, "backend": args[0]}
+        backend = str(kwargs.get("backend") or "")
+        if "nccl" in backend:
+            account.ask("nccl")
+            account.redirect(f"torch.distributed.{name}")
+            kwargs["backend"] = "gloo"
+        for option in ("device_id", "pg_options"):
+            if kwargs.pop(option, None) is not None:
+                account.redirect(f"torch.distributed.{name}({option})")
+        return original(*args, **kwargs)
+
+    rebind(original, redirected)
+
+
+def _backend_asked(account: Account, original: Any, *args: Any, **kwargs: Any) -> str:
+    """NCCL where the script has asked for it anywhere."""
+    found = str(original(*args, **kwargs))
+    return "nccl" if found == "gloo" and "nccl" in account.row().asked else found
+
+
+def _without(account: Account, owner: Any, name: str, option: str) -> None:
+    """The function without an argument that only GPUs know."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def redirected(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.pop(option, None) is not None:
+            account.redirect(f"torch.distributed.{name}({option})")
+        return original(*args, **kwargs)
+
+    rebind(original, redirected)
+
+
+def _redirect_average(account: Account, name: str, place: int) -> None:
+    """gloo knows no average: it is a sum that is divided afterwards."""
+    original = getattr(dist, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def redirected(*args: Any, **kwargs: Any) -> Any:
+        operation = kwargs.get("op", args[place] if len(args) > place else None)
+        if operation is None or operation != dist.ReduceOp.AVG:
+            return original(*args, **kwargs)
+        account.redirect(f"torch.distributed.{name}(AVG)")
+        if "op" in kwargs:
+            kwargs["op"] = dist.ReduceOp.SUM
+        else:
+            args = (*args[:place], dist.ReduceOp.SUM, *args[place + 1 :])
+        group = kwargs.get("group", args[place + 1] if len(args) > place + 1 else None)
+        output: Any = args[0] if args else kwargs.get("tensor", kwargs.get("output"))
+        work = original(*args, **kwargs)
+        divide = functools.partial(_divide, output, dist.get_world_size(group))
+        if work is None:
+            divide()
+        return None if work is None else Averaging(work, divide)
+
+    rebind(original, redirected)
+
+
+def _divide(tensor: torch.Tensor, ranks: int) -> None:
+    with torch.no_grad():
+        tensor.div_(ranks)
+
+
+class Averaging:
+    """A sum that goes on in the background, and is divided when it is waited for."""
+
+    def __init__(self, work: Any, divide: Callable[[], None]) -> None:
+        self._work = work
+        self._divide: Callable[[], None] | None = divide
+
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """Until it is the average."""
+        result = self._work.wait(*args, **kwargs)
+        if self._divide is not None:
+            divide, self._divide = self._divide, None
+            divide()
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
+
+
+def _redirect_mesh(account: Account) -> None:
+    from torch.distributed import device_mesh
+
+    original = device_mesh.init_device_mesh
+    make = device_mesh.DeviceMesh.__init__
+
+    def on_cpu(device_type: Any) -> Any:
+        if gpu_index(device_type, 0) is None:
+            return device_type
+        account.ask("cuda")
+        account.redirect("torch.distributed.device_mesh")
+        return "cpu"
+
+    @functools.wraps(original)
+    def init_device_mesh(device_type: str, *args: Any, **kwargs: Any) -> Any:
+        return original(on_cpu(device_type), *args, **kwargs)
+
+    @functools.wraps(make)
+    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        make(self, on_cpu(device_type), *args, **kwargs)
+
+    rebind(original, init_device_mesh)
+    device_mesh.DeviceMesh.__init__ = __init__  # type: ignore[method-assign]
+
+
+def rebind(original: Any, new: Any) -> None:
+    """Wherever torch.distributed's own modules have bound the function already."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.distributed") and module is not None:
+            for key, value in list(vars(module).items()):
+                if value is original:
+                    setattr(module, key, new)

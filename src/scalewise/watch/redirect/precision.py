@@ -1,0 +1,83 @@
+"""Mixed precision meant for a GPU is done on the CPU, in the dtype that the GPU would have taken."""
+
+import functools
+import sys
+from typing import Any
+
+import torch
+from torch.amp.autocast_mode import autocast
+from torch.amp.grad_scaler import GradScaler
+
+from scalewise.watch.redirect.account import Account, asked_inside
+
+_QUESTIONS = ("is_autocast_enabled", "get_autocast_dtype", "is_autocast_available")
+
+
+def install(account: Account) -> None:
+    """torch.cuda.amp is made of the same classes."""
+    _redirect_autocast(account)
+    _redirect_scaler(account)
+    _redirect_questions(account)
+    for name in ("custom_fwd", "custom_bwd"):
+        _redirect_decorator(account, name)
+
+
+def _redirect_autocast(account: Account) -> None:
+    original: Any = autocast.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if str(device_type).partition(":")[0] == "cuda":
+            account.ask("cuda")
+            account.redirect("torch.autocast")
+            # The CPU's own default would be bfloat16.
+            device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
+        original(self, device_type, dtype, *args, **kwargs)
+
+    autocast.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _redirect_scaler(account: Account) -> None:
+    original: Any = GradScaler.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
+        if str(device).partition(":")[0] == "cuda":
+            account.ask("cuda")
+            account.redirect("torch.amp.GradScaler")
+            device = "cpu"
+        original(self, device, *args, **kwargs)
+
+    GradScaler.__init__ = __init__  # type: ignore[method-assign]
+
+
+def _redirect_questions(account: Account) -> None:
+    """Which autocast is on: what the script asks of "cuda" is so for the CPU."""
+
+    def redirected(original: Any) -> Any:
+        @functools.wraps(original)
+        def ask(device_type: str = "cuda") -> Any:
+            if asked_inside(sys._getframe(1).f_code):
+                return original(device_type)
+            return original("cpu" if device_type == "cuda" else device_type)
+
+        return ask
+
+    for name in _QUESTIONS:
+        original = getattr(torch, name, None)
+        if original is not None:
+            setattr(torch, name, redirected(original))
+    torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_cpu_dtype()
+
+
+def _redirect_decorator(account: Account, name: str) -> None:
+    original = getattr(torch.amp, name)
+
+    @functools.wraps(original)
+    def decorator(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device_type") == "cuda":
+            account.redirect(f"torch.amp.{name}")
+            kwargs = {**kwargs, "device_type": "cpu"}
+        return original(*args, **kwargs)
+
+    setattr(torch.amp, name, decorator)

@@ -1,0 +1,49 @@
+"""What is loaded for a GPU is loaded into the host's memory, and believed on the GPU."""
+
+import functools
+from typing import Any
+
+import torch
+
+from scalewise.watch.redirect.account import Account
+from scalewise.watch.redirect.belief import Belief, gpu_index
+
+_MOST_DEEP = 6  # of dictionaries in a checkpoint
+
+
+def install(account: Account, belief: Belief) -> None:
+    """`torch.load`, and the method by which a function as `map_location` moves a storage."""
+    original = torch.load
+
+    @functools.wraps(original)
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        place = gpu_index(map_location, belief.current)
+        if isinstance(map_location, dict):
+            # Nothing that was saved under redirection names a GPU, but a cluster's checkpoint does.
+            map_location = dict.fromkeys(map_location, "cpu")
+        elif place is not None:
+            map_location = "cpu"
+        else:
+            return original(f, _from_gpus_to_cpu if map_location is None else map_location, *args, **kwargs)
+        account.redirect("torch.load")
+        loaded = original(f, map_location, *args, **kwargs)
+        if place is not None:
+            account.ask(f"cuda:{place}")
+            _put(loaded, place, belief, _MOST_DEEP)
+        return loaded
+
+    torch.load = load
+    storage: Any = torch.UntypedStorage
+    storage.cuda = lambda self, *args, **kwargs: self
+
+
+def _from_gpus_to_cpu(storage: Any, location: str) -> Any:
+    return storage if location.startswith("cuda") else None
+
+
+def _put(value: Any, place: int, belief: Belief, deep: int) -> None:
+    if isinstance(value, torch.Tensor):
+        belief.put(value, place)
+    elif deep and isinstance(value, (dict, list, tuple)):
+        for one in value.values() if isinstance(value, dict) else value:
+            _put(one, place, belief, deep - 1)

@@ -1,0 +1,132 @@
+"""Events and streams of a GPU: on the CPU everything is done when it returns, so they only keep the time."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from scalewise.watch.redirect.account import Account, stand_in
+
+
+class Event:
+    """Has happened as soon as it is recorded."""
+
+    def __init__(self, *args: Any, enable_timing: bool = False, **kwargs: Any) -> None:
+        self._timed = enable_timing or bool(args and args[0] is True)
+        self._at_ns: int | None = None
+
+    def record(self, stream: Any = None) -> None:
+        """Now."""
+        self._at_ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Milliseconds between the two."""
+        if not (self._timed and end_event._timed):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._at_ns is None or end_event._at_ns is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._at_ns - self._at_ns) * 1e-6
+
+    def query(self) -> bool:
+        """Whether it has happened."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is to be waited for."""
+
+    def wait(self, stream: Any = None) -> None:
+        """No stream runs behind."""
+
+
+class Stream:
+    """Work is done in the order of the calls."""
+
+    cuda_stream = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", device.index or 0 if isinstance(device, torch.device) else 0)
+        self.device_index = self.device.index
+        self.priority = priority
+
+    def wait_stream(self, stream: Any) -> None:
+        """It has nothing left to do."""
+
+    def wait_event(self, event: Any) -> None:
+        """It has happened."""
+
+    def record_event(self, event: Any = None) -> Event:
+        """An event now."""
+        event = Event() if event is None else event
+        event.record()
+        return event  # type: ignore[no-any-return]
+
+    def query(self) -> bool:
+        """Whether all is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """Nothing is to be waited for."""
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+@contextlib.contextmanager
+def nothing_around(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Stands for a stream, a range or a profiler around some work."""
+    yield
+
+
+def install(account: Account) -> None:
+    """Classes are replaced, so that the script makes these."""
+    cuda: Any = torch.cuda
+    the_stream = Stream()
+    for owner in (cuda, cuda.streams):
+        owner.Event, owner.Stream = _counted(account, Event), _counted(account, Stream)
+    for name in ("current_stream", "default_stream"):
+        stand_in(account, cuda, name, lambda device=None: the_stream)
+    if hasattr(torch, "accelerator"):
+        stand_in(account, torch.accelerator, "current_stream", lambda device=None: the_stream)
+    for name in ("stream", "StreamContext"):
+        stand_in(account, cuda, name, nothing_around)
+    stand_in(account, cuda, "set_stream", lambda stream: None)
+    stand_in(account, cuda, "is_current_stream_capturing", lambda: False)
+    _redirect_marks(account)
+    for name in ("CUDAGraph", "graph", "make_graphed_callables"):
+        _refuse(account, name)
+
+
+def _counted(account: Account, kind: type) -> type:
+    """A class of its own, whose making is counted; hooks may then be put on it."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        account.redirect(f"torch.cuda.{kind.__name__}")
+        kind.__init__(self, *args, **kwargs)  # type: ignore[misc]
+
+    return type(kind.__name__, (kind,), {"__init__": __init__, "__module__": "torch.cuda", "__doc__": kind.__doc__})
+
+
+def _redirect_marks(account: Account) -> None:
+    """Ranges for a profiler that is not there."""
+    cuda: Any = torch.cuda
+    for name in ("range_push", "range_pop", "mark"):
+        stand_in(account, cuda.nvtx, name, lambda *args, **kwargs: 0)
+    stand_in(account, cuda.nvtx, "range", nothing_around)
+    for name in ("start", "stop"):
+        stand_in(account, cuda.profiler, name, lambda: None)
+    library = SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+    stand_in(account, cuda, "cudart", lambda: library)
+
+
+def _refuse(account: Account, name: str) -> None:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        account.miss(f"torch.cuda.{name}")
+        raise RuntimeError(f"torch.cuda.{name} has nothing to stand in for it on the CPU")
+
+    setattr(torch.cuda, name, refused)

@@ -1,0 +1,158 @@
+"""Tensors that are made on a GPU or moved there stay on the CPU, as copies where a move would have copied."""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from scalewise.watch.redirect.account import Account, asked_inside
+from scalewise.watch.redirect.belief import Belief, gpu_index, is_host
+
+_Tensor: Any = torch.Tensor
+_Call = Callable[..., Any]
+_COPY = 4  # place of `copy` among the arguments of Tensor.to(device, dtype, non_blocking, copy)
+
+
+def install(account: Account, belief: Belief) -> None:
+    """From here on every torch function of this thread is seen, for good."""
+    mode: Any = Redirection(account, belief)
+    mode.__enter__()
+    _redirect_backward()
+    _Tensor.record_stream = lambda self, stream: None  # as a torch function it would insist on a real stream
+    _redirect_generator(account, belief)
+
+
+class Redirection(TorchFunctionMode):
+    """Looks at the arguments of every torch function for a device."""
+
+    def __init__(self, account: Account, belief: Belief) -> None:
+        super().__init__()
+        self._account = account
+        self._belief = belief
+        self._special: dict[Any, _Call] = {
+            _Tensor.to: self._to,
+            _Tensor.cuda: self._cuda,
+            _Tensor.cpu: self._cpu,
+            _Tensor.pin_memory: lambda func, args, kwargs: _Tensor.clone(args[0]),
+            _Tensor.device.__get__: functools.partial(self._say, lambda place: torch.device("cuda", place)),
+            _Tensor.is_cuda.__get__: functools.partial(self._say, lambda place: True),
+            _Tensor.is_cpu.__get__: functools.partial(self._say, lambda place: False),
+            _Tensor.get_device: functools.partial(self._say, lambda place: place),
+        }
+        self._copies = {torch.as_tensor, torch.asarray}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Calls it on the CPU."""
+        kwargs = kwargs or {}
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
+        if kwargs.get("device") is not None:
+            return self._made(func, args, kwargs)
+        result = func(*args, **kwargs)
+        self._belief.pass_on(result, args, kwargs)
+        return result
+
+    def _made(self, func: _Call, args: Any, kwargs: Any) -> Any:
+        """A factory with a device of its own."""
+        place = self._index(kwargs["device"])
+        if place is None:
+            return func(*args, **kwargs)
+        self._account.redirect(f"torch.{getattr(func, '__name__', func)}")
+        result = func(*args, **{**kwargs, "device": "cpu"})
+        if func in self._copies:
+            result = result.clone()  # what lies on the host would have been copied to the device
+        if isinstance(result, torch.Tensor):
+            self._belief.put(result, place)
+        return result
+
+    def _to(self, func: _Call, args: Any, kwargs: Any) -> Any:
+        """A move, or a change of dtype alone."""
+        device = kwargs.get("device", args[1] if len(args) > 1 else kwargs.get("other"))
+        if isinstance(device, torch.Tensor):
+            return self._moved(func, args, kwargs, self._belief.place(device))
+        place = self._index(device)
+        if place is None and not is_host(device):
+            result = func(*args, **kwargs)
+            self._belief.pass_on(result, args[:1], {})
+            return result
+        if "device" in kwargs:
+            kwargs = {**kwargs, "device": "cpu"}
+        else:
+            args = (args[0], "cpu", *args[2:])
+        return self._moved(func, args, kwargs, place)
+
+    def _cuda(self, func: _Call, args: Any, kwargs: Any) -> Any:
+        device = kwargs.get("device", args[1] if len(args) > 1 else None)
+        place = self._index("cuda" if device is None else device)
+        return self._moved(_Tensor.to, (args[0], "cpu"), {}, place)
+
+    def _cpu(self, func: _Call, args: Any, kwargs: Any) -> Any:
+        return self._moved(_Tensor.to, (args[0], "cpu"), kwargs, None)
+
+    def _moved(self, func: _Call, args: Any, kwargs: Any, place: int | None) -> Any:
+        """A tensor that changes its place is a new one."""
+        here = self._belief.place(args[0])
+        if place != here:
+            args, kwargs = args[:_COPY], {**kwargs, "copy": True}
+        if place is not None:
+            self._account.redirect("Tensor.to")
+        result = func(*args, **kwargs)
+        if place is not None:
+            self._belief.put(result, place)
+        return result
+
+    def _say(self, words: _Call, func: _Call, args: Any, kwargs: Any) -> Any:
+        """The script hears what it would on a GPU; torch itself what is so."""
+        place = self._belief.place(args[0])
+        if place is None or asked_inside(sys._getframe(2).f_code):
+            return func(*args, **kwargs)
+        return words(place)
+
+    def _index(self, device: Any) -> int | None:
+        place = gpu_index(device, self._belief.current)
+        if place is not None:
+            self._account.ask(f"cuda:{device}" if isinstance(device, int) else str(device))
+        return place
+
+
+def _redirect_backward() -> None:
+    """Hands a plain tensor's backward pass straight on: as a torch function, hooks in it would not be redirected."""
+    original = _Tensor.backward
+
+    @functools.wraps(original)
+    def backward(
+        self: torch.Tensor,
+        gradient: Any = None,
+        retain_graph: Any = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> Any:
+        if type(self) is not torch.Tensor:
+            return original(self, gradient, retain_graph, create_graph, inputs=inputs)
+        return torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    _Tensor.backward = backward
+
+
+def _redirect_generator(account: Account, belief: Belief) -> None:
+    original: Any = torch.Generator
+
+    class Generator(original):  # type: ignore[misc]
+        """A generator for a GPU is one of the CPU."""
+
+        def __new__(cls, device: Any = "cpu") -> Any:
+            """As torch's own, but for the device."""
+            if gpu_index(device, belief.current) is None:
+                return super().__new__(cls, device)
+            account.ask(str(device))
+            account.redirect("torch.Generator")
+            return super().__new__(cls, "cpu")
+
+    Generator.__module__, Generator.__qualname__ = "torch", "Generator"
+    torch.Generator = Generator  # type: ignore[misc]
