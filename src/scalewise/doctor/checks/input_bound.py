@@ -1,0 +1,111 @@
+"""The loop waits for its data: measured, never guessed from settings."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.loaders import loader_of, place_of, training_loaders, with_arguments
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.waiting import Waiting, waiting
+from scalewise.records.examination import LoaderRow
+from scalewise.records.notes import NOWHERE
+from scalewise.records.spec import Remedy
+from scalewise.units import NANO, seconds_text
+
+LEAST_SHARE = 0.25  # of the loop iteration
+LEAST_NS = 1e6
+LEAST_WINDOWS = 4
+MOST_BLOCKS = 2 / 3  # of the blocks that must lie above both limits: one slow stretch is no rule
+
+CHECK = Check(
+    name="input-bound",
+    group="data",
+    severity="slow",
+    detects="The loop spends more than a quarter of its time waiting for the DataLoader.",
+    why="The device stands idle meanwhile, and more ranks or faster devices change nothing.",
+    example="loader = DataLoader(dataset, batch_size=32)  # reading a sample takes 5 ms, a step 2 ms",
+    fix="loader = DataLoader(dataset, batch_size=32, num_workers=4, persistent_workers=True)",
+    needs=f"{LEAST_WINDOWS} settled steps that are fed by a DataLoader",
+    silent="It rests on the time that was waited, never on the number of workers: a loader without workers is fine "
+    "when it is quick. The start of an epoch and evaluation are left out.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Measures the wait of every rank; speaks where all but few of the settled steps show it."""
+    found = {rank.rank: one for rank in case.ranks if (one := _waits(rank)) is not None}
+    if not found:
+        raise Abstain("no DataLoader feeds training in enough settled steps")
+    bound = {number: one for number, one in found.items() if _is_bound(one)}
+    # One rank that waits alone holds up the others: that is a straggler, and its cause is said there.
+    if 2 * len(bound) <= len(found):
+        return ()
+    return (_finding(case, bound),)
+
+
+def _waits(rank: RankCase) -> Waiting | None:
+    feeding = training_loaders(rank)
+    workers = max((row.workers for row in rank.loaders if row.index in feeding), default=0)
+    measured = waiting(rank, feeding, max(workers, 1), LEAST_NS, LEAST_SHARE) if feeding else None
+    return measured if measured is not None and measured.windows >= LEAST_WINDOWS else None
+
+
+def _is_bound(one: Waiting) -> bool:
+    return one.share > LEAST_SHARE and one.wait_ns > LEAST_NS and one.blocks_above >= MOST_BLOCKS
+
+
+def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
+    number = max(bound, key=lambda rank: bound[rank].wait_ns)
+    worst = bound[number]
+    rank = next(rank for rank in case.ranks if rank.rank == number)
+    loader = loader_of(rank, worst.loader)
+    where = place_of(case, loader) if loader is not None and loader.place != NOWHERE else None
+    wait, whole = seconds_text(worst.wait_ns * NANO), seconds_text(worst.iteration_ns * NANO)
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"The loop waits {wait} of {whole} per step for its data, {worst.share:.0%} of the time.",
+        evidence=tuple(_evidence(bound, loader)),
+        fix=_fix(case, loader),
+        where=where or rank.place(next((batch for window in rank.windows for batch in window.batches), None)),
+        price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
+        proof=_proof(case),
+        steps_seen=worst.windows,
+        remedy=Remedy("cached_input"),
+    )
+
+
+def _proof(case: Case) -> Proof:
+    """A host that waits may still have given a GPU work enough: only a replay without waiting tells."""
+    model = case.first.record.model
+    return "suspected" if model and any("cuda" in device for device in model.devices) else "observed"
+
+
+def _evidence(bound: dict[int, Waiting], loader: LoaderRow | None) -> Iterator[str]:
+    waits = ", ".join(f"rank {rank} {seconds_text(one.wait_ns * NANO)}" for rank, one in sorted(bound.items()))
+    yield f"waiting in DataLoader per step, median: {waits}"
+    if loader is not None:
+        workers = f"{loader.workers} worker{'' if loader.workers == 1 else 's'}" if loader.workers else "no workers"
+        yield f"the loader has {workers}{', memory is pinned' if loader.pinned else ''}"
+
+
+def _fix(case: Case, loader: LoaderRow | None) -> str:
+    if loader is None or loader.workers == 0:
+        otherwise = "loader = DataLoader(dataset, num_workers=2, persistent_workers=True, ...)"
+        return with_arguments(place_of(case, loader), otherwise, num_workers="2", persistent_workers="True")
+    more = 2 * loader.workers
+    otherwise = f"loader = DataLoader(dataset, num_workers={more}, persistent_workers=True, prefetch_factor=4, ...)"
+    made = with_arguments(place_of(case, loader), otherwise, num_workers=str(more), persistent_workers="True")
+    return f"{made}\n# and, where the cores are all busy: prepare the samples once, before training"
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """The step without waiting, measured: what is gained is the price."""
+    settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
+    spared = replayed.spared
+    if settled.proof == "replayed" and spared is not None and spared.low < 0.05 * spared.step_milliseconds:
+        return replace(settled, proof="suspected")
+    return settled

@@ -1,0 +1,192 @@
+"""One rank takes longer than the others in nearly every step, and they wait for it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.analysis.machine_state import machine_state
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.inputs import Replicas, replica_groups
+from scalewise.doctor.own_time import PHASES, OwnTime, longest_pause_at, own_times
+from scalewise.doctor.words import ranks_text
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, Note
+from scalewise.units import NANO, seconds_text
+
+LEAST_STEPS = 6
+WARM_UP = 2
+LEAST_RATIO = 1.5
+LEAST_GAP_NS = 1e6
+LEAST_GAP_SHARE = 0.1  # of the step
+STEPS_SHARE = 0.8  # in which it must show: a scheduler that takes a core away does so now and then
+WAITED_SHARE = 0.5  # of the gap that the others must be seen to wait
+# A core that is shared with other programs makes a straggler of its rank; it slows it down two-fold or so.
+BUSY_RATIO = 4.0
+BUSY_GAP_NS = 5e6
+
+CHECK = Check(
+    name="straggler",
+    group="machine",
+    severity="slow",
+    detects="One rank's own work (data, forward, backward or host) takes much longer than that of the others.",
+    why="Every step ends when the slowest rank has come to the all-reduce: all ranks pay for one.",
+    example="if rank == 0:\n    save_pictures(batch)  # in every step, while the others wait in backward",
+    fix="if rank == 0 and step % 100 == 0:\n    save_pictures(batch)",
+    needs=f"{LEAST_STEPS} settled steps of two ranks that average their gradients",
+    silent="Noise: it must show in four steps of five, be more than 1 ms and a tenth of the step, and the others must "
+    "be seen to wait. While other programs use the cores, only a four-fold difference counts.",
+)
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A rank and what it takes longer for, medians over the steps in nanoseconds."""
+
+    rank: int
+    own: float
+    others: float
+    gap: float
+    waited: float  # longer by the others than by the rank itself
+    phases: dict[str, float]  # gap of each
+    share: float  # of the steps in which it shows
+    steps: int
+    step: float
+
+    @property
+    def phase(self) -> str:
+        """The one with the largest gap."""
+        return max(self.phases, key=lambda phase: self.phases[phase])
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Compares each rank's own time with the median of the others', step by step."""
+    measured = []
+    for group in replica_groups(case):
+        times = _times(case, group)
+        if times:
+            measured.append(times)
+    if not measured:
+        raise Abstain(f"needs {LEAST_STEPS} settled steps of two ranks that average their gradients")
+    busy = _busy(case)
+    found = [behind for times in measured if (behind := _slowest(times)) is not None]
+    doubtful = [one for one in found if busy and (one.own < BUSY_RATIO * one.others or one.gap < BUSY_GAP_NS)]
+    if doubtful:
+        raise Abstain(f"rank {doubtful[0].rank} is behind, but other programs used the cores ({busy})")
+    return tuple(_finding(case, one) for one in found)
+
+
+def _busy(case: Case) -> str:
+    """The load of others in words; empty: there was none, or the run was too short to tell (said by its shortness)."""
+    state = machine_state(case.run)
+    if state.foreign is None:
+        return "not measured: the run was too short"
+    return state.text() if state.loaded else ""
+
+
+def _times(case: Case, group: Replicas) -> dict[int, dict[int, OwnTime]] | None:
+    """Window number -> rank -> its time, of the windows that all ranks of the group have."""
+    by_rank = {
+        rank.rank: {one.number: one for one in own_times(rank) if one.number >= WARM_UP}
+        for rank in case.ranks
+        if rank.rank in group.ranks
+    }
+    if len(by_rank) < 2:
+        return None
+    shared = sorted(set.intersection(*(set(times) for times in by_rank.values())))
+    if len(shared) < LEAST_STEPS:
+        return None
+    return {number: {rank: times[number] for rank, times in by_rank.items()} for number in shared}
+
+
+def _slowest(times: Mapping[int, Mapping[int, OwnTime]]) -> Behind | None:
+    ranks = sorted(next(iter(times.values())))
+    found = [behind for rank in ranks if (behind := _behind(rank, times)).share >= STEPS_SHARE and _matters(behind)]
+    return max(found, key=lambda one: one.gap, default=None)
+
+
+def _behind(rank: int, times: Mapping[int, Mapping[int, OwnTime]]) -> Behind:
+    own = [step[rank] for step in times.values()]
+    others = [[time for number, time in step.items() if number != rank] for step in times.values()]
+    middle = [median(time.own for time in rest) for rest in others]
+    gaps = [mine.own - rest for mine, rest in zip(own, middle, strict=True)]
+    shows = [
+        mine.own > LEAST_RATIO * rest and gap > max(LEAST_GAP_NS, LEAST_GAP_SHARE * mine.span)
+        for mine, rest, gap in zip(own, middle, gaps, strict=True)
+    ]
+    waited = [median(time.waited for time in rest) - mine.waited for mine, rest in zip(own, others, strict=True)]
+    phases = {
+        phase: median(
+            mine.part(phase) - median(time.part(phase) for time in rest) for mine, rest in zip(own, others, strict=True)
+        )
+        for phase in PHASES
+    }
+    return Behind(
+        rank=rank,
+        own=median(mine.own for mine in own),
+        others=median(middle),
+        gap=median(gaps),
+        waited=median(waited),
+        phases=phases,
+        share=sum(shows) / len(shows),
+        steps=len(shows),
+        step=median(mine.span for mine in own),
+    )
+
+
+def _matters(one: Behind) -> bool:
+    """In the middle of all steps, too, and the others wait for it."""
+    return (
+        one.own > LEAST_RATIO * one.others
+        and one.gap > max(LEAST_GAP_NS, LEAST_GAP_SHARE * one.step)
+        and one.waited > WAITED_SHARE * one.gap
+    )
+
+
+def _finding(case: Case, one: Behind) -> Finding:
+    rank = next(rank for rank in case.ranks if rank.rank == one.rank)
+    own, others = seconds_text(one.own * NANO), seconds_text(one.others * NANO)
+    causes = {"data": "waiting for its data", "forward": "its forward pass", "backward": "its backward pass"}
+    cause = causes.get(one.phase, "the script's own lines on the host")
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"Rank {one.rank} needs {own} of its own per step, the others {others}: the cause is {cause}.",
+        evidence=tuple(_evidence(case, one)),
+        fix=_fix(one),
+        where=_where(rank, one.phase),
+        price=Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", "measured, median of the steps"),
+        ranks=(one.rank,),
+        steps_seen=one.steps,
+    )
+
+
+def _evidence(case: Case, one: Behind) -> Iterator[str]:
+    rest = [rank.rank for rank in case.ranks if rank.rank != one.rank]
+    yield f"in {one.share:.0%} of {one.steps} steps"
+    parts = ", ".join(f"{phase} {seconds_text(value * NANO)}" for phase, value in one.phases.items())
+    yield f"longer on rank {one.rank}, by phase: {parts}"
+    yield f"{ranks_text(rest)} wait{'s' if len(rest) == 1 else ''} {seconds_text(one.waited * NANO)} longer per step"
+
+
+def _where(rank: RankCase, phase: str) -> PlaceRow | None:
+    """The line of the phase; on the host the line that comes after the longest pause."""
+    kinds: dict[str, type[Note]] = {"data": BatchNote, "forward": ForwardNote, "backward": BackwardNote}
+    if phase in kinds:
+        return rank.place(next((note for window in rank.windows for note in window.all(kinds[phase])), None))
+    pairs = zip(rank.windows[WARM_UP:], rank.windows[WARM_UP - 1 :], strict=False)
+    places = Counter(longest_pause_at(window, before) for window, before in pairs)
+    return rank.places.get(places.most_common(1)[0][0]) if places else None
+
+
+def _fix(one: Behind) -> str:
+    texts = {
+        "data": f"# rank {one.rank} reads its data more slowly: give all ranks the same kind of samples and storage,\n"
+        "loader = DataLoader(dataset, num_workers=2, persistent_workers=True, ...)",
+        "forward": f"# give rank {one.rank} as much work as the others: equal batch sizes and sequence lengths\n"
+        "batches = sorted_by_length[dist.get_rank()::dist.get_world_size()]",
+        "host": f"if step % 100 == 0:  # what only rank {one.rank} does between its steps\n    ...",
+    }
+    return texts.get(one.phase, texts["forward"])

@@ -1,0 +1,145 @@
+"""Ranks, workers or epochs draw the same random numbers while they fetch samples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding
+from scalewise.doctor.inputs import Replicas, replica_groups, same_inputs
+from scalewise.doctor.loaders import place_of, training_rows, twin
+from scalewise.doctor.words import ranks_text
+from scalewise.records.examination import LoaderRow, WorkerSeedRow
+from scalewise.records.notes import NOWHERE
+
+SEEDING = {"numpy": "np.random.seed(seed)", "random": "random.seed(seed)", "torch": "torch.manual_seed(seed)"}
+
+CHECK = Check(
+    name="worker-seeds-equal",
+    group="data",
+    severity="wrong",
+    detects="Generators that are drawn from while samples are fetched begin in the same state on several ranks, in "
+    "several workers, or in every epoch.",
+    why="Random crops, flips and noise then come out alike on all of them: there is less augmentation than it seems, "
+    "and the samples of a batch are correlated.",
+    example="def worker_init_fn(worker_id):\n    np.random.seed(0)",
+    fix="def worker_init_fn(worker_id):\n    np.random.seed(torch.initial_seed() % 2**32)\n\n"
+    "torch.manual_seed(seed + rank)  # before the loader is iterated",
+    needs="the state of the generators at the first fetch of an epoch, and whether that fetch drew from them",
+    silent="Equal states are no fault while nothing is drawn from them. Ranks that are fed the very same batches "
+    "are the business of same-data.",
+)
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Fetches that began with one state and drew from it."""
+
+    across: str  # ranks, workers, epochs
+    generator: str  # torch, numpy, random
+    numbers: tuple[int, ...]  # of those ranks, workers or epochs
+    digest: str
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Compares the states that were drawn from, over ranks, over workers, over epochs."""
+    rows = training_rows(case.first)
+    known = [row for row in rows if _drawn(case.first, row)]
+    if not known:
+        raise Abstain("no fetch of a training loader was looked at")
+    groups = replica_groups(case)
+    alike = any(same_inputs(case, group) for group in groups)
+    found = []
+    for row in known:
+        equal = _equal(case, row, groups, alike)
+        if equal is not None:
+            found.append(_finding(case, row, equal))
+    return tuple(found)
+
+
+def _drawn(rank: RankCase, row: LoaderRow) -> dict[int, list[WorkerSeedRow]]:
+    """The looks at this loader's fetches, by worker, one per epoch; the rank itself is NOWHERE."""
+    found: dict[int, list[WorkerSeedRow]] = {}
+    for seed in rank.seeds:
+        if seed.loader == row.index and seed.used:
+            found.setdefault(seed.worker, []).append(seed)
+    return found
+
+
+def _equal(case: Case, row: LoaderRow, groups: tuple[Replicas, ...], alike: bool) -> Equal | None:
+    looks = _drawn(case.first, row)
+    by_worker = {worker: seeds[0] for worker, seeds in looks.items() if worker != NOWHERE}
+    over = [
+        _same("workers", by_worker),
+        *(_same("epochs", dict(enumerate(seeds))) for seeds in looks.values()),
+        *(_over_ranks(case, row, group) for group in groups if not alike),
+    ]
+    return next((found for found in over if found is not None), None)
+
+
+def _over_ranks(case: Case, row: LoaderRow, group: Replicas) -> Equal | None:
+    """The first look at the lowest worker of each rank; the others are seeded by the same rule."""
+    firsts: dict[int, WorkerSeedRow] = {}
+    for rank in case.ranks:
+        mate = twin(case.first, row, rank) if rank.rank in group.ranks else None
+        looks = _drawn(rank, mate) if mate is not None else {}
+        if looks:
+            firsts[rank.rank] = looks[min(looks)][0]
+    return _same("ranks", firsts)
+
+
+def _same(across: str, looks: dict[int, WorkerSeedRow]) -> Equal | None:
+    """A state that at least two of them began with and drew from."""
+    for generator in SEEDING:
+        met: dict[str, list[int]] = {}
+        for number, look in looks.items():
+            if look.used.get(generator) and generator in look.states:
+                met.setdefault(look.states[generator], []).append(number)
+        for digest, numbers in met.items():
+            if len(numbers) > 1:
+                return Equal(across, generator, tuple(sorted(numbers)), digest)
+    return None
+
+
+def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
+    who = _who(equal)
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"{who} draw the same numbers from {equal.generator}'s generator while fetching samples.",
+        evidence=tuple(_evidence(case, row, equal)),
+        fix=_fix(equal),
+        where=place_of(case, row),
+        ranks=equal.numbers if equal.across == "ranks" else (),
+        steps_seen=len(case.first.windows),
+    )
+
+
+def _who(equal: Equal) -> str:
+    if equal.across == "ranks":
+        return ranks_text(equal.numbers)
+    listed = ", ".join(map(str, equal.numbers))
+    return f"Workers {listed} of the loader" if equal.across == "workers" else f"Epochs {listed}"
+
+
+def _evidence(case: Case, row: LoaderRow, equal: Equal) -> Iterator[str]:
+    yield (
+        f"the state of {equal.generator}'s generator before the first fetch is {equal.digest} in "
+        f"{len(equal.numbers)} {equal.across}, and the fetch drew from it"
+    )
+    bases = {look.base_seed for rank in case.ranks for look in rank.seeds if look.base_seed is not None}
+    if equal.across == "ranks" and row.workers and len(bases) == 1:
+        yield f"every rank gives its workers the base seed {bases.pop()}"
+
+
+def _fix(equal: Equal) -> str:
+    if equal.across == "ranks":
+        seeding = SEEDING[equal.generator]
+        return (
+            f"seed = args.seed + dist.get_rank()\n{seeding}  # after the model is made, before the loader is iterated"
+        )
+    return (
+        "def worker_init_fn(worker_id):\n"
+        "    seed = torch.initial_seed() % 2**32  # different in every worker and epoch\n"
+        f"    {SEEDING[equal.generator]}"
+    )

@@ -1,0 +1,141 @@
+"""Which ranks are meant to train on different data, and what each of them was fed, by digests of their inputs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Case, RankCase
+from scalewise.doctor.windows import Window
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, ForwardNote
+
+LEAST_BATCHES = 3
+SHARDED = ("FSDP", "FullyShardedDataParallel", "FSDPModule")
+BY_HAND = "all_reduce of the gradients"
+GRADIENT_SHARE = 0.9  # of the parameters' bytes that are reduced by hand after backward: gradients are averaged
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Ranks that average their gradients, so that each of them should see data of its own."""
+
+    ranks: tuple[int, ...]
+    how: str  # DistributedDataParallel, FSDP, BY_HAND
+
+
+@dataclass(frozen=True)
+class SameInputs:
+    """Ranks whose first training inputs are the same."""
+
+    ranks: tuple[int, ...]
+    batches: int  # compared, of each rank
+    distinct: int  # of those, different from each other
+    first: ForwardNote  # of the lowest of the ranks
+
+
+def replica_groups(case: Case) -> tuple[Replicas, ...]:
+    """The groups of ranks that average their gradients; groups of tensor or pipeline parallelism are none."""
+    found = dict.fromkeys(group for rank in case.ranks for group in _groups(rank, case))
+    return tuple(group for group in found if len(group.ranks) > 1)
+
+
+def _groups(rank: RankCase, case: Case) -> Iterator[Replicas]:
+    trained = {number for window in rank.windows for note in window.forwards for number in _wrappers(note)}
+    rows = [row for row in rank.wrappers if row.index in trained and averages(row)]
+    for row in rows:
+        yield Replicas(tuple(sorted(row.ranks)), "FSDP" if row.wrapper in SHARDED else row.wrapper)
+    if not rows:
+        members = _by_hand(rank)
+        if members is not None:
+            everyone = tuple(one.rank for one in case.ranks)
+            yield Replicas(members or everyone, BY_HAND)
+
+
+def averages(row: WrapperRow) -> bool:
+    """Whether the wrapper's ranks average gradients."""
+    return row.wrapper == "DistributedDataParallel" or row.wrapper in SHARDED
+
+
+def _wrappers(note: ForwardNote) -> tuple[int, ...]:
+    return tuple(number for number in (note.wrapper, note.bypassed) if number != NOWHERE)
+
+
+def _by_hand(rank: RankCase) -> tuple[int, ...] | None:
+    """The group in which the script reduces its gradients itself, in most windows; empty: everyone; None: it does not.
+
+    What is reduced before backward has returned is an activation's or its gradient's, as in tensor parallelism.
+    """
+    model = rank.record.model
+    if model is None or not model.parameter_bytes:
+        return None
+    groups = [_reduced(window, GRADIENT_SHARE * model.parameter_bytes) for window in rank.windows]
+    found = [group for group in groups if group is not None]
+    return found[0] if found and 2 * len(found) > len(groups) and len(set(found)) == 1 else None
+
+
+def _reduced(window: Window, least_bytes: float) -> tuple[int, ...] | None:
+    last = max((index for index, note in enumerate(window.notes) if isinstance(note, BackwardNote)), default=None)
+    if last is None:
+        return None
+    sent: dict[tuple[int, ...], int] = {}
+    for note in window.notes[last + 1 :]:
+        if isinstance(note, CollectiveNote) and note.operation.startswith(("all_reduce", "reduce_scatter")):
+            group = tuple(note.ranks)
+            sent[group] = sent.get(group, 0) + note.size_bytes
+    return next((group for group, size in sent.items() if size >= least_bytes), None)
+
+
+def same_inputs(case: Case, group: Replicas) -> tuple[SameInputs, ...]:
+    """Sets of ranks of the group that were fed the same in their first training forward passes."""
+    fed = {rank.rank: _digests(rank, group) for rank in case.ranks if rank.rank in group.ranks}
+    modules = {module for digests in fed.values() for module in digests}
+    fed = {number: digests for number, digests in fed.items() if digests}
+    if len(fed) < 2:
+        return ()
+    lengths = {module: min(len(digests.get(module, ())) for digests in fed.values()) for module in modules}
+    compared = sorted(module for module, length in lengths.items() if length >= LEAST_BATCHES)
+    alike: dict[tuple[tuple[str, ...], ...], list[int]] = {}
+    for number, digests in fed.items():
+        alike.setdefault(tuple(tuple(digests[one][: lengths[one]]) for one in compared), []).append(number)
+    return tuple(
+        SameInputs(tuple(numbers), max(map(len, key)), max(len(set(one)) for one in key), _first(case, numbers[0]))
+        for key, numbers in alike.items()
+        if compared and len(numbers) > 1
+    )
+
+
+def _first(case: Case, number: int) -> ForwardNote:
+    rank = next(rank for rank in case.ranks if rank.rank == number)
+    return next(note for note in rank.all(ForwardNote) if note.trains and note.digest is not None)
+
+
+def _digests(rank: RankCase, group: Replicas) -> dict[str, list[str]]:
+    """What each model was fed in training, in order; models are told apart, for a generator is fed noise."""
+    found: dict[str, list[str]] = {}
+    for note in _fed_models(rank, group):
+        if note.digest is not None:
+            found.setdefault(f"{note.module} {max(note.wrapper, note.bypassed)}", []).append(note.digest)
+    return found
+
+
+def _fed_models(rank: RankCase, group: Replicas) -> Iterator[ForwardNote]:
+    """Forward passes of what is trained: a loss or a frozen model may be a module, too, and is fed outputs."""
+    if group.how != BY_HAND:
+        yield from (note for note in rank.all(ForwardNote) if note.trains and _wrappers(note))
+        return
+    for window in rank.windows:
+        yield from window.forwards[:1]
+
+
+def compared(case: Case, group: Replicas) -> int:
+    """How many of the first inputs every rank of the group has a digest of."""
+    counts = [
+        sum(note.digest is not None for note in _fed_models(rank, group))
+        for rank in case.ranks
+        if rank.rank in group.ranks
+    ]
+    return min(counts) if len(counts) > 1 else 0
+
+
+def rows_fed(fed: tuple[ForwardNote, ...]) -> list[str]:
+    """The digests of all rows in these forward passes."""
+    return [digest for note in fed for digest in note.row_digests]

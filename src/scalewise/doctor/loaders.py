@@ -1,0 +1,122 @@
+"""Which DataLoader feeds training, how often and how far it was gone through, and which rank has the same one."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Case, RankCase
+from scalewise.records.examination import LoaderRow, PlaceRow
+from scalewise.records.notes import BackwardNote, BatchNote, ExhaustedNote, ForwardNote, LoaderNote
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass of one rank over one loader, as far as it came."""
+
+    number: int  # of this loader on this rank, from 0
+    batches: int
+    backwards: int  # while its batches were the last that were drawn
+    exhausted: bool
+    fed: tuple[ForwardNote, ...]  # the first training forward pass after each batch
+
+
+def training_loaders(rank: RankCase) -> frozenset[int]:
+    """Loaders of whose batches at least half were followed by a backward pass."""
+    drawn: Counter[int] = Counter()
+    used: Counter[int] = Counter()
+    pending: list[int] = []
+    evaluated = trained = False
+    for note in rank.notes:
+        if isinstance(note, BatchNote):
+            # A frozen teacher may be called on a batch before the model that learns from it: only a batch that was
+            # evaluated and nothing else is over when the next one comes.
+            if evaluated and not trained:
+                pending.clear()
+            evaluated = trained = False
+            drawn[note.loader] += 1
+            pending.append(note.loader)
+        elif isinstance(note, ForwardNote):
+            evaluated, trained = evaluated or not note.trains, trained or note.trains
+        elif isinstance(note, BackwardNote):
+            used.update(pending)
+            pending.clear()
+            evaluated = trained = False
+    return frozenset(loader for loader, count in drawn.items() if 2 * used[loader] >= count)
+
+
+def epochs(rank: RankCase, loader: int) -> tuple[Epoch, ...]:
+    """The passes over a loader in order; a batch before any beginning that was seen begins the first."""
+    return tuple(_epochs(rank, loader))
+
+
+def _epochs(rank: RankCase, loader: int) -> Iterator[Epoch]:
+    number, batches, backwards, over, begun = 0, 0, 0, False, False
+    fed: list[ForwardNote] = []
+    waiting = last = False
+    for note in rank.notes:
+        if isinstance(note, LoaderNote) and note.loader == loader:
+            if begun:
+                yield Epoch(number, batches, backwards, over, tuple(fed))
+                number += 1
+            batches, backwards, over, begun, fed, waiting = 0, 0, False, True, [], False
+        elif isinstance(note, BatchNote):
+            last = note.loader == loader
+            waiting, begun, batches = waiting or last, begun or last, batches + last
+        elif isinstance(note, ExhaustedNote) and note.loader == loader:
+            over = True
+        elif isinstance(note, ForwardNote) and note.trains and waiting:
+            fed.append(note)
+            waiting = False
+        elif isinstance(note, BackwardNote):
+            backwards += last
+    if begun:
+        yield Epoch(number, batches, backwards, over, tuple(fed))
+
+
+def loader_of(rank: RankCase, index: int) -> LoaderRow | None:
+    """The loader's own row."""
+    return next((row for row in rank.loaders if row.index == index), None)
+
+
+def training_rows(rank: RankCase) -> tuple[LoaderRow, ...]:
+    """The rows of the loaders that feed training."""
+    feeding = training_loaders(rank)
+    return tuple(row for row in rank.loaders if row.index in feeding)
+
+
+def twin(rank: RankCase, row: LoaderRow, other: RankCase) -> LoaderRow | None:
+    """The loader that another rank made at the same line, as the same one of those made there."""
+    line = _line(rank, row)
+    before = sum(one.index < row.index and _line(rank, one) == line for one in rank.loaders)
+    alike = [one for one in other.loaders if _line(other, one) == line]
+    return alike[before] if before < len(alike) else None
+
+
+def _line(rank: RankCase, row: LoaderRow) -> tuple[str, int] | int:
+    place = rank.places.get(row.place)
+    return (place.file, place.line) if place else row.index
+
+
+def place_of(case: Case, row: LoaderRow | None) -> PlaceRow | None:
+    """The line at which rank 0 made the loader."""
+    return None if row is None else case.first.places.get(row.place)
+
+
+def with_arguments(place: PlaceRow | None, otherwise: str, **arguments: str) -> str:
+    """The script's own call with these arguments given; `otherwise` where the call is not whole on its line."""
+    text = place.text if place else ""
+    start = text.find("DataLoader(")
+    if start < 0 or not text.endswith(")") or text.count("(") != text.count(")"):
+        return otherwise
+    for name, value in arguments.items():
+        given = re.compile(rf"\b{name}\s*=\s*[^,()]+(\([^()]*\))?")
+        new = f"{name}={value}" if value else ""
+        text = given.sub(new, text) if given.search(text) else f"{text[:-1]}, {new})" if new else text
+    return re.sub(r",\s*(?=[,)])", "", text)
+
+
+def dataset_name(place: PlaceRow | None) -> str:
+    """What the script calls the dataset in the line that makes a loader; `dataset` where that cannot be read."""
+    found = re.search(r"DataLoader\(\s*(?:dataset\s*=\s*)?([A-Za-z_][\w.]*)\s*[,)]", place.text if place else "")
+    return found[1] if found else "dataset"

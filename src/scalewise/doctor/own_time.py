@@ -1,0 +1,113 @@
+"""The part of a window that a rank spends by itself, told apart from its waiting for others."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scalewise.doctor.case import RankCase
+from scalewise.doctor.inputs import SHARDED
+from scalewise.doctor.windows import Window
+from scalewise.records.notes import (
+    NOWHERE,
+    BackwardNote,
+    BatchNote,
+    CollectiveDoneNote,
+    ForwardNote,
+    HostReadNote,
+    Note,
+    StepNote,
+)
+
+PHASES = ("data", "forward", "backward", "host")
+
+
+@dataclass(frozen=True)
+class OwnTime:
+    """One window of one rank, in nanoseconds; its parts and the waiting add up to its span."""
+
+    number: int
+    span: int  # from the end of the step before to the end of this one
+    data: int
+    forward: int
+    backward: int  # of passes that wait for nobody
+    host: int  # all else: the optimizer, the script's own lines
+    waited: int  # in passes and calls that need other ranks, or for a device
+
+    @property
+    def own(self) -> int:
+        """All but the waiting."""
+        return self.data + self.forward + self.backward + self.host
+
+    def part(self, phase: str) -> int:
+        """One of PHASES."""
+        return int(getattr(self, phase))
+
+
+def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
+    """Every window after the first that can be taken apart."""
+    waits_forward, waits_backward = _waiting_wrappers(rank)
+    pairs = zip(rank.windows, rank.windows[1:], strict=False)
+    found = (_own_time(one, two, waits_forward, waits_backward) for one, two in pairs)
+    return tuple(one for one in found if one is not None)
+
+
+def _waiting_wrappers(rank: RankCase) -> tuple[frozenset[int], frozenset[int]]:
+    """Wrappers whose forward pass waits for other ranks (gathers, or buffers from rank 0), and whose backward does."""
+    sharded = {row.index for row in rank.wrappers if row.wrapper in SHARDED}
+    replicated = {row.index for row in rank.wrappers if row.wrapper == "DistributedDataParallel"}
+    sent = {row.index for row in rank.wrappers if row.buffer_bytes and row.options.get("broadcast_buffers", True)}
+    return frozenset(sharded | (replicated & sent)), frozenset(sharded | replicated)
+
+
+def _own_time(
+    before: Window, window: Window, waits_forward: frozenset[int], waits_backward: frozenset[int]
+) -> OwnTime | None:
+    if any(note.closure for note in window.backwards):
+        return None  # backward passes inside the step are counted in it
+    span = window.notes[-1].at_ns - before.notes[-1].at_ns
+    sums = dict.fromkeys(("data", "forward", "backward", "waited"), 0)
+    synchronises = False
+    for note, duration in _apart(window):
+        if isinstance(note, BatchNote):
+            sums["data"] += duration
+        elif isinstance(note, ForwardNote):
+            sums["waited" if note.wrapper in waits_forward else "forward"] += duration
+            synchronises = note.wrapper in waits_backward and note.sync if note.wrapper != NOWHERE else synchronises
+        elif isinstance(note, BackwardNote):
+            sums["waited" if synchronises else "backward"] += duration
+        elif isinstance(note, CollectiveDoneNote | HostReadNote):
+            sums["waited"] += duration
+    return OwnTime(window.number, span, host=span - sum(sums.values()), **sums)
+
+
+def _apart(window: Window) -> Iterator[tuple[Note, int]]:
+    """Notes with the time that is theirs alone: a collective inside a forward pass is not the pass's own time."""
+    inner: list[tuple[int, int]] = []  # when it returned, how long it took
+    for note in window.notes:
+        duration = _duration(note)
+        if duration is None:
+            continue
+        if isinstance(note, ForwardNote | BackwardNote | StepNote):
+            began = note.at_ns - duration
+            inside = sum(length for at_ns, length in inner if at_ns > began)
+            inner = [one for one in inner if one[0] <= began]
+            yield note, max(duration - inside, 0)
+        else:
+            inner.append((note.at_ns, duration))
+            yield note, duration
+
+
+def _duration(note: Note) -> int | None:
+    if isinstance(note, ForwardNote | BackwardNote | CollectiveDoneNote | StepNote):
+        return note.duration_ns
+    return note.wait_ns if isinstance(note, BatchNote | HostReadNote) else None
+
+
+def longest_pause_at(window: Window, before: Window) -> int:
+    """The place of the note that follows the longest time in which nothing was noted."""
+    notes = (before.notes[-1], *window.notes)
+    pauses = [
+        (later.at_ns - (_duration(later) or 0) - earlier.at_ns, later.place)
+        for earlier, later in itertools.pairwise(notes)
+    ]
+    return max(pauses, default=(0, NOWHERE))[1]
