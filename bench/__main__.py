@@ -1,4 +1,4 @@
-"""Runs the benchmarks: `python -m bench [overhead] [start] [launchers] [agreement] [--quick] [--json PATH]`."""
+"""Runs the benchmarks: `python -m bench [BENCHMARK ...] [--quick] [--json PATH]`; without a name, all of them."""
 
 import argparse
 import importlib
@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement")
+BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""One training step run in four ways: raw, watched by scalewise, under torch.profiler, and through accelerate."""
+"""One training step run in several ways: raw, watched or examined, under torch.profiler, and through accelerate."""
 
 import ctypes
 import importlib.util
@@ -56,8 +56,8 @@ def block_of_steps(step: Step, arm: str) -> Callable[[], Times]:
     if step.device == "cpu":
         torch.set_num_threads(1)
         keep_freed_memory()
-    if arm == "watched":
-        watch(Path(tempfile.mkdtemp(prefix="scalewise-bench-")), step)
+    if arm in ("watched", "examined"):
+        watch(Path(tempfile.mkdtemp(prefix="scalewise-bench-")), step, examine=arm == "examined")
     one, wait = prepared(step, arm)
     profile = profiler(step.device) if arm == "profiler" else None
 
@@ -135,8 +135,8 @@ def start_quietly(profile: torch.profiler.profile) -> None:
     os.close(nowhere)
 
 
-def watch(folder: Path, step: Step) -> None:
-    """Arms the watcher as a launcher would, records and all."""
+def watch(folder: Path, step: Step, examine: bool = False) -> None:
+    """Arms the watcher as a launcher would, records and all; for the doctor, too, where asked."""
     spec = RunSpec(
         name="bench",
         suite="bench",
@@ -154,6 +154,7 @@ def watch(folder: Path, step: Step) -> None:
         repeat=0,
         limit_seconds=600.0,
         stall_seconds=600.0,
+        examine=examine,
     )
     out = RunFolder(folder)
     write_json(out.spec, spec)

@@ -33,12 +33,12 @@ def run(quick: bool, cuda: bool) -> dict[str, object]:
     if cuda:
         return {"gpu": _table("on the GPU", GPU_STEP, rounds, blocks, GOALS["gpu"])}
     return {
-        name: _table(f"a step of about {name} on one core", _step_near(target), rounds, blocks, GOALS[name])
+        name: _table(f"a step of about {name} on one core", step_near(target), rounds, blocks, GOALS[name])
         for name, target in CPU_TARGETS_SECONDS.items()
     }
 
 
-def _step_near(target: float) -> Step:
+def step_near(target: float) -> Step:
     """The width whose raw step on this machine comes nearest to the target."""
     core = max(os.sched_getaffinity(0))
     tried = []
@@ -54,12 +54,12 @@ def _step_near(target: float) -> Step:
 
 
 def _table(title: str, step: Step, rounds: int, blocks: int, goal: float) -> dict[str, object]:
-    seconds = [_round(step, blocks, number) for number in range(rounds)]
+    seconds = [one_round(step, blocks, number, ARMS) for number in range(rounds)]
     raw_ms, raw_cpu_ms = (
         1e3 * median(times[clock] for one in seconds for times in one["raw"]) for clock in (WALL, CPU)
     )
-    ratios = {arm: _ratio(seconds, arm, WALL) for arm in ARMS if arm != "raw"}
-    cpu_ratios = {arm: _ratio(seconds, arm, CPU) for arm in ratios}
+    ratios = {arm: ratio_to_raw(seconds, arm, WALL) for arm in ARMS if arm != "raw"}
+    cpu_ratios = {arm: ratio_to_raw(seconds, arm, CPU) for arm in ratios}
     print(f"\nOverhead, {title}: dim {step.dim}, depth {step.depth}, batch {step.batch}")
     print(f"raw step {raw_ms:.3f} ms by the wall clock, {raw_cpu_ms:.3f} ms of CPU time")
     print(f"{rounds} rounds of fresh processes, {blocks} blocks of {step.steps} steps each, taking turns")
@@ -67,7 +67,7 @@ def _table(title: str, step: Step, rounds: int, blocks: int, goal: float) -> dic
     for arm, ratio in ratios.items():
         added_us = (cpu_ratios[arm].value - 1) * raw_cpu_ms * 1e3
         print(f"{arm:<12}{ratio.text():<28}{cpu_ratios[arm].text():<28}{added_us:>9.1f} us")
-    print(f"goal for watched: at most {goal}; {_judgement(ratios['watched'], goal)}")
+    print(f"goal for watched: at most {goal}; {judgement(ratios['watched'], goal)}")
     return {
         "step": step.plain(),
         "raw_ms": raw_ms,
@@ -78,26 +78,28 @@ def _table(title: str, step: Step, rounds: int, blocks: int, goal: float) -> dic
     }
 
 
-def _round(step: Step, blocks: int, number: int) -> dict[str, list[Times]]:
+def one_round(step: Step, blocks: int, number: int, arms: tuple[str, ...]) -> dict[str, list[Times]]:
     """Seconds per step of every block, by arm; the order rotates so that no arm always follows the same one."""
-    seconds: dict[str, list[Times]] = {arm: [] for arm in ARMS}
+    seconds: dict[str, list[Times]] = {arm: [] for arm in arms}
     with ExitStack() as stack:
-        workers = {arm: stack.enter_context(Worker(partial(block_of_steps, step, arm))) for arm in ARMS}
-        for arm in ARMS:
+        workers = {arm: stack.enter_context(Worker(partial(block_of_steps, step, arm))) for arm in arms}
+        for arm in arms:
             workers[arm].work()  # comes back when the warm-up is over
         for block in range(blocks):
-            shift = (number + block) % len(ARMS)
-            for arm in ARMS[shift:] + ARMS[:shift]:
+            shift = (number + block) % len(arms)
+            for arm in arms[shift:] + arms[:shift]:
                 seconds[arm].append(workers[arm].work())
     return seconds
 
 
-def _ratio(rounds: list[dict[str, list[Times]]], arm: str, clock: int) -> Ratio:
+def ratio_to_raw(rounds: list[dict[str, list[Times]]], arm: str, clock: int) -> Ratio:
+    """Of one clock; the interval is over rounds."""
     pairs = [zip(one[arm], one["raw"], strict=True) for one in rounds]
     return median_with_interval([median(mine[clock] / raw[clock] for mine, raw in pair) for pair in pairs])
 
 
-def _judgement(ratio: Ratio, goal: float) -> str:
+def judgement(ratio: Ratio, goal: float) -> str:
+    """Whether the goal is reached, as far as the interval tells."""
     if ratio.high <= goal:
         return "reached"
     return "missed" if ratio.low > goal else "cannot tell: the interval holds it"
