@@ -1,7 +1,7 @@
 """A document as one HTML file that needs nothing else: no network, no other file, no script to be read."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
@@ -29,9 +29,14 @@ def html_text(document: Document, runs: Path, out: Path) -> str:
     contents = [
         f'<li><a href="#{ids[section.id]}">{shown(section.title)}</a></li>' for section in document.sections
     ]  # fmt: skip
+    return page_text(document.title, document.subtitle, contents, body)
+
+
+def page_text(title: str, subtitle: str, contents: Sequence[str], body: Sequence[str]) -> str:
+    """The page around what is given: title and subtitle as text, contents and body as HTML."""
     parts = {
-        "title": shown(document.title),
-        "subtitle": " · ".join(f'<span class="whole">{shown(part)}</span>' for part in document.subtitle.split(" · ")),
+        "title": shown(title),
+        "subtitle": " · ".join(f'<span class="whole">{shown(part)}</span>' for part in subtitle.split(" · ")),
         "contents": "\n".join(contents),
         "body": "\n".join(body),
     }

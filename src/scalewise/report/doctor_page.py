@@ -1,0 +1,116 @@
+"""A diagnosis as one HTML file that needs nothing else: each finding with its source lines, proof, price and fix."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from scalewise.doctor.check import Check, rules
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.telling import (
+    observed_text,
+    place_text,
+    price_text,
+    reasons,
+    relative,
+    root_of,
+    sort_findings,
+    source_around,
+    summary_text,
+    sure_text,
+)
+from scalewise.records.examination import PlaceRow
+from scalewise.report.html import page_text, prose, shown
+
+HERE = ' class="here"'
+
+
+def write_doctor_page(path: Path, diagnosis: Diagnosis) -> None:
+    """Writes the page, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(doctor_page(diagnosis), encoding="utf-8", errors="replace")
+
+
+def doctor_page(diagnosis: Diagnosis) -> str:
+    """The page; whatever comes from the script is text in it, never markup."""
+    root = root_of(Path(diagnosis.script))
+    checks = {rule.check.name: rule.check for rule in rules()}
+    found = sort_findings(diagnosis)
+    numbers = {id(one): index for index, one in enumerate((*found.proved, *found.suspected, *found.notes), start=1)}
+    groups = (
+        ("found", "Found", found.proved),
+        ("suspected", "Suspected, not proved", found.suspected),
+        ("notes", "Worth knowing", found.notes),
+    )
+    body = [f"<p>{prose(summary_text(diagnosis))}</p>", *_failure(diagnosis)]
+    contents = []
+    for name, title, findings in groups:
+        if findings:
+            parts = [_finding(one, numbers[id(one)], checks, root) for one in findings]
+            body.append(f'<section id="{name}"><h2>{title}</h2>{"".join(parts)}</section>')
+            contents += [_entry(one, numbers[id(one)]) for one in findings]
+    body.append(f'<section id="checked"><h2>What was checked</h2>{"".join(_checked(diagnosis))}</section>')
+    contents.append('<li><a href="#checked">What was checked</a></li>')
+    subtitle = f"scalewise doctor · {observed_text(diagnosis).replace(', ', ' · ')}"
+    return page_text(relative(diagnosis.script, root), subtitle, contents, body)
+
+
+def _failure(diagnosis: Diagnosis) -> list[str]:
+    if not diagnosis.failure:
+        return []
+    return [f'<p>The script failed by itself:</p><pre tabindex="0"><code>{shown(diagnosis.failure)}</code></pre>']
+
+
+def _entry(finding: Finding, number: int) -> str:
+    where = f' <span class="quiet">line {finding.where.line}</span>' if finding.where else ""
+    return f'<li><a href="#f{number}">{shown(finding.check)}</a>{where}</li>'
+
+
+def _finding(finding: Finding, number: int, checks: Mapping[str, Check], root: Path) -> str:
+    check = checks.get(finding.check)
+    rows: list[tuple[str, str]] = []
+    rows += [("where", "".join(_place(one, root) for one in (finding.where, *finding.also) if one is not None))]
+    rows += [("why", f"<p>{prose(check.why)}</p>" if check else "")]
+    rows += [("proof", f"{shown(_capital(sure_text(finding)))}.{_list(finding.evidence)}")]
+    rows += [("price", prose(price_text(finding.price)) if finding.price else "")]
+    rows += [("fix", f'<pre tabindex="0"><code>{shown(finding.fix)}</code></pre>' if finding.fix else "")]
+    told = "".join(f"<dt>{label}</dt><dd>{markup}</dd>" for label, markup in rows if markup)
+    return (
+        f'<article class="finding" id="f{number}"><h3>{_badge(finding)}{number}. {shown(finding.check)}</h3>'
+        f'<p class="lead">{prose(finding.sentence)}</p><dl>{told}</dl></article>'
+    )
+
+
+def _badge(finding: Finding) -> str:
+    suspected = finding.proof == "suspected"
+    word = f"{finding.severity}?" if suspected else finding.severity
+    return f'<span class="verdict {"suspected" if suspected else finding.severity}">{word}</span>'
+
+
+def _place(place: PlaceRow, root: Path) -> str:
+    """The line with those around it; only its number and text where the file has changed since."""
+    lines = "".join(
+        f'<span{HERE if line.marked else ""}><span class="no">{line.number}</span>{shown(line.text)}\n</span>'
+        for line in source_around(place)
+    )
+    code = f'<pre class="source" tabindex="0"><code>{lines}</code></pre>' if place.text else ""
+    return f"<div>{shown(place_text(place, root))}{code}</div>"
+
+
+def _checked(diagnosis: Diagnosis) -> Iterator[str]:
+    if diagnosis.passed:
+        yield f"<p><b>Passed ({len(diagnosis.passed)}).</b> {shown(', '.join(diagnosis.passed))}.</p>"
+    for reason, names in reasons(diagnosis.unchecked).items():
+        told = f"{', '.join(names)}: {reason.rstrip('.')}"
+        yield f"<p><b>Not checked ({len(names)}).</b> {prose(told)}.</p>"
+    yield from (f"<p>{prose(note)}</p>" for note in diagnosis.notes)
+    machine = ", ".join(f"{name} {value}" for name, value in diagnosis.machine.items())
+    for label, text in (("The examined run is in", diagnosis.folder), ("Machine:", machine)):
+        if text:
+            yield f'<p class="quiet small">{label} {shown(text)}</p>'
+
+
+def _list(facts: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{prose(fact)}</li>' for fact in facts)}</ul>" if facts else ""
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
