@@ -13,6 +13,7 @@ from scalewise.cli.replays import maker
 from scalewise.doctor.case import case_of
 from scalewise.doctor.diagnose import diagnose
 from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.replay_plan import STEPS
 from scalewise.doctor.replay_verdict import replay_findings
 from scalewise.launch.forkserver import Servers
 from scalewise.records.folder import SuiteFolder
@@ -105,9 +106,12 @@ def test_the_divided_loss_is_proved_by_the_gradient(replayed) -> None:
 
 def test_no_sync_is_measured_in_turns_step_by_step(replayed) -> None:
     finding = _finding(replayed[1], "sync-every-micro-batch")
-    assert finding.price and finding.price.unit == "ms per step", finding.evidence
-    assert finding.price.low < finding.price.value < finding.price.high
-    assert "step by step in turns" in finding.price.how
+    assert finding.proof == "replayed", finding.evidence
+    assert any("with the fix a step takes" in fact for fact in finding.evidence), finding.evidence
+    by_name = {run.spec.name: run for run in replayed[2]}
+    for name in ("plain", "mended"):
+        steps = by_name[f"replay-no-sync-window-4-r0-{name}"].ranks[0].steps
+        assert sum(row.turn_ns is not None for row in steps) >= STEPS
 
 
 def test_the_mended_run_reduces_a_quarter_of_the_bytes(replayed) -> None:
@@ -115,6 +119,6 @@ def test_the_mended_run_reduces_a_quarter_of_the_bytes(replayed) -> None:
         return {row.collectives["all_reduce"][1] for row in run.ranks[0].steps}
 
     by_name = {Path(run.folder).name: run for run in replayed[2]}
-    (plain,) = bytes_a_step(by_name["replay-no-sync-window-4-plain"])
-    (mended,) = bytes_a_step(by_name["replay-no-sync-window-4-mended"])
+    (plain,) = bytes_a_step(by_name["replay-no-sync-window-4-r0-plain"])
+    (mended,) = bytes_a_step(by_name["replay-no-sync-window-4-r0-mended"])
     assert plain == 4 * mended > 0

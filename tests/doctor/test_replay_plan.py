@@ -18,15 +18,18 @@ from scalewise.doctor.replay_plan import (
     replay_seconds,
 )
 from scalewise.records.notes import StepNote
+from scalewise.records.rows import MemoryRow
 from scalewise.records.spec import Remedy
 
 NO_SYNC = Remedy("no_sync", {"window": 4})
 
 
-def a_case(step_seconds: float = 0.01, wall_seconds: float = 1.0, kind: str = "finished", **changes: Any) -> Case:
+def a_case(
+    step_seconds: float = 0.01, wall_seconds: float = 1.0, kind: str = "finished", steps: int = 70, **changes: Any
+) -> Case:
     outcome = replace(make_outcome(kind), wall_seconds=wall_seconds)  # type: ignore[arg-type]
     run = make_run([0.01] * 4, ranks=2, outcome=outcome, examine=True, **changes)
-    notes = tuple(StepNote(int(n * step_seconds * 1e9), 0, 0, 5, False, False, 1.0, 2, 2) for n in range(6))
+    notes = tuple(StepNote(int(n * step_seconds * 1e9), 0, 0, 5, False, False, 1.0, 2, 2) for n in range(steps))
     return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
 
 
@@ -38,8 +41,8 @@ def a_diagnosis(*remedies: Remedy | None) -> Diagnosis:
 def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
     case = a_case()
     (replay,) = plan_replays(case, a_diagnosis(None, NO_SYNC, NO_SYNC))
-    plain, mended = replay.specs
-    assert (plain.name, mended.name) == ("replay-no-sync-window-4-plain", "replay-no-sync-window-4-mended")
+    plain, mended = replay.specs[:2]
+    assert (plain.name, mended.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
     assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
@@ -89,6 +92,25 @@ def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_tur
     assert [bool(one.remedies) for one in replay.specs] == [False, True, False, True]
     assert len({one.name for one in replay.specs}) == 4
     assert sum(one.limit_seconds for one in replay.specs) == LEAST_SECONDS
+
+
+def test_a_script_of_few_steps_is_replayed_more_often_as_far_as_the_time_allows() -> None:
+    def repeats(**case: Any) -> int:
+        return len(plan_replays(a_case(**case), a_diagnosis(NO_SYNC))[0].plain)
+
+    assert [repeats(steps=steps) for steps in (8, 30, 60, 100)] == [5, 2, 1, 1]
+    assert repeats(steps=8, wall_seconds=10.0) == 1
+    assert repeats(steps=8, kind="enough") == 1
+    specs = plan_replays(a_case(steps=8), a_diagnosis(NO_SYNC))[0].specs
+    assert len({one.name for one in specs}) == 10
+    assert [one.turns.ring for one in specs if one.turns] == [f"replay-no-sync-window-4-r{n // 2}" for n in range(10)]
+
+
+def test_runs_that_do_not_fit_into_memory_together_take_no_turns() -> None:
+    row = MemoryRow(0, 2**33, 0, 0, 0, 0, None, None, None, None)
+    case = a_case()  # on a machine of 16 GiB
+    run = replace(case.run, ranks=tuple(replace(one, memory=(row,)) for one in case.run.ranks))
+    assert plan_replays(case_of(run), a_diagnosis(NO_SYNC))[0].plain[0].turns is None
 
 
 def test_ranks_of_a_launcher_of_its_own_take_no_turns() -> None:

@@ -13,6 +13,7 @@ from scalewise.doctor.check import Check, Rule
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed
 from scalewise.doctor.replay_verdict import replay_findings, spared
+from scalewise.errors import BadRequest
 from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.notes import StepNote
@@ -51,7 +52,7 @@ class Bench:
 
     def _run(self, spec: RunSpec) -> Run:
         seconds = self.mended_seconds if spec.remedies else 0.01
-        noise = 1 + 0.01 * np.random.default_rng(3).normal(size=50)
+        noise = 1 + 0.01 * np.random.default_rng(sum(spec.name.encode())).normal(size=50)
         changes = dict(self.mended if spec.remedies else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}
         run = make_run(seconds * noise, ranks=2, step=turn, outcome=changes.pop("outcome", None))
@@ -72,7 +73,7 @@ def test_a_slow_finding_gets_its_price_with_the_interval_and_how_it_was_measured
     assert found.price.value == pytest.approx(4.0, rel=0.05)
     assert found.price.low is not None and found.price.high is not None
     assert 3.5 < found.price.low < found.price.value < found.price.high < 4.5
-    assert found.price.how.startswith("measured over ") and "step by step in turns, 1 pair" in found.price.how
+    assert found.price.how.startswith("measured over ") and "step by step in turns, 5 pairs" in found.price.how
 
 
 def test_a_remedy_that_spares_nothing_proves_nothing() -> None:
@@ -92,7 +93,7 @@ def test_a_check_settles_its_own_finding_with_what_was_seen() -> None:
     bench.plain = {"inspection": (GradientRow(0, 100, 50, 0, 8.0, 2.0),)}
     assert settled(bench, among=[Rule(check, lambda case: (), settle)]).proof == "replayed"
     (shown,) = seen
-    assert shown.applied == 2 * 48
+    assert shown.applied == 2 * 48 * 5  # ranks, times, runs
     assert shown.remedy == NO_SYNC and not shown.trouble
     assert shown.gradients == GradientPair(0, 8.0, 2.0, 2.0, 0.5, 0.5, 0.05)
     assert shown.gradients.factor == 0.25
@@ -110,7 +111,7 @@ def test_the_same_remedy_is_replayed_once_for_two_findings() -> None:
     other = replace(SLOW, check="no-sync-around-backward-only")
     found = replay_findings(observed(), a_diagnosis(SLOW, other), bench, ()).findings
     assert [one.proof for one in found] == ["replayed", "replayed"]
-    assert len(bench.made) == 2
+    assert len(bench.made) == len(set(bench.made)) == 2 * 5  # the script makes one step only
 
 
 @pytest.mark.parametrize(
@@ -137,9 +138,33 @@ def test_a_script_that_fails_the_second_time_leaves_the_finding() -> None:
     assert "the script as it is did not get through again: Rank 0 raised." in settled(bench).evidence[-1]
 
 
-def test_an_interrupted_replay_leaves_the_finding() -> None:
-    found = replay_findings(observed(), a_diagnosis(SLOW), lambda specs: [], ()).findings[0]
-    assert found.evidence[-1].endswith("it was interrupted")
+def test_an_interrupted_replay_leaves_the_finding_and_makes_no_other() -> None:
+    other = replace(SLOW, remedy=Remedy("threads", {"count": 1}))
+    calls = 0
+
+    def make(specs: Sequence[RunSpec]) -> list[Run]:
+        nonlocal calls
+        calls += 1
+        return []
+
+    found = replay_findings(observed(), a_diagnosis(SLOW, other), make, ())
+    assert found.findings == (SLOW, other)
+    assert found.notes[-1] == "Not run again for want of time: no_sync window=4, threads count=1."
+    assert calls == 1
+
+
+def test_a_folder_that_takes_no_pipes_leaves_the_finding() -> None:
+    def make(specs: Sequence[RunSpec]) -> list[Run]:
+        raise BadRequest("its disk takes no named pipes")
+
+    (found,) = replay_findings(observed(), a_diagnosis(SLOW), make, ()).findings
+    assert found.evidence[-1].endswith("could not settle it: its disk takes no named pipes")
+
+
+def test_a_price_of_a_gpu_script_on_the_cpu_says_so() -> None:
+    runs = [make_run([0.01] * 40, ranks=2, on_cpu=True) for _ in range(2)]
+    found = spared(runs[:1], runs[1:])
+    assert found and found.how.endswith("on the CPU, where it may weigh otherwise than on a GPU")
 
 
 def test_a_check_that_cannot_read_the_replay_leaves_the_finding() -> None:
@@ -173,7 +198,7 @@ def test_what_waiting_for_data_costs_is_read_from_the_whole_loop() -> None:
     assert steps and abs(steps.milliseconds) < 1e-6
     assert loops and loops.milliseconds == pytest.approx(30.0, rel=0.01)
     assert loops.step_milliseconds == pytest.approx(40.0, rel=0.01)
-    assert "from step to step" in loops.how
+    assert "rounds of the loop" in loops.how
 
 
 def test_runs_of_other_work_are_not_compared() -> None:

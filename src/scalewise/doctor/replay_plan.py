@@ -2,18 +2,22 @@
 
 import re
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Diagnosis
 from scalewise.records.spec import Remedy, RunSpec, Turns
+from scalewise.results.run import Run
 
 MOST_REPLAYS = 4
 MOST_SECONDS = 60.0  # of one replay
 LEAST_SECONDS = 20.0  # two runs have to start, and wait for each other
 TIMES_AS_LONG = 3.0  # as the observed run
 STEPS, LEAST_STEPS = 60, 20
-REPEATS = 2  # where no turns can be taken
+MOST_REPEATS = 5  # as many as let the spread between them be seen
+SHORTEST_RUN_SECONDS = 0.5
+RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
+MOST_MEMORY = 0.8  # of what there is
 # The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
 _NO_TURNS = ("cached_input",)
 
@@ -51,32 +55,49 @@ def takes_turns(case: Case, remedy: Remedy) -> bool:
     """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns."""
     spec = case.run.spec
     alone = spec.nodes is None and spec.launcher == "fork" and case.world_size == spec.ranks
-    return alone and remedy.name not in _NO_TURNS
+    return alone and remedy.name not in _NO_TURNS and _fits_twice(case.run)
+
+
+def _fits_twice(run: Run) -> bool:
+    """Whether both runs of a ring can be in memory at once."""
+    rows = [rank.memory[-1] for rank in run.ranks if rank.memory]
+    if run.machine is None or not rows:
+        return True
+    gpu_bytes = min((gpu.memory_bytes for gpu in run.machine.gpus), default=0)
+    held_bytes = max(row.cuda_peak_reserved_bytes or 0 for row in rows)
+    host_bytes = sum(row.peak_rss_bytes for row in rows)
+    return 2 * held_bytes <= gpu_bytes * MOST_MEMORY and 2 * host_bytes <= run.machine.memory_bytes * MOST_MEMORY
 
 
 def _replay(case: Case, remedy: Remedy) -> Replay:
     seconds = replay_seconds(case)
+    turns = takes_turns(case, remedy)
+    repeats = _repeats(case, seconds, 1 if turns else 2)
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
-    base = replace(
-        case.run.spec,
-        examine=True,
-        turns=None,
-        enough_steps=_steps(_loop_seconds(case), seconds),
-        limit_seconds=seconds,
-    )
-    if takes_turns(case, remedy):
-        ring = f"replay-{label}"
-        plain_run = replace(base, name=f"{ring}-plain", turns=Turns(ring, 0, 2))
-        mended_run = replace(base, name=f"{ring}-mended", turns=Turns(ring, 1, 2), remedies=(remedy,))
-        return Replay(remedy, (plain_run,), (mended_run,))
-    limit = seconds / (2 * REPEATS)
-    plain = [_repeat(base, f"replay-{label}-plain", repeat, limit) for repeat in range(REPEATS)]
-    mended = [_repeat(base, f"replay-{label}-mended", repeat, limit) for repeat in range(REPEATS)]
-    return Replay(remedy, tuple(plain), tuple(replace(spec, remedies=(remedy,)) for spec in mended))
+    sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
+    for repeat, (index, side) in product(range(repeats), enumerate(sides)):
+        ring = f"replay-{label}-r{repeat}"
+        spec = replace(
+            case.run.spec,
+            name=f"{ring}-{('plain', 'mended')[index]}",
+            repeat=repeat,
+            examine=True,
+            remedies=(remedy,) if index else (),
+            turns=Turns(ring, index, 2) if turns else None,
+            enough_steps=_steps(_loop_seconds(case), seconds / repeats),
+            limit_seconds=seconds / repeats / (1 if turns else 2),
+        )
+        side.append(spec)
+    return Replay(remedy, *map(tuple, sides))
 
 
-def _repeat(base: RunSpec, name: str, repeat: int, limit_seconds: float) -> RunSpec:
-    return replace(base, name=f"{name}-r{repeat}", repeat=repeat, limit_seconds=limit_seconds)
+def _repeats(case: Case, seconds: float, least: int) -> int:
+    """More than the least where the script itself makes too few steps to compare, as far as the time allows."""
+    outcome, steps = case.run.outcome, len(case.first.windows)
+    if outcome is None or outcome.kind not in ("finished", "aborted_at_exit") or not steps:
+        return least
+    affordable = int(seconds / (RUNS_AND_TURNS * max(outcome.wall_seconds, SHORTEST_RUN_SECONDS)))
+    return max(least, min(MOST_REPEATS, -(-STEPS // steps), affordable))
 
 
 def _loop_seconds(case: Case) -> float:

@@ -14,6 +14,7 @@ from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed, Spared
 from scalewise.doctor.replay_plan import MOST_SECONDS, Replay, plan_replays
 from scalewise.doctor.settling import priced_by_time
+from scalewise.errors import BadRequest
 from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import RunSpec
@@ -23,28 +24,42 @@ Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them
 
 MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
 _WHOLE_LOOP = ("cached_input",)  # waiting for data is no part of a step
-_STEP_MEANS = {False: "", True: ", from step to step"}
 
 
 class Unusable(Exception):
     """A replay says nothing about the finding; the reason is shown."""
 
 
+class Interrupted(Exception):
+    """A replay was not made to its end."""
+
+
 def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequence[Rule] | None = None) -> Diagnosis:
     """Replays what is worth it and lets the checks settle their findings; what cannot be settled stays as it was."""
-    began, notes = time.monotonic(), []
-    findings = list(diagnosis.findings)
-    for replay in plan_replays(case, diagnosis):
-        if time.monotonic() - began > MOST_SECONDS_IN_ALL:
-            notes.append(f"Not replayed for want of time: {replay.remedy.label()}.")
-            continue
+    began = time.monotonic()
+    findings, made, left = list(diagnosis.findings), 0, list(plan_replays(case, diagnosis))
+    while left and time.monotonic() - began < MOST_SECONDS_IN_ALL:
+        replay = left.pop(0)
         try:
             shown = replayed_of(replay, make(replay.specs))
-        except Unusable as reason:
+        except Interrupted:
+            left.insert(0, replay)
+            break
+        except (Unusable, BadRequest) as reason:
             findings = [_unsettled(one, str(reason)) if _has(one, replay) else one for one in findings]
             continue
+        made += 1
         findings = [_settled(case, one, shown, among) if _has(one, replay) else one for one in findings]
+    notes = tuple(_notes(made, time.monotonic() - began, [one.remedy.label() for one in left]))
     return replace(diagnosis, findings=worst_first(findings), notes=(*diagnosis.notes, *notes))
+
+
+def _notes(made: int, seconds: float, left: Sequence[str]) -> Iterator[str]:
+    if made:
+        fixes = "fix" if made == 1 else "fixes"
+        yield f"The script was run again with {made} {fixes} applied, in {seconds:.0f} s; both sides were examined."
+    if left:
+        yield f"Not run again for want of time: {', '.join(left)}."
 
 
 def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
@@ -54,7 +69,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
         [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.mended)
     )
     if len(plain) < len(replay.plain) or len(mended) < len(replay.mended):
-        raise Unusable("it was interrupted")
+        raise Interrupted
     for run in plain:
         if not run.measured:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
@@ -91,13 +106,15 @@ def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False
     difference = seconds_difference(a.side(), b.side())
     reach, middle = difference.reach(), -difference.middle
     medians = [one.median for one in a.measured]
+    what = "rounds of the loop" if whole_loop else "steps"
+    where = ", on the CPU, where it may weigh otherwise than on a GPU" if a.spec.on_cpu else ""
     steps = min(sum(one.median.steps for one in arm.measured) for arm in (a, b))
     return Spared(
         milliseconds=middle * 1e3,
         low=(middle - reach) * 1e3,
         high=(middle + reach) * 1e3,
         step_milliseconds=sum(one.seconds for one in medians) / len(medians) * 1e3,
-        how=f"measured over {steps} steps with and without the fix{_STEP_MEANS[whole_loop]}, {difference.method()}",
+        how=f"measured over {steps} {what} with and without the fix, {difference.method()}{where}",
     )
 
 
