@@ -47,17 +47,25 @@ def torchrun_variables(
     spec: RunSpec, rank: int, port: int, run_id: str, error_file: Path, user: Mapping[str, str]
 ) -> dict[str, str]:
     """What `torchrun --standalone` adds for a rank on a single node."""
-    size = str(spec.ranks)
+    size = node_size = str(spec.ranks)
+    number = local = str(rank)
+    group, groups = "0", "1"
+    if spec.rehearse is not None:
+        # The rank that it stands for; its device is the one that is here.
+        size, number, local = str(spec.rehearse.world_size), str(spec.rehearse.rank), "0"
+        per_node = spec.rehearse.ranks_per_node
+        node_size = str(min(per_node, spec.rehearse.world_size))
+        group, groups = str(spec.rehearse.rank // per_node), str(-(-spec.rehearse.world_size // per_node))
     return {
         "TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS,
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "GROUP_RANK": "0",
-        "ROLE_RANK": str(rank),
+        "RANK": number,
+        "LOCAL_RANK": local,
+        "GROUP_RANK": group,
+        "ROLE_RANK": number,
         "ROLE_NAME": "default",
-        "LOCAL_WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": node_size,
         "WORLD_SIZE": size,
-        "GROUP_WORLD_SIZE": "1",
+        "GROUP_WORLD_SIZE": groups,
         "ROLE_WORLD_SIZE": size,
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port),

@@ -18,6 +18,7 @@ from scalewise.records.inspection import (
     MemoryPartsRow,
     TransferRow,
 )
+from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
@@ -127,7 +128,18 @@ class EndRow:
     interventions_applied: dict[str, int] = field(default_factory=dict)
 
 
-Row = StartRow | ModelRow | StepRow | MemoryRow | ExposedRow | TroubleRow | EndRow | InspectionRow | ExaminationRow
+Row = (
+    StartRow
+    | ModelRow
+    | StepRow
+    | MemoryRow
+    | ExposedRow
+    | TroubleRow
+    | EndRow
+    | InspectionRow
+    | ExaminationRow
+    | RehearsalRow
+)
 
 # Lines that are written as they are; steps are written as events (`records.events`).
 ROW_KINDS: dict[str, type[Any]] = {
@@ -144,4 +156,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "memory_parts": MemoryPartsRow,
     "gradient": GradientRow,
     **EXAMINATION_KINDS,
+    **REHEARSAL_KINDS,
 }

@@ -42,6 +42,15 @@ class Remedy:
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """One process stands for one rank of many that are not there."""
+
+    world_size: int
+    rank: int
+    ranks_per_node: int  # as the script is told
+
+
+@dataclass(frozen=True)
 class Nodes:
     """Several hosts: torchrun's static rendezvous."""
 
@@ -96,6 +105,7 @@ class RunSpec:
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
     examine: bool = False  # writes `records.notes` and `records.examination` rows, for the doctor
     remedies: tuple[Remedy, ...] = ()
+    rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
 

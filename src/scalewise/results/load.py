@@ -16,6 +16,7 @@ from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
+from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
@@ -128,6 +129,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         bad_lines=(*read.bad_lines, *noted.bad_lines, *bad),
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
+        rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 

@@ -8,6 +8,7 @@ from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
+from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import InterventionKind, RunSpec
 
@@ -29,6 +30,7 @@ class RankRecord:
     inspection: tuple[InspectionRow, ...] = ()  # of an inspected run only
     notes: tuple[Note, ...] = ()  # of an examined run only
     examination: tuple[ExaminationRow, ...] = ()
+    rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
     try:
         spec = read_json(spec_path, RunSpec)
         # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
-        rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
+        alone = spec.mode == "python" or spec.rehearse is not None
+        rank, local_rank = (0, 0) if alone else (_number("RANK"), _number("LOCAL_RANK"))
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
@@ -79,6 +80,10 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         farewell.keep_groups_until_exit()
         if spec.on_cpu:
             _redirect(recorder)
+        if spec.rehearse is not None:
+            from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
+
+            rehearsal.install(recorder, spec.rehearse)
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         if spec.inspect:

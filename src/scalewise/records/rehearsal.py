@@ -1,0 +1,36 @@
+"""What a rehearsed run writes beside its steps: each step on tape, and what cannot be rehearsed."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TapeRow:
+    """One step: marks in order, and the messages they speak of by number."""
+
+    step: int
+    marks: tuple[tuple[str, int, int], ...]  # what, message number or -1, nanoseconds since the step began
+    messages: tuple[tuple[str, int, int], ...]  # kind, bytes of the whole message, ranks of its group
+    clock: str = "host"  # cuda_events: the marks are moments of the device
+
+
+@dataclass(frozen=True)
+class SteeredRow:
+    """The script looked at what other ranks would have sent: from here on it may go another way than in truth."""
+
+    call: str  # item, tolist, ...
+    kind: str  # of the collective
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class UnrehearsedRow:
+    """Something that has no meaning without the other ranks, and what was done instead."""
+
+    what: str
+    instead: str
+
+
+RehearsalRow = TapeRow | SteeredRow | UnrehearsedRow
+REHEARSAL_KINDS = {"tape": TapeRow, "steered": SteeredRow, "unrehearsed": UnrehearsedRow}
