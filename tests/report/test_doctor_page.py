@@ -18,6 +18,7 @@ def test_a_page_has_each_finding_with_its_line_marked(tmp_path):
     text = doctor_page(specimen_diagnosis(tmp_path))
     assert text.count('<article class="finding"') == 4
     assert '<span class="here"><span class="no">7</span>        loss.backward()' in text
+    assert "train.py:7 in train, train.py:9 in train<pre" in unescape(text), "two lines near each other are shown once"
     assert '<span class="no">8</span>        if (i + 1) % accumulate == 0:' in text
     assert "loss = loss / accumulate\nloss.backward()" in text
 

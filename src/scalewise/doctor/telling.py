@@ -19,7 +19,6 @@ class SourceLine:
 
     number: int
     text: str
-    marked: bool  # the finding is here
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,12 @@ def place_text(place: PlaceRow, root: Path) -> str:
 
 def source_around(place: PlaceRow, around: int = LINES_AROUND) -> tuple[SourceLine, ...]:
     """The lines about a place; only the one that was noted where the file is gone or has changed since."""
-    alone = (SourceLine(place.line, place.text, True),)
+    alone = (SourceLine(place.line, place.text),)
     lines = _lines(Path(place.file))
     if not 1 <= place.line <= len(lines) or not lines[place.line - 1].strip().startswith(place.text):
         return alone
     first, last = max(1, place.line - around), min(len(lines), place.line + around)
-    return tuple(SourceLine(number, lines[number - 1], number == place.line) for number in range(first, last + 1))
+    return tuple(SourceLine(number, lines[number - 1]) for number in range(first, last + 1))
 
 
 def _lines(file: Path) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from scalewise.doctor.check import Check, rules
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.telling import (
+    SourceLine,
     observed_text,
     place_text,
     price_text,
@@ -67,8 +68,8 @@ def _entry(finding: Finding, number: int) -> str:
 def _finding(finding: Finding, number: int, checks: Mapping[str, Check], root: Path) -> str:
     check = checks.get(finding.check)
     rows: list[tuple[str, str]] = []
-    rows += [("where", "".join(_place(one, root) for one in (finding.where, *finding.also) if one is not None))]
-    rows += [("why", f"<p>{prose(check.why)}</p>" if check else "")]
+    rows += [("where", "".join(_places([one for one in (finding.where, *finding.also) if one is not None], root)))]
+    rows += [("why", prose(check.why) if check else "")]
     rows += [("proof", f"{shown(_capital(sure_text(finding)))}.{_list(finding.evidence)}")]
     rows += [("price", prose(price_text(finding.price)) if finding.price else "")]
     rows += [("fix", f'<pre tabindex="0"><code>{shown(finding.fix)}</code></pre>' if finding.fix else "")]
@@ -85,14 +86,25 @@ def _badge(finding: Finding) -> str:
     return f'<span class="verdict {"suspected" if suspected else finding.severity}">{word}</span>'
 
 
-def _place(place: PlaceRow, root: Path) -> str:
-    """The line with those around it; only its number and text where the file has changed since."""
-    lines = "".join(
-        f'<span{HERE if line.marked else ""}><span class="no">{line.number}</span>{shown(line.text)}\n</span>'
-        for line in source_around(place)
-    )
-    code = f'<pre class="source" tabindex="0"><code>{lines}</code></pre>' if place.text else ""
-    return f"<div>{shown(place_text(place, root))}{code}</div>"
+def _places(places: Sequence[PlaceRow], root: Path) -> Iterator[str]:
+    """Each place with the lines around it; one that is among lines already shown is marked there."""
+    shown_already: set[tuple[str, int]] = set()
+    for place in places:
+        if (place.file, place.line) in shown_already:
+            continue
+        lines = source_around(place)
+        numbers = {line.number for line in lines}
+        here = [one for one in places if one.file == place.file and one.line in numbers]
+        marked = {one.line for one in here}
+        shown_already |= {(place.file, number) for number in marked}
+        names = ", ".join(dict.fromkeys(place_text(one, root) for one in here))
+        code = "".join(_source(line, line.number in marked) for line in lines)
+        quoted = f'<pre class="source" tabindex="0"><code>{code}</code></pre>' if place.text else ""
+        yield f"<div>{shown(names)}{quoted}</div>"
+
+
+def _source(line: SourceLine, marked: bool) -> str:
+    return f'<span{HERE if marked else ""}><span class="no">{line.number}</span>{shown(line.text)}\n</span>'
 
 
 def _checked(diagnosis: Diagnosis) -> Iterator[str]:
