@@ -52,8 +52,8 @@ def _see_exits(notebook: Notebook, unused: "_Unused") -> None:
     def exit(*args: Any, **kwargs: Any) -> Any:
         try:
             status = args[0] if args else None
-            if notebook.on and status not in (None, 0, False):
-                place = notebook.places.here()
+            place = notebook.places.here()  # nowhere: not the script itself, but who runs it, has this to say
+            if notebook.on and place != NOWHERE and status not in (None, 0, False):
                 notebook.row(FailureRow("SystemExit", str(status)[:MOST_LETTERS], place, (place,), unused.names))
         except Exception as error:
             notebook.broke("exit", error)

@@ -1,0 +1,159 @@
+"""A collective that only some ranks enter, so that they wait for ever, or meet another one by mistake."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.checks.send_send import ring_of
+from scalewise.doctor.checks.uneven_ranks import uneven
+from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.inputs import replica_groups
+from scalewise.doctor.parting import (
+    BACKWARD,
+    ENDED_BADLY,
+    Operation,
+    Standing,
+    apart,
+    sequences,
+    short,
+    standings,
+    unmet,
+)
+from scalewise.doctor.words import ranks_text
+from scalewise.records.examination import PlaceRow
+
+CHECK = Check(
+    name="collective-on-some-ranks",
+    group="hang",
+    severity="wrong",
+    detects="Some ranks enter a collective that the others never enter, or enter another one in its place.",
+    why="A collective ends only when all ranks of its group have entered it. The run stands until a timeout, or two "
+    "different collectives meet and crash with a message about sizes or connections.",
+    example="if rank == 0:\n    dist.all_reduce(loss)\n    print(loss)",
+    fix="dist.all_reduce(loss)\nif rank == 0:\n    print(loss)",
+    needs="A run of two or more ranks; when it ended badly, the order of collectives on each.",
+    silent="Runs that end in order; ranks that are only slow; groups of which a rank is no member; messages between "
+    "two ranks; loaders of different length, which is another mistake.",
+)
+
+
+@dataclass(frozen=True)
+class _Parting:
+    """Where the ranks of a group went apart."""
+
+    lonely: Operation  # the operation that not all ranks entered
+    inside: list[int]  # ranks that did
+    outside: list[int]
+    by_rank: dict[int, list[Operation]]
+    proof: Proof = "observed"
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Compares the order of collectives between the ranks of each group, where the run ended badly."""
+    outcome = case.run.outcome
+    if outcome is None:
+        raise Abstain("how the run ended is not known")
+    if len(case.ranks) < 2:
+        raise Abstain("only one rank left notes")
+    if outcome.kind not in ENDED_BADLY:
+        return ()
+    stood = standings(case)
+    if ring_of(stood) or any(uneven(case, group) for group in replica_groups(case)):
+        return ()
+    for by_rank in sequences(case, stood).values():
+        parting = _parting(by_rank, stood)
+        if parting is not None:
+            return (_finding(case, parting, stood),)
+    return ()
+
+
+def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) -> _Parting | None:
+    different = apart(by_rank)
+    if different is not None:
+        lonely = min(different.values(), key=lambda operation: _lonely(operation, by_rank))
+        inside = [rank for rank, operation in different.items() if operation.matches(lonely)]
+        return _Parting(lonely, inside, [rank for rank in by_rank if rank not in inside], by_rank)
+    waiting = unmet(by_rank, stood)
+    if waiting is None or any(stood[rank].left and left_before(stood[rank], *waiting, by_rank) for rank in waiting[1]):
+        return None
+    operation, missing = waiting
+    inside = [rank for rank in by_rank if rank not in missing]
+    # A rank that computes may still be on its way; one that has left or waits elsewhere is not.
+    sure = all(stood[rank].left or stood[rank].blocked for rank in missing)
+    return _Parting(operation, inside, missing, by_rank, "observed" if sure else "suspected")
+
+
+def _lonely(operation: Operation, by_rank: dict[int, list[Operation]]) -> tuple[int, bool, int]:
+    """Fewest first: ranks that ever were at this line; then what the script calls itself; then how often it ran."""
+    runs = [sum(one.line == operation.line for one in operations) for operations in by_rank.values()]
+    return sum(map(bool, runs)), operation.name == BACKWARD, sum(runs)
+
+
+def left_before(
+    gone: Standing, operation: Operation, missing: Sequence[int], by_rank: dict[int, list[Operation]]
+) -> bool:
+    """Whether a rank that has left would have come here had it stayed: it was here before, or made fewer steps."""
+    been = any(one.line == operation.line for one in by_rank[gone.rank])
+    furthest = max(len(operations) for rank, operations in by_rank.items() if rank not in missing)
+    made = sum(one.name == BACKWARD for one in by_rank[gone.rank])
+    most = max(sum(one.name == BACKWARD for one in operations[: furthest - 1]) for operations in by_rank.values())
+    return been or made < most
+
+
+def _finding(case: Case, parting: _Parting, stood: dict[int, Standing]) -> Finding:
+    lonely = parting.lonely
+    steps = min(standing.steps for standing in stood.values())
+    outcome = case.run.outcome
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=_sentence(parting, stood),
+        evidence=(
+            *(standing.told() for standing in stood.values()),
+            _counts(parting),
+            f"how the run ended: {outcome.sentence if outcome else 'not known'}",
+        ),
+        fix=_fix(lonely, parting.inside),
+        where=lonely.place,
+        also=_others(parting, stood),
+        price=Price(steps, "steps", "made before the run could not go on", "counted"),
+        proof=parting.proof,
+        ranks=tuple(sorted((*parting.inside, *parting.outside))),
+        steps_seen=steps,
+    )
+
+
+def _sentence(parting: _Parting, stood: dict[int, Standing]) -> str:
+    lonely = parting.lonely
+    at = f" at {short(lonely.place)}" if lonely.place else ""
+    enter = "enters" if len(parting.inside) == 1 else "enter"
+    other = stood[parting.outside[0]]
+    there = f" at {short(other.place)}" if other.place else ""
+    if other.left:
+        elsewhere = f"{ranks_text(parting.outside, small=True)} had left"
+    elif other.operation is not None:
+        elsewhere = f"{ranks_text(parting.outside, small=True)} was in {other.operation.told()}{there}"
+    else:
+        elsewhere = f"{ranks_text(parting.outside, small=True)} did not come to it{there}"
+    return f"{ranks_text(parting.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
+
+
+def _counts(parting: _Parting) -> str:
+    line = parting.lonely.line
+    runs = ", ".join(
+        f"{sum(one.line == line for one in operations)} on rank {rank}" for rank, operations in parting.by_rank.items()
+    )
+    return f"times that line was come to: {runs}"
+
+
+def _others(parting: _Parting, stood: dict[int, Standing]) -> tuple[PlaceRow, ...]:
+    places = [stood[rank].place for rank in parting.outside]
+    return tuple(dict.fromkeys(place for place in places if place is not None and place != parting.lonely.place))
+
+
+def _fix(lonely: Operation, inside: Sequence[int]) -> str:
+    text = lonely.place.text.partition("  #")[0] if lonely.place else f"dist.{lonely.name}(...)"
+    if lonely.name == BACKWARD:
+        return f"{text}  # as often on every rank: no rank may skip a step that the others make"
+    return f"{text}  # on every rank: move it out of the branch that only {ranks_text(inside, small=True)} took"

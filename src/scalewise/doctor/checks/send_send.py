@@ -1,0 +1,80 @@
+"""Ranks that all send to each other, or all receive from each other, before anyone does the opposite."""
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parting import ENDED_BADLY, Standing, short, standings
+from scalewise.doctor.words import ranks_text
+
+CHECK = Check(
+    name="send-send",
+    group="hang",
+    severity="wrong",
+    detects="Two or more ranks are blocked in a send to each other, or in a recv from each other, in a ring.",
+    why="A blocking send may wait until its receiver is ready. When everybody sends first, nobody ever receives, "
+    "and the run stands.",
+    example="dist.send(mine, dst=other)\ndist.recv(theirs, src=other)  # the same order on both ranks",
+    fix="requests = [dist.isend(mine, dst=other), dist.irecv(theirs, src=other)]\n"
+    "for request in requests:\n    request.wait()",
+    needs="A run of two or more ranks; when it stood still, the message each rank was in.",
+    silent="Messages that arrive, in whatever order; pipelines whose ends send and receive in turn.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Looks for a ring of ranks that each wait for the next one, all in the same direction."""
+    outcome = case.run.outcome
+    if outcome is None:
+        raise Abstain("how the run ended is not known")
+    if len(case.ranks) < 2:
+        raise Abstain("only one rank left notes")
+    if outcome.kind not in ENDED_BADLY:
+        return ()
+    ring = ring_of(standings(case))
+    return (_finding(case, ring),) if ring else ()
+
+
+def ring_of(stood: dict[int, Standing]) -> tuple[Standing, ...]:
+    """The ranks of a ring in the order they wait for each other; empty: there is none."""
+    waits_for = {
+        rank: standing.operation.peer
+        for rank, standing in stood.items()
+        if standing.blocked and standing.operation is not None and standing.operation.name in ("send", "recv")
+    }
+    for start in waits_for:
+        way = [start]
+        while waits_for.get(way[-1]) not in (None, *way):
+            way.append(waits_for[way[-1]])
+        ring = tuple(stood[rank] for rank in way if rank in waits_for)
+        directions = {standing.operation.name for standing in ring if standing.operation is not None}
+        if len(ring) == len(way) > 1 and waits_for[way[-1]] == start and len(directions) == 1:
+            return ring
+    return ()
+
+
+def _finding(case: Case, ring: tuple[Standing, ...]) -> Finding:
+    names = {standing.operation.name for standing in ring if standing.operation is not None}
+    name = names.pop()
+    ranks = [standing.rank for standing in ring]
+    places = list(dict.fromkeys(standing.place for standing in ring if standing.place is not None))
+    lines = ", ".join(dict.fromkeys(short(place) for place in places))
+    doing = "sends to" if name == "send" else "receives from"
+    arrows = ", ".join(f"rank {one.rank} {doing} rank {one.operation.peer}" for one in ring if one.operation)
+    opposite = "receives" if name == "send" else "sends"
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"{ranks_text(sorted(ranks))} wait for each other in a blocking {name} at {lines}: {arrows}, and "
+        f"nobody {opposite}.",
+        evidence=(
+            *(standing.told() for standing in ring),
+            f"how the run ended: {case.run.outcome.sentence if case.run.outcome else 'not known'}",
+        ),
+        fix="requests = [dist.isend(outgoing, dst), dist.irecv(incoming, src)]  # neither waits for the other\n"
+        "for request in requests:\n    request.wait()",
+        where=places[0] if places else None,
+        also=tuple(places[1:]),
+        price=Price(min(one.steps for one in ring), "steps", "made before the run could not go on", "counted"),
+        ranks=tuple(sorted(ranks)),
+        steps_seen=min(one.steps for one in ring),
+    )
