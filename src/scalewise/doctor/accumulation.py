@@ -1,0 +1,247 @@
+"""What of a rank's notes is gradient accumulation: micro-batches and the updates they lead to, and what only looks so.
+
+An accumulating script calls backward several times per optimizer step, from one place, each time on other data. Two
+losses of one forward pass, the same data twice (SAM), optimizers that take turns (GAN), tasks fed by several loaders,
+and gradients that the optimizer itself asks for (LBFGS) are none of it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from scalewise.doctor.case import Abstain, RankCase
+from scalewise.records.notes import (
+    NOWHERE,
+    BackwardNote,
+    BatchNote,
+    ClipNote,
+    ForwardNote,
+    Note,
+    ScheduleNote,
+    StepNote,
+    ZeroNote,
+)
+
+MOSTLY = 0.8  # of the updates: the rest may be the end of an epoch, a warm-up, a batch that was left out
+SomeNote = TypeVar("SomeNote", bound=Note)
+
+
+def of_kind(notes: Iterable[Note], kind: type[SomeNote]) -> tuple[SomeNote, ...]:
+    """The notes of one kind, in order."""
+    return tuple(note for note in notes if isinstance(note, kind))
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Everything since the micro-batch or the step before, up to its own last backward pass."""
+
+    notes: tuple[Note, ...]
+    forwards: tuple[ForwardNote, ...]  # of the model, in training
+
+    @property
+    def backwards(self) -> tuple[BackwardNote, ...]:
+        """One, or several of as many losses."""
+        return of_kind(self.notes, BackwardNote)
+
+    @property
+    def thrown_away(self) -> ZeroNote | None:
+        """The call that threw gradients away before its first backward pass."""
+        until = self.notes.index(self.backwards[0])
+        return next((note for note in of_kind(self.notes[:until], ZeroNote) if note.had_gradients), None)
+
+    @property
+    def batches(self) -> tuple[BatchNote, ...]:
+        """What was asked of loaders."""
+        return of_kind(self.notes, BatchNote)
+
+    @property
+    def syncs(self) -> bool:
+        """Whether its backward pass reduces gradients."""
+        return any(note.sync and note.wrapper != NOWHERE for note in self.forwards)
+
+    @property
+    def lines(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The lines that called forward and backward."""
+        return frozenset(note.place for note in self.forwards), frozenset(note.place for note in self.backwards)
+
+
+@dataclass(frozen=True)
+class Update:
+    """Micro-batches and the step that applies their gradients, or the steps of several optimizers at once."""
+
+    number: int
+    micro_batches: tuple[MicroBatch, ...]
+    tail: tuple[Note, ...]  # after the last backward pass, before the first step
+    steps: tuple[StepNote, ...] = ()  # none: what is left after the last step
+
+    @property
+    def size(self) -> int:
+        """Micro-batches in it."""
+        return len(self.micro_batches)
+
+    @property
+    def backwards(self) -> tuple[BackwardNote, ...]:
+        """All backward passes."""
+        return tuple(note for micro_batch in self.micro_batches for note in micro_batch.backwards)
+
+    @property
+    def forward(self) -> ForwardNote | None:
+        """The first forward pass of the model; None where none was seen."""
+        return next((note for one in self.micro_batches for note in one.forwards), None)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """All notes but the steps."""
+        return (*(note for one in self.micro_batches for note in one.notes), *self.tail)
+
+    @property
+    def applied(self) -> float | None:
+        """The gradient that goes into the step, before it is clipped, over that which the last backward pass left."""
+        clips = [note.ratio for note in of_kind(self.tail, ClipNote) if note.ratio is not None]
+        if clips or of_kind(self.tail, ClipNote):
+            return clips[0] if clips else None
+        return self.steps[0].ratio if self.steps and not self.steps[0].skipped else None
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """How one rank accumulates."""
+
+    rank: RankCase
+    updates: tuple[Update, ...]
+    rest: Update  # after the last step
+    windows: tuple[Update, ...] = ()  # updates of two micro-batches or more; none: the script does not accumulate
+    size: int = 1  # micro-batches per update, most often
+    loader: int = NOWHERE  # that feeds it
+    shared_batch: bool = False  # several micro-batches are made of one batch of the loader
+
+    @property
+    def steady(self) -> bool:
+        """Whether nearly all updates have the same number of micro-batches."""
+        return mostly(self.updates, lambda update: update.size == self.size)
+
+
+def mostly(updates: Sequence[Update], holds: Callable[[Update], bool], share: float = MOSTLY) -> bool:
+    """Whether it holds of so many of them; never of none."""
+    return bool(updates) and sum(map(holds, updates)) >= share * len(updates)
+
+
+def updates_of(rank: RankCase) -> tuple[tuple[Update, ...], Update]:
+    """The updates, and what is left after the last step."""
+    is_model = _is_model(rank.notes)
+    forwards_known = any(map(is_model, rank.notes))
+    updates: list[Update] = []
+    made: list[MicroBatch] = []
+    held: list[Note] = []
+    for note in rank.notes:
+        if isinstance(note, StepNote):
+            if made:
+                updates.append(Update(len(updates), tuple(made), tuple(held), (note,)))
+                made, held = [], []
+            elif updates:  # a second optimizer steps on the same gradients
+                updates[-1] = replace(updates[-1], steps=(*updates[-1].steps, note))
+            continue
+        held.append(note)
+        if isinstance(note, BackwardNote):
+            new = any(is_model(one) if forwards_known else isinstance(one, BatchNote) for one in held)
+            if new or not made:
+                made.append(MicroBatch(tuple(held), tuple(one for one in of_kind(held, ForwardNote) if is_model(one))))
+            else:  # a second loss of the same forward pass
+                made[-1] = replace(made[-1], notes=(*made[-1].notes, *held))
+            held = []
+    return tuple(updates), Update(len(updates), tuple(made), tuple(held))
+
+
+def _is_model(notes: Sequence[Note]) -> Callable[[Note], bool]:
+    """Tells the model's forward passes from those of losses and other modules that are called by themselves."""
+    training = [note for note in of_kind(notes, ForwardNote) if note.trains]
+    wrapped = any(note.wrapper != NOWHERE or note.bypassed != NOWHERE for note in training)
+    first = training[0].module if training else ""
+
+    def is_model(note: Note) -> bool:
+        if not isinstance(note, ForwardNote) or not note.trains:
+            return False
+        return (note.wrapper != NOWHERE or note.bypassed != NOWHERE) if wrapped else note.module == first
+
+    return is_model
+
+
+def accumulation_of(rank: RankCase) -> Accumulation:
+    """How this rank accumulates; abstains where its backward passes mean something else."""
+    updates, rest = updates_of(rank)
+    if any(note.closure for note in rank.all(BackwardNote)):
+        raise Abstain("the optimizer asks for gradients itself (a closure)")
+    if len(updates) < 2:
+        raise Abstain(f"needs 2 optimizer steps after backward passes, saw {len(updates)}")
+    _require_one_update(updates)
+    windows = tuple(update for update in updates if update.size > 1)
+    found = Accumulation(rank, updates, rest)
+    if len(windows) < len(updates) / 2:
+        return found
+    _require_other_data(windows)
+    loader, shared = _feeding(updates)
+    _require_one_task(windows, one_batch_each=loader != NOWHERE and not shared)
+    size = Counter(update.size for update in windows).most_common(1)[0][0]
+    return replace(found, windows=windows, size=size, loader=loader, shared_batch=shared)
+
+
+def _require_one_update(updates: Sequence[Update]) -> None:
+    stepped = Counter(frozenset(step.optimizer for step in update.steps) for update in updates)
+    if stepped.most_common(1)[0][1] < 0.9 * len(updates):
+        raise Abstain("several optimizers step in turn: whose gradients a backward pass is for cannot be told")
+
+
+def _require_other_data(windows: Sequence[Update]) -> None:
+    """The same input twice in a window is one batch seen twice, unless the whole run has only one input."""
+    again = known = 0
+    inputs: set[str] = set()
+    for window in windows:
+        before: set[str] = set()
+        for micro_batch in window.micro_batches:
+            own = {note.digest for note in micro_batch.forwards if note.digest is not None}
+            if before and own:
+                known += 1
+                again += own <= before
+            before |= own
+        inputs |= before
+    if len(inputs) == 1:
+        if not mostly(windows, lambda update: len({one.lines for one in update.micro_batches}) == 1):
+            raise Abstain("every pass sees the same input, from several lines: what they are for cannot be told")
+    elif again > (1 - MOSTLY) * known:
+        raise Abstain("the backward passes of a step see the same data: they are no micro-batches")
+    elif not known and not mostly(windows, lambda update: all(one.batches for one in update.micro_batches)):
+        raise Abstain("whether the backward passes of a step see different data is not known")
+
+
+def _feeding(updates: Sequence[Update]) -> tuple[int, bool]:
+    """The loader that the model is fed from, and whether a batch of it makes several micro-batches."""
+    last: Counter[int] = Counter()
+    asked: Counter[int] = Counter()
+    for update in updates:
+        asked.update(note.loader for note in of_kind(update.notes, BatchNote))
+        last.update(one.batches[-1].loader for one in update.micro_batches if one.batches)
+    if not last:
+        return NOWHERE, False
+    loader, count = last.most_common(1)[0]
+    if count < MOSTLY * last.total():
+        raise Abstain("several loaders feed the backward passes of a step: they may be several tasks")
+    micro_batches = sum(update.size for update in updates)
+    return loader, asked[loader] < 0.75 * micro_batches
+
+
+def _require_one_task(windows: Sequence[Update], one_batch_each: bool) -> None:
+    """Backward from several lines is several losses; but the last micro-batch may have a line of its own."""
+
+    def one_task(update: Update) -> bool:
+        lines = Counter(micro_batch.lines for micro_batch in update.micro_batches)
+        return len(lines) == 1 or (update.size > 2 and lines.most_common(1)[0][1] >= update.size - 1)
+
+    if not one_batch_each and not mostly(windows, one_task):
+        raise Abstain("backward is called from several lines in a step: they may be several losses")
+
+
+def schedules(update: Update) -> int:
+    """How often a learning-rate scheduler stepped before the update's step: of several, the busiest."""
+    counts = Counter(note.scheduler for note in of_kind(update.notes, ScheduleNote))
+    return max(counts.values(), default=0)

@@ -1,0 +1,118 @@
+"""The losses of the micro-batches add up, so that the gradient is as many times too large as there are of them."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scalewise.doctor.accumulation import Accumulation, accumulation_of
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.loss_weights import Weighed, alike, close, weighed
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import divided
+from scalewise.records.inspection import GradientRow
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="loss-not-divided",
+    group="accumulation",
+    severity="wrong",
+    detects="The mean losses of a window's micro-batches are summed, not averaged, and nobody divides the gradient.",
+    why="The gradient is K times that of the whole batch: as if the learning rate were K times larger, and clipping"
+    " cuts K times earlier. Adam hides most of it, but not in clipping, its epsilon, or a change of K.",
+    example="""loss = criterion(model(x), y)  # a mean
+loss.backward()
+if (i + 1) % K == 0:
+    optimizer.step()""",
+    fix="""loss = criterion(model(x), y)
+(loss / K).backward()
+if (i + 1) % K == 0:
+    optimizer.step()""",
+    needs="the loss's own reduction and the gradient that is applied, seen in the first windows",
+    silent="Losses that are sums, or are divided by a count of tokens; gradients that are divided before the step; one"
+    " batch that is passed several times in several views.",
+)
+SCALE_FREE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Lion", "Muon")
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """The weights of a window's losses, as applied, sum up to the number of micro-batches."""
+    found = accumulation_of(case.first)
+    if not found.windows:
+        return ()
+    if found.shared_batch and not _is_cut_up(found):
+        raise Abstain("several backward passes per batch of the loader: whether their losses are to be added is open")
+    if any(len({note.digest for note in one.forwards}) > 1 for update in found.windows for one in update.micro_batches):
+        raise Abstain("several forward passes per backward pass: what the loss is a mean over is not known")
+    known = [one for one in map(weighed, found.windows) if one is not None]
+    if not known:
+        raise Abstain("with which weight a loss enters the gradient could not be seen")
+    too_large = [one for one in known if close(one.total, one.update.size)]
+    if len(too_large) < 0.8 * len(known):
+        return ()
+    return (_finding(case, found, too_large, len(known)),)
+
+
+def _is_cut_up(found: Accumulation) -> bool:
+    """Whether the micro-batches of a window are the parts of one batch: together they have its rows."""
+    loader = next((row for row in found.rank.loaders if row.index == found.loader), None)
+    rows = [note.rows for one in found.windows[0].micro_batches for note in one.forwards[:1]]
+    if loader is None or loader.batch_size is None or None in rows:
+        return False
+    return sum(one or 0 for one in rows) == loader.batch_size
+
+
+def _finding(case: Case, found: Accumulation, too_large: Sequence[Weighed], known: int) -> Finding:
+    rank, size = found.rank, found.size
+    note = too_large[0].update.backwards[0]
+    place = rank.place(note)
+    totals = [one.total for one in too_large]
+    times = statistics.median(totals)
+    by = f"{size}" if found.steady else "micro_batches"
+    evidence = [
+        f"{size} micro-batches per step, each with weight {too_large[0].each * _unscale(too_large):.3g} on its mean "
+        f"loss, together {times:.3g}; they should be 1 together ({len(too_large)} of {known} windows looked at)",
+        f"between backward and step the gradient is multiplied by {too_large[0].applied:.3g}",
+    ]
+    optimizer = next((row.optimizer for row in rank.optimizers), "")
+    if optimizer in SCALE_FREE:
+        evidence.append(f"{optimizer} divides most of the factor out again; clipping, epsilon and a change of the "
+                        "window still see it")  # fmt: skip
+    return Finding(
+        check=CHECK.name,
+        severity=CHECK.severity,
+        sentence=f"The gradient is {times:.3g} times that of the whole batch: the losses of {size} micro-batches are "
+        "summed, not averaged.",
+        evidence=tuple(evidence),
+        fix=divided(place, by),
+        where=place,
+        price=Price(times, "times", "the gradient of the whole batch", "computed from the weights seen in backward"),
+        steps_seen=known,
+        remedy=Remedy("divide_loss", {"by": size}) if found.steady else None,
+    )
+
+
+def _unscale(windows: Sequence[Weighed]) -> float:
+    """Takes the scale of a GradScaler out of a weight that is shown."""
+    ratios = [one.applied for one in windows]
+    return ratios[0] if alike(ratios) and ratios[0] > 0 else 1.0
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """The first step's gradient with the loss divided is that of the whole batch: the two are compared."""
+    plain, mended = _norm(replayed.plain), _norm(replayed.mended)
+    if replayed.trouble or not replayed.applied or not plain or not mended or finding.price is None:
+        return finding
+    times = plain / mended
+    text = f"norm of the first step's gradient: {plain:.4g} as it is, {mended:.4g} with the loss divided"
+    if not close(times, finding.price.value, 0.1):
+        clipped = f"{text}: not {finding.price.value:.3g} times, so something else acts on it (clipping?)"
+        return replace(finding, evidence=(*finding.evidence, clipped))
+    price = Price(times, "times", "the gradient of the whole batch", "measured in the first step, with the fix applied")
+    return replace(finding, evidence=(*finding.evidence, text), price=price, proof="replayed")
+
+
+def _norm(case: Case) -> float | None:
+    rows = [row for row in case.first.record.inspection if isinstance(row, GradientRow)]
+    return rows[0].norm if rows else None

@@ -1,0 +1,150 @@
+"""Steps use gradients that were never all-reduced, or only in part: each rank goes its own way."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from scalewise.doctor.accumulation import MicroBatch, Update, updates_of
+from scalewise.doctor.agreement import Comparison, comparisons
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.reductions import LARGE_SHARE, SUMMING
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import text_of, wrapper_name
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import BackwardNote, CollectiveNote
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="never-synchronised",
+    group="accumulation",
+    severity="wrong",
+    detects="The last micro-batch before a step does not reduce gradients: under no_sync(), or another one reduces.",
+    why="What DDP did not reduce is this rank's own gradient: the replicas drift apart and train several models.",
+    example="""for i, (x, y) in enumerate(loader):
+    with model.no_sync():
+        (criterion(model(x), y) / K).backward()
+    if (i + 1) % K == 0:
+        optimizer.step()""",
+    fix="""for i, (x, y) in enumerate(loader):
+    last = (i + 1) % K == 0
+    with nullcontext() if last else model.no_sync():
+        (criterion(model(x), y) / K).backward()
+    if last:
+        optimizer.step()""",
+    needs="a DistributedDataParallel model on two ranks or more",
+    silent="Gradients or whole models that the script reduces itself (local SGD).",
+)
+OFTEN = 0.5  # of the updates, where the parameters themselves were not compared
+
+
+@dataclass(frozen=True)
+class _Seen:
+    updates: tuple[Update, ...]  # that trained this wrapper
+    alone: tuple[Update, ...]  # without a reduction of what came last
+    without_any: int  # of those, without any reduction
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """The last pass through the wrapper in an update is not armed to reduce."""
+    if any(note.closure for note in case.first.all(BackwardNote)):
+        raise Abstain("the optimizer asks for gradients itself (a closure)")
+    wrappers = list(case.trained_wrappers())
+    shared = [row for row in wrappers if len(row.ranks) > 1]
+    if not shared:
+        raise Abstain("one rank only: there is nothing to synchronise" if wrappers else "no DDP model was trained")
+    return tuple(finding for row in shared[:1] for finding in _of(case, row))
+
+
+def _of(case: Case, wrapper: WrapperRow) -> Iterator[Finding]:
+    seen = _seen(case, wrapper)
+    if not seen.alone or _sends_itself(case, wrapper):
+        return
+    compared = comparisons(case, wrapper)
+    after = [one for one in compared if one.step > seen.alone[0].number]
+    apart = next((one for one in after if one.gaps), None)
+    if after and not after[-1].gaps:  # whatever brought them together again: they are equal
+        return
+    if apart is None and len(seen.alone) < OFTEN * len(seen.updates):
+        return
+    yield _finding(case, wrapper, seen, apart, after[-1] if after else None)
+
+
+def _seen(case: Case, wrapper: WrapperRow) -> _Seen:
+    updates, _ = updates_of(case.first)
+    through = [(update, [one for one in update.micro_batches if _passes(one, wrapper)]) for update in updates]
+    used = [(update, passes) for update, passes in through if passes]
+    alone = [(update, passes) for update, passes in used if not _reduces(passes[-1], wrapper)]
+    without_any = sum(not any(_reduces(one, wrapper) for one in passes) for _, passes in alone)
+    return _Seen(tuple(update for update, _ in used), tuple(update for update, _ in alone), without_any)
+
+
+def _passes(micro_batch: MicroBatch, wrapper: WrapperRow) -> bool:
+    return any(note.wrapper == wrapper.index for note in micro_batch.forwards)
+
+
+def _reduces(micro_batch: MicroBatch, wrapper: WrapperRow) -> bool:
+    return any(note.wrapper == wrapper.index and note.sync for note in micro_batch.forwards)
+
+
+def _sends_itself(case: Case, wrapper: WrapperRow) -> bool:
+    """Whether the script reduces gradients or models by hand, all together or one tensor at a time."""
+    updates, rest = updates_of(case.first)
+    least = max(1.0, LARGE_SHARE * wrapper.parameter_bytes)
+    for update in (*updates[1:], rest):  # before the first step a model is broadcast, which is none of it
+        calls = [note for note in update.notes if isinstance(note, CollectiveNote)]
+        if sum(note.size_bytes for note in calls if note.operation.startswith(SUMMING)) >= least:
+            return True
+    return False
+
+
+def _finding(
+    case: Case, wrapper: WrapperRow, seen: _Seen, apart: Comparison | None, last: Comparison | None
+) -> Finding:
+    rank, count = case.first, len(seen.alone)
+    forward = rank.place(seen.alone[0].micro_batches[-1].forwards[-1])
+    model = wrapper_name(rank, wrapper)
+    sizes = sorted({update.size for update in seen.updates})
+    evidence = [
+        f"{count} of {len(seen.updates)} optimizer steps apply gradients whose last micro-batch was not reduced; "
+        f"{seen.without_any} of them without any all-reduce",
+        f"micro-batches per step: {', '.join(map(str, sizes[:6]))}",
+    ]
+    if apart is not None and last is not None:
+        evidence.append(
+            f"parameters differ between ranks from step {apart.step} on: {len(last.gaps)} of {last.tensors} tensors, "
+            f"by up to {max(last.gaps.values()):.2g} of their norm after step {last.step}"
+        )
+    never = seen.without_any == count
+    price = (
+        Price(max(last.gaps.values()), "share", "of a tensor's norm between ranks",
+              f"measured after step {last.step}")
+        if last is not None and last.gaps
+        else Price(float(count), "steps", "that each rank made by itself", "counted")
+    )  # fmt: skip
+    reason = "no micro-batch of them reduces" if never else "an earlier micro-batch reduces, not the last"
+    line = text_of(forward, f"loss = criterion({model}(x), y)")
+    return Finding(
+        check=CHECK.name,
+        severity=CHECK.severity,
+        sentence=f"In {count} of {len(seen.updates)} optimizer steps the ranks keep gradients to themselves: {reason}.",
+        evidence=tuple(evidence),
+        fix=f"{model}.require_backward_grad_sync = last  # or: with contextlib.nullcontext() if last else "
+        f"{model}.no_sync():\n{line}  # `last`: the micro-batch right before the optimizer's step",
+        where=forward,
+        price=price,
+        steps_seen=len(seen.updates),
+        remedy=Remedy("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """With the last micro-batch reduced the parameters of the ranks must agree."""
+    wrapper = next((row for row in replayed.mended.trained_wrappers() if len(row.ranks) > 1), None)
+    if replayed.trouble or not replayed.applied or wrapper is None:
+        return finding
+    compared = comparisons(replayed.mended, wrapper)
+    if not compared or compared[-1].gaps:
+        return finding
+    text = f"with the fix all {compared[-1].tensors} tensors agree between ranks after step {compared[-1].step}"
+    return replace(finding, evidence=(*finding.evidence, text), proof="replayed")

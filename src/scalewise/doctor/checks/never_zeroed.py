@@ -1,0 +1,69 @@
+"""Gradients are never zeroed: each step applies the sum of all gradients so far."""
+
+from scalewise.doctor.accumulation import Update, updates_of
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.script_words import optimizer_name, text_of
+from scalewise.records.notes import BackwardNote
+
+CHECK = Check(
+    name="never-zeroed",
+    group="accumulation",
+    severity="wrong",
+    detects="The first backward pass after a step still finds the gradients that the step has already applied.",
+    why="Gradients of all earlier steps are applied again and again: the sum grows, and training goes astray.",
+    example="""for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()""",
+    fix="""for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()""",
+    needs="three optimizer steps, and a parameter whose gradient can be looked at",
+    silent="Gradients set to None or zeroed by hand; optimizers that take turns.",
+)
+LEAST = 3  # updates whose beginning is known
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Gradients that are there before the first backward pass of nearly every update but the first."""
+    rank = case.first
+    updates, _ = updates_of(rank)
+    if any(note.closure for note in rank.all(BackwardNote)):
+        raise Abstain("the optimizer asks for gradients itself (a closure)")
+    stepped = {frozenset(step.optimizer for step in update.steps) for update in updates}
+    if len(stepped) > 1:
+        raise Abstain("several optimizers step in turn: whose gradients are left over cannot be told")
+    begins = [update for update in updates[1:] if update.backwards[0].had_gradient is not None]
+    if len(begins) < LEAST - 1:
+        raise Abstain(f"whether a step's gradients were zeroed is known of {len(begins)} steps, {LEAST - 1} are needed")
+    # A scaler that skips leaves gradients alone as well, but the script zeroes them all the same.
+    stale = [update for update in begins if update.backwards[0].had_gradient]
+    if len(stale) < 0.8 * len(begins):
+        return ()
+    step = updates[0].steps[0]
+    optimizer = optimizer_name(rank, step)
+    backward, line = rank.place(updates[0].backwards[0]), text_of(rank.place(step), f"{optimizer}.step()")
+    return (
+        Finding(
+            check=CHECK.name,
+            severity=CHECK.severity,
+            sentence=f"Gradients are not zeroed after a step: {len(stale)} of {len(begins)} steps add to those of all "
+            "steps before.",
+            evidence=(
+                f"at the first backward pass of {len(stale)} of {len(begins)} steps, parameters still held the "
+                "gradients that the step before had applied",
+                f"calls of zero_grad() between them that found gradients: {_zeroed(rank, stale)}",
+            ),
+            fix=f"{line}\n{optimizer}.zero_grad()",
+            where=rank.place(step),
+            also=(backward,) if backward is not None else (),
+            price=Price(len(stale) / len(begins), "share", "of the steps apply old gradients again", "counted"),
+            steps_seen=len(updates),
+        ),
+    )
+
+
+def _zeroed(rank: RankCase, stale: list[Update]) -> int:
+    return sum(update.micro_batches[0].thrown_away is not None for update in stale)

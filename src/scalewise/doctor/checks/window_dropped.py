@@ -1,0 +1,76 @@
+"""The last, incomplete window of an epoch is never applied: its gradients are thrown away."""
+
+from scalewise.doctor.accumulation import Accumulation, accumulation_of
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, micro_batches, ran_to_its_end
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.script_words import optimizer_name
+from scalewise.records.notes import NOWHERE
+
+CHECK = Check(
+    name="window-dropped",
+    group="accumulation",
+    severity="wrong",
+    detects="At the end of an epoch the gradients of the last micro-batches are thrown away, not applied.",
+    why="These batches are computed for nothing and never learned from; with shuffling off they are always the same.",
+    example="""for epoch in range(epochs):
+    optimizer.zero_grad()
+    for i, (x, y) in enumerate(loader):  # 10 batches
+        (criterion(model(x), y) / 4).backward()
+        if (i + 1) % 4 == 0:  # the last two batches never get here
+            optimizer.step()
+            optimizer.zero_grad()""",
+    fix="""for i, (x, y) in enumerate(loader):
+    (criterion(model(x), y) / 4).backward()
+    if (i + 1) % 4 == 0 or i + 1 == len(loader):
+        optimizer.step()
+        optimizer.zero_grad()""",
+    needs="a DataLoader that comes to its end",
+    silent="Loops that count micro-batches through all epochs: the next epoch completes the window.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Incomplete windows that end in zero_grad(), or with the script."""
+    found = accumulation_of(case.first)
+    if not found.windows:
+        return ()
+    if found.loader == NOWHERE:
+        raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
+    if not epochs(found):
+        raise Abstain("the loader never came to its end")
+    ends = epoch_ends(found, ran_to_its_end(case))
+    lost = tuple(end for end in ends if end.fate in ("dropped", "left"))
+    thrown_away = any(end.fate == "dropped" for end in lost)
+    # What is left of the last of several epochs may be the end of a loop that counts through all of them.
+    if not lost or len(ends) > 2 * len(lost) or not (thrown_away or epochs(found) == 1):
+        return ()
+    return (_finding(found, lost),)
+
+
+def _finding(found: Accumulation, dropped: tuple[EpochEnd, ...]) -> Finding:
+    rank, size = found.rank, found.size
+    lost, all_of_them, count = sum(end.micro_batches for end in dropped), micro_batches(found), epochs(found)
+    backward = rank.place(dropped[0].update.backwards[0])
+    step = found.updates[0].steps[0]
+    zero = next((rank.place(end.zero) for end in dropped if end.zero is not None), None)
+    optimizer = optimizer_name(rank, step)
+    ending = "zero_grad() follows" if zero is not None else "the script ends with them"
+    return Finding(
+        check=CHECK.name,
+        severity=CHECK.severity,
+        sentence=f"The last {dropped[0].micro_batches} micro-batches of an epoch are never applied: the window of "
+        f"{size} is not full when the loader ends, and {ending}.",
+        evidence=(
+            f"{lost} of {all_of_them} micro-batches were thrown away, at {len(dropped)} of {count} epoch ends",
+            f"micro-batches per window: {size}; left over at each end: "
+            + ", ".join(str(end.micro_batches) for end in dropped[:8]),
+        ),
+        fix=f"if (i + 1) % {size} == 0 or i + 1 == len(loader):  # the last window of an epoch, however short\n"
+        f"    {optimizer}.step()\n    {optimizer}.zero_grad()",
+        where=zero or rank.place(step),
+        also=(backward,) if backward is not None else (),
+        price=Price(lost / all_of_them, "share", "of the micro-batches, computed for nothing", "counted"),
+        steps_seen=len(found.updates),
+    )

@@ -1,0 +1,170 @@
+"""Gradients are summed over ranks and never divided by their number, or divided although DDP has averaged them."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.doctor.accumulation import Update, of_kind, updates_of
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.loss_weights import close, weight_of
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import BackwardNote, CollectiveNote, ScalerNote
+
+CHECK = Check(
+    name="world-size-factor",
+    group="accumulation",
+    severity="wrong",
+    detects="The gradient is the sum over ranks where the mean is meant, or DDP's mean is divided by the ranks again.",
+    why="The step grows, or shrinks, with the number of ranks: the same script learns differently on other machines.",
+    example="""for p in model.parameters():
+    dist.all_reduce(p.grad)  # a sum
+optimizer.step()""",
+    fix="""for p in model.parameters():
+    dist.all_reduce(p.grad)
+    p.grad /= dist.get_world_size()
+optimizer.step()""",
+    needs="the notes of all ranks, and the gradient before and after it is reduced, in the first windows",
+    silent="Losses that are divided by a count over all ranks, for which the sum is right.",
+)
+GRADIENTS = 0.5  # of the bytes of the parameters, all-reduced between backward and step
+LONGER = 1.05  # a mean over ranks cannot be longer than what it is the mean of
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One update on all ranks."""
+
+    ratios: tuple[float, ...]  # gradient applied over that which backward left, by rank
+    norms: tuple[float, ...]  # of what backward left; empty: not known
+    weight: float  # of the loss, the mean over the ranks
+
+    @property
+    def length(self) -> float:
+        """Square of the applied gradient over the ranks' mean of squares, times their number of it that is applied."""
+        weights = [norm * norm for norm in self.norms] or [1.0] * len(self.ratios)
+        return sum(ratio * one for ratio, one in zip(self.ratios, weights, strict=True)) / sum(weights)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """What becomes of the gradient between backward and step, on all ranks together."""
+    size = case.world_size
+    if size < 2 or len(case.ranks) < size:
+        raise Abstain("needs the notes of two ranks or more" if size < 2 else f"{len(case.ranks)} of {size} ranks told")
+    if any(note.closure for note in case.first.all(BackwardNote)):
+        raise Abstain("the optimizer asks for gradients itself (a closure)")
+    by_rank = [updates_of(rank)[0] for rank in case.ranks]
+    together = list(zip(*by_rank, strict=False))
+    if len(together) < 2:
+        raise Abstain(f"needs 2 optimizer steps after backward passes, saw {len(together)}")
+    calls = [_reduced_by_hand(case, updates[0]) for updates in together]
+    by_ddp = sum(updates[0].micro_batches[-1].syncs for updates in together) > 0.5 * len(together)
+    by_hand = sum(map(bool, calls)) > 0.5 * len(together)
+    if not by_ddp and not by_hand:
+        return ()
+    steps = [step for step in map(_step, together) if step is not None]
+    if len(steps) < 2:
+        raise Abstain("what becomes of the gradient between backward and step could not be seen")
+    place = next((case.first.place(call) for call in calls if call is not None), None)
+    place = place or case.first.place(together[0][0].steps[0])
+    return _after_ddp(steps, size, place) if by_ddp else _by_hand(steps, size, place)
+
+
+def _reduced_by_hand(case: Case, update: Update) -> CollectiveNote | None:
+    """The call that reduces the gradients, or the first of many."""
+    model = case.first.record.model
+    calls = [
+        note for note in of_kind(update.tail, CollectiveNote) if note.operation.startswith(("all_reduce", "reduce"))
+    ]
+    calls = [note for note in calls if not note.operation.startswith("reduce_scatter")]
+    if model is None or sum(note.size_bytes for note in calls) < max(1.0, GRADIENTS * model.parameter_bytes):
+        return None
+    return calls[0]
+
+
+def _step(updates: tuple[Update, ...]) -> _Step | None:
+    """One update of all ranks; None where something is not known."""
+    ratios: list[float] = []
+    weights: list[float] = []
+    for update in updates:
+        own = [weight_of(one) for one in update.micro_batches]
+        known = [weight for weight in own if weight is not None]
+        if update.applied is None or not known or len(known) < len(own):
+            return None
+        scales = [note.scale for note in of_kind(update.notes, ScalerNote) if note.scale]
+        scale = scales[0] if scales else 1.0
+        ratios.append(update.applied * scale)
+        weights.append(sum(known) / scale)
+    gained = [update.backwards[0].gained for update in updates if len(update.backwards) == 1]
+    norms = tuple(one for one in gained if one)
+    return _Step(tuple(ratios), norms if len(norms) == len(updates) else (), statistics.fmean(weights))
+
+
+def _after_ddp(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
+    """DDP has averaged: whatever multiplies all ranks' gradients by their number, or divides, is one too much."""
+    for factor in (float(size), 1 / size):
+        guilty = [step for step in steps if all(close(one, factor, 0.02) for one in step.ratios)]
+        guilty = [step for step in guilty if close(step.weight, 1.0)]
+        if len(guilty) >= 0.8 * len(steps):
+            what = "summed over ranks again" if factor > 1 else "divided by the number of ranks again"
+            evidence = (
+                f"between DDP's reduction and the step the gradient is multiplied by {guilty[0].ratios[0]:.3g} on all "
+                f"{size} ranks, in {len(guilty)} of {len(steps)} steps looked at",
+                f"weight of the loss before it: {guilty[0].weight:.3g}",
+            )
+            fix = "# DDP has averaged the gradients already: leave them as they are\noptimizer.step()"
+            sentence = f"DDP averages the gradients, and they are {what}: the step is {factor:.3g} times the right one."
+            return (_finding(sentence, evidence, fix, place, factor, len(steps)),)
+    return ()
+
+
+def _by_hand(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
+    """A mean over ranks is never longer than the ranks' own gradients; of two ranks the norms tell even more."""
+    steps = [step for step in steps if close(step.weight, 1.0)]
+    if len(steps) < 2:
+        return ()
+    longer = [step for step in steps if step.length > (LONGER if step.norms else 1.2)]
+    if len(longer) < 0.8 * len(steps) and not _two_ranks_add_up(steps):
+        return ()
+    length = statistics.median(step.length for step in steps)
+    evidence = (
+        f"square of the applied gradient over what averaging {size} ranks would allow at most: {length:.3g} "
+        f"(median of {len(steps)} steps looked at); more than 1 cannot be a mean"
+        if length > 1
+        else f"norms and products of both ranks' gradients fit their sum, not their mean, in {len(steps)} steps",
+        f"weight of the loss on each rank: {steps[0].weight:.3g}; nothing divides by {size} between backward and step",
+    )
+    fix = "for p in model.parameters():\n    dist.all_reduce(p.grad)\n    p.grad /= dist.get_world_size()"
+    sentence = f"Gradients are summed over {size} ranks and never divided: the step is {size} times the mean's."
+    return (_finding(sentence, evidence, fix, place, float(size), len(steps)),)
+
+
+def _two_ranks_add_up(steps: Sequence[_Step]) -> bool:
+    """With g = ratio x norm^2 on each rank: of a sum both g - norm^2 are the product of the two gradients."""
+    pairs = [step for step in steps if len(step.norms) == 2]
+    if len(pairs) < 3 or len(pairs) < 0.8 * len(steps):
+        return False
+    off_sum = off_mean = total = 0.0
+    for step in pairs:
+        (one, other), (first, second) = step.ratios, (norm * norm for norm in step.norms)
+        off_sum += abs((one - 1) * first - (other - 1) * second)
+        off_mean += abs((2 * one - 1) * first - (2 * other - 1) * second)
+        total += first + second
+    return off_mean > 0.005 * total and off_sum < 0.1 * off_mean
+
+
+def _finding(
+    sentence: str, evidence: tuple[str, ...], fix: str, place: PlaceRow | None, times: float, seen: int
+) -> Finding:
+    price = Price(times, "times", "the gradient averaged over ranks", "computed from the gradients of all ranks")
+    return Finding(
+        check=CHECK.name,
+        severity=CHECK.severity,
+        sentence=sentence,
+        evidence=evidence,
+        fix=fix,
+        where=place,
+        price=price,
+        steps_seen=seen,
+    )

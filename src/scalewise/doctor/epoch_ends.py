@@ -1,0 +1,73 @@
+"""What becomes of an incomplete window when the loader has no more batches."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from scalewise.doctor.accumulation import Accumulation, Update, mostly, of_kind
+from scalewise.doctor.case import Case
+from scalewise.records.notes import ExhaustedNote, Note, ZeroNote
+
+# stepped: applied before the next epoch. dropped: thrown away. leaked: added to the next epoch's first window, which
+# is larger by them. carried: the next epoch completes the window, as a loop that counts through epochs does.
+# left: the script ended with them.
+Fate = Literal["stepped", "dropped", "leaked", "carried", "left"]
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """The end of an epoch with gradients that no step had used yet."""
+
+    micro_batches: int  # since the last step
+    fate: Fate
+    update: Update  # in which it fell
+    zero: ZeroNote | None = None  # the call that threw them away
+
+
+def epoch_ends(found: Accumulation, finished: bool) -> tuple[EpochEnd, ...]:
+    """The ends within a window, in order; `finished`: nobody stopped the script before its own end."""
+    return tuple(end for update in (*found.updates, found.rest) for end in _ends(found, update, finished))
+
+
+def _ends(found: Accumulation, update: Update, finished: bool) -> Iterator[EpochEnd]:
+    for index, micro_batch in enumerate(update.micro_batches):
+        if 0 < index < found.size and _exhausted(micro_batch.notes, found.loader):
+            zero = micro_batch.thrown_away
+            if zero is not None:
+                yield EpochEnd(index, "dropped", update, zero)
+            elif update.steps:
+                yield EpochEnd(index, "leaked" if update.size > found.size else "carried", update)
+    if 0 < update.size < found.size and _exhausted(update.tail, found.loader):
+        zeros = [note for note in of_kind(update.tail, ZeroNote) if note.had_gradients]
+        if update.steps:
+            yield EpochEnd(update.size, "stepped", update)
+        elif zeros:
+            yield EpochEnd(update.size, "dropped", update, zeros[0])
+        elif finished:
+            yield EpochEnd(update.size, "left", update)
+
+
+def _exhausted(notes: tuple[Note, ...], loader: int) -> bool:
+    return any(note.loader == loader for note in of_kind(notes, ExhaustedNote))
+
+
+def whole_windows_agree(found: Accumulation) -> bool:
+    """Whether the windows that no epoch's end falls into have one size."""
+    inside = [update for update in found.updates if not of_kind(update.notes, ExhaustedNote)]
+    return mostly(inside, lambda update: update.size == found.size)
+
+
+def epochs(found: Accumulation) -> int:
+    """How often the feeding loader came to its end."""
+    return sum(note.loader == found.loader for note in found.rank.all(ExhaustedNote))
+
+
+def micro_batches(found: Accumulation) -> int:
+    """All of the run."""
+    return sum(update.size for update in (*found.updates, found.rest))
+
+
+def ran_to_its_end(case: Case) -> bool:
+    """Whether nothing but the script itself ended the run."""
+    outcome = case.run.outcome
+    return outcome is not None and outcome.kind in ("finished", "aborted_at_exit") and case.first.failure is None

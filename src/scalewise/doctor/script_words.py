@@ -1,0 +1,51 @@
+"""The script's own names, read from the lines that were seen: a fix is easier to follow in them."""
+
+import re
+
+from scalewise.doctor.case import RankCase
+from scalewise.records.examination import PlaceRow, WrapperRow
+from scalewise.records.notes import Note, StepNote, ZeroNote
+
+_NAME = r"[A-Za-z_][\w.]*(?:\[[\w\"']+\])?"
+
+
+def text_of(place: PlaceRow | None, otherwise: str) -> str:
+    """The line, or what stands for it where it is not known."""
+    return place.text if place is not None and place.text else otherwise
+
+
+def assigned(place: PlaceRow | None, otherwise: str) -> str:
+    """The name that a line gives to what it makes: `model` in `model = DDP(net)`."""
+    found = re.match(rf"({_NAME})\s*(?::[^=]+)?=[^=]", text_of(place, ""))
+    return found.group(1) if found else otherwise
+
+
+def called_on(place: PlaceRow | None, method: str, otherwise: str) -> str:
+    """The name a method is called on: `optimizer` in `optimizer.step()`."""
+    found = re.search(rf"({_NAME})\.{method}\(", text_of(place, ""))
+    return found.group(1) if found else otherwise
+
+
+def wrapper_name(rank: RankCase, wrapper: WrapperRow | None) -> str:
+    """What the script calls its wrapped model."""
+    return assigned(rank.places.get(wrapper.place) if wrapper is not None else None, "model")
+
+
+def optimizer_name(rank: RankCase, note: Note | None) -> str:
+    """What the script calls the optimizer that was stepped or zeroed."""
+    method = "step" if isinstance(note, StepNote) else "zero_grad"
+    name = called_on(rank.place(note), method, "optimizer")
+    by_another = note.scaled if isinstance(note, StepNote) else isinstance(note, ZeroNote) and note.optimizer < 0
+    return "optimizer" if by_another else name
+
+
+def divided(backward: PlaceRow | None, by: str) -> str:
+    """The line that calls backward, with its loss divided: `(loss / 4).backward()`."""
+    text = text_of(backward, "loss.backward()")
+    scaled = re.search(rf"^(.*\.scale\()({_NAME})(\)\.backward\(.*)$", text)
+    if scaled:
+        return f"{scaled.group(1)}{scaled.group(2)} / {by}{scaled.group(3)}"
+    plain = re.search(rf"^(.*?)({_NAME})(\.backward\(.*)$", text)
+    if plain and not re.search(r"[\w)\]]$", plain.group(1)):
+        return f"{plain.group(1)}({plain.group(2)} / {by}){plain.group(3)}"
+    return f"(loss / {by}).backward()"

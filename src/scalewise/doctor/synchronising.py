@@ -1,0 +1,94 @@
+"""How often DDP reduces gradients per update, and what that sends."""
+
+import statistics
+from dataclasses import dataclass, replace
+
+from scalewise.doctor.accumulation import MOSTLY, Accumulation, Update, accumulation_of, of_kind
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.replay import Replayed
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import NoSyncNote
+from scalewise.units import bytes_text
+
+
+@dataclass(frozen=True)
+class Reductions:
+    """What one rank all-reduces per optimizer step, in the middle of its steps."""
+
+    count: float
+    size_bytes: float
+
+    def __str__(self) -> str:
+        return f"{self.count:g} all-reduces, {bytes_text(self.size_bytes)} per optimizer step"
+
+
+@dataclass(frozen=True)
+class Oversync:
+    """A script that reduces gradients in several micro-batches of a window."""
+
+    found: Accumulation
+    wrapper: WrapperRow
+    windows: tuple[Update, ...]  # in which it does
+    entered: int  # of those, with no_sync() entered
+    syncs: int  # per window, most often
+    reductions: Reductions | None
+
+
+def ddp_of(case: Case) -> WrapperRow:
+    """The DDP that trains over several ranks; abstains where there is none."""
+    wrappers = list(case.trained_wrappers())
+    if not wrappers:
+        raise Abstain("no DistributedDataParallel model was trained")
+    shared = [row for row in wrappers if len(row.ranks) > 1]
+    if not shared:
+        raise Abstain("one rank only: there is nothing to synchronise")
+    return shared[0]
+
+
+def oversynchronised(case: Case) -> Oversync | None:
+    """How it reduces too often; None where it does not."""
+    wrapper = ddp_of(case)
+    found = accumulation_of(case.first)
+    # What is zeroed in between never adds up, and needs another cure.
+    windows = tuple(update for update in found.windows if not any(one.thrown_away for one in update.micro_batches[1:]))
+    guilty = tuple(update for update in windows if sum(one.syncs for one in update.micro_batches) > 1)
+    if len(guilty) < max(1, MOSTLY * len(windows)) or len(windows) < MOSTLY * len(found.windows):
+        return None
+    entered = sum(bool(of_kind(update.notes, NoSyncNote)) for update in guilty)
+    syncs = statistics.mode(sum(one.syncs for one in update.micro_batches) for update in guilty)
+    return Oversync(found, wrapper, guilty, entered, syncs, reductions_of(case.first))
+
+
+def reductions_of(rank: RankCase) -> Reductions | None:
+    """What it all-reduces per step; None where no step tells."""
+    # DDP puts its buckets together anew after the first backward passes.
+    seen = [row.collectives["all_reduce"] for row in rank.record.steps[1:] if "all_reduce" in row.collectives]
+    if not seen:
+        return None
+    return Reductions(statistics.median(one[0] for one in seen), statistics.median(one[1] for one in seen))
+
+
+def needless_bytes(over: Oversync) -> Price | None:
+    """What is sent for nothing, by the bytes of its buckets; time is a replay's matter."""
+    if over.reductions is None:
+        return None
+    spared = over.reductions.size_bytes * (over.syncs - 1) / over.syncs
+    how = f"computed: {over.syncs - 1} of {over.syncs} reductions of what DDP's buckets hold"
+    return Price(spared, "bytes", "all-reduced per step and rank for nothing", how)
+
+
+def settle_by_time(finding: Finding, replayed: Replayed) -> Finding:
+    """With the remedy measured, the price is milliseconds; a step that got no shorter keeps the bytes."""
+    if replayed.trouble or not replayed.applied or replayed.spared is None:
+        return finding
+    spared = replayed.spared
+    text = f"with the fix a step takes {spared.step_milliseconds - spared.milliseconds:.2f} ms, not "
+    text += f"{spared.step_milliseconds:.2f} ms (spared: {spared.low:.2f} to {spared.high:.2f} ms, 95 %)"
+    after = reductions_of(replayed.mended.first)
+    evidence = (*finding.evidence, text, *((f"with the fix: {after}",) if after else ()))
+    if spared.low <= 0:
+        return replace(finding, evidence=evidence, proof="replayed")
+    price = Price(spared.milliseconds, "ms per step", "communication that no_sync() spares", spared.how,
+                  spared.low, spared.high)  # fmt: skip
+    return replace(finding, evidence=evidence, proof="replayed", price=price)

@@ -1,0 +1,53 @@
+"""Tests of reading names from the script's own lines."""
+
+import pytest
+from case_factory import Sheet, make_case, make_wrapper
+
+from scalewise.doctor.script_words import assigned, called_on, divided, optimizer_name, text_of, wrapper_name
+from scalewise.records.examination import PlaceRow
+
+
+def line(text):
+    return PlaceRow(0, "train.py", 3, "main", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed"),
+    [
+        ("loss.backward()", "(loss / 4).backward()"),
+        ("self.loss.backward(retain_graph=True)", "(self.loss / 4).backward(retain_graph=True)"),
+        ("scaler.scale(loss).backward()", "scaler.scale(loss / 4).backward()"),
+        ("if train: loss.backward()", "if train: (loss / 4).backward()"),
+        ("fabric.backward(loss)", "(loss / 4).backward()"),
+        ("criterion(model(x), y).backward()", "(loss / 4).backward()"),
+        ("", "(loss / 4).backward()"),
+    ],
+)
+def test_a_backward_call_with_its_loss_divided(text, fixed):
+    if text == "fabric.backward(loss)":
+        assert "/ 4" in divided(line(text), "4")
+    else:
+        assert divided(line(text), "4") == fixed
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("model = DDP(net)", "model"), ("self.model: Any = DDP(net)", "self.model"), ("if x == 3:", "it"), ("f(x)", "it")],
+)
+def test_the_name_that_a_line_gives(text, name):
+    assert assigned(line(text), "it") == name
+
+
+def test_names_of_the_script():
+    sheet = Sheet().forward().backward().zero(line="self.opt.zero_grad()").step(line="self.opt.step()")
+    sheet.row(make_wrapper(place=sheet.place("net = DDP(net, device_ids=[0])")))
+    rank = make_case(sheet).first
+    assert optimizer_name(rank, rank.windows[0].step) == "self.opt"
+    assert optimizer_name(rank, rank.windows[0].zeros[0]) == "self.opt"
+    assert wrapper_name(rank, rank.wrappers[0]) == "net" and wrapper_name(rank, None) == "model"
+    assert text_of(None, "x") == "x" and called_on(None, "step", "opt") == "opt"
+
+
+def test_a_step_through_a_scaler_does_not_name_the_scaler():
+    rank = make_case(Sheet().window(step={"line": "scaler.step(optimizer)", "scaled": True})).first
+    assert optimizer_name(rank, rank.windows[0].step) == "optimizer"
