@@ -1,0 +1,115 @@
+"""Computing and an all-reduce, each alone and both at once: what they cost each other where they share cores.
+
+torchrun --nproc-per-node 2 interference.py --sizes 4194304,33554432 --repeats 8
+
+Every three steps belong together: computing alone, the all-reduce alone, computing while the all-reduce is under way.
+The forward phase of a step is the computing, what follows the backward pass is the waiting.
+"""
+
+import argparse
+import os
+import time
+from typing import NoReturn
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+RANK = int(os.environ.get("RANK", "0"))
+RANKS = int(os.environ.get("WORLD_SIZE", "1"))
+FLOAT_BYTES = 4
+WIDTH, ROWS = 1024, 64  # of the layers that are computed
+LONGER = 1.5  # computing lasts so many times as long as the all-reduce, so that all of it has company
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in one sentence instead of a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line on stderr, exit code 2."""
+        self.exit(2, f"interference.py: {message}\n")
+
+
+def arguments() -> argparse.Namespace:
+    """The command line, checked against the number of ranks."""
+    parser = Parser(description="Computes and all-reduces, alone and at once.")
+    parser.add_argument("--sizes", default="4194304,33554432", help="bytes, with commas between")
+    parser.add_argument("--repeats", type=int, default=8, help="of each size; the first warms up")
+    args = parser.parse_args()
+    parts = args.sizes.split(",")
+    if not all(part.isdecimal() and int(part) >= FLOAT_BYTES for part in parts):
+        parser.error(f"--sizes {args.sizes!r} is not a list of bytes")
+    args.sizes = [int(part) for part in parts]
+    if args.repeats < 2:
+        parser.error(f"--repeats must be at least 2, for the first of each size warms up, not {args.repeats}")
+    if RANKS < 2:
+        parser.error("an all-reduce needs 2 ranks or more; start it by torchrun --nproc-per-node 2")
+    return args
+
+
+class Work(nn.Module):
+    """Layers as those of a training step: a product with a weight that does not stay in the cache, and its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Parameter(torch.ones(1))
+        self.weights = [torch.randn(WIDTH, WIDTH) / WIDTH**0.5 for _ in range(8)]
+        self.rows = torch.randn(ROWS, WIDTH)
+
+    def forward(self, rounds: int) -> Tensor:
+        """So many layers, none of them kept for backward."""
+        with torch.no_grad():
+            rows = self.rows
+            for index in range(rounds):
+                weight = self.weights[index % len(self.weights)]
+                rows = torch.relu(rows @ weight)
+                weight.add_(self.rows.t() @ rows, alpha=1e-9)
+        return self.one.sum()
+
+
+def rounds_for(work: Work, message: Tensor) -> int:
+    """How many layers last long enough beside this message, the same number on every rank."""
+    times = []
+    for call in (lambda: dist.all_reduce(message), lambda: work(16)):
+        call()
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    found = torch.tensor([max(16, round(16 * LONGER * times[0] / times[1]))])
+    dist.broadcast(found, 0)
+    return int(found)
+
+
+def train(args: argparse.Namespace) -> None:
+    """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
+    torch.manual_seed(RANK)
+    work, opener = Work(), nn.Linear(1, 1)
+    optimizer = torch.optim.SGD([*work.parameters(), *opener.parameters()], lr=1e-9)
+    messages = [torch.ones(size // FLOAT_BYTES) for size in args.sizes]
+    rounds = [rounds_for(work, message) for message in messages]
+    for _ in range(args.repeats):
+        for message, layers in zip(messages, rounds, strict=True):
+            for computes, reduces in ((True, False), (False, True), (True, True)):
+                dist.barrier()
+                loss = opener(torch.ones(1, 1)).sum()  # the step begins here
+                handle = dist.all_reduce(message, async_op=True) if reduces else None
+                if computes:
+                    loss = loss + work(layers)
+                loss.backward()
+                if handle is not None:
+                    handle.wait()
+                optimizer.step()
+                optimizer.zero_grad()
+                message.fill_(1.0)
+
+
+def main() -> None:
+    """One rank from start to end."""
+    args = arguments()
+    dist.init_process_group("gloo")
+    train(args)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
