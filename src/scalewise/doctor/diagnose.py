@@ -11,7 +11,7 @@ from scalewise.results.run import Run
 
 # What follows from what: where both are found, mending the second mends the first as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
-    "parameters-diverge": ("never-synchronised", "ddp-bypassed"),
+    "parameters-diverge": ("never-synchronised", "ddp-bypassed", "unused-parameters"),
     "sync-every-micro-batch": ("no-sync-around-backward-only",),
     "same-data": ("no-distributed-sampler",),
     "no-distributed-sampler": ("sampler-seeds-differ",),

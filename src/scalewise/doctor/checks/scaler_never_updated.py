@@ -11,7 +11,7 @@ CHECK = Check(
     name="scaler-never-updated",
     group="precision",
     severity="wrong",
-    detects="scaler.step() or scaler.unscale_() is called and scaler.update() is not.",
+    detects="scaler.step() is called and scaler.update() is not.",
     why="update() ends the scaler's step: without it the next step() or unscale_() raises, or the scale never follows "
     "the gradients and an overflow is never answered.",
     example="scaler.scale(loss).backward()\nscaler.step(optimizer)",
@@ -19,7 +19,7 @@ CHECK = Check(
     needs="An enabled GradScaler.",
     silent="One update() for the steps of several optimizers; a scaler that is never stepped.",
 )
-MESSAGE = "since the last update()"
+MESSAGES = ("since the last update()", "unscale_() is being called after step()")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -31,12 +31,14 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("no enabled GradScaler was used")
     updates = [note for note in calls if note.call == "update"]
     pending = calls[calls.index(updates[-1]) + 1 :] if updates else calls
-    ends = [note for note in pending if note.call in ("step", "unscale_")]
     steps = [note for note in pending if note.call == "step"]
-    stopped = rank.failure is not None and MESSAGE in rank.failure.message and bool(steps or (ends and not updates))
+    # A new loss after the step: what was left out is the update, not the order of calls within one iteration.
+    goes_on = bool(steps) and any(note.call == "scale" for note in pending[pending.index(steps[-1]) :])
+    failure = rank.failure
+    stopped = failure is not None and goes_on and any(message in failure.message for message in MESSAGES)
     if not stopped and (updates or len(steps) < 2):
         return ()
-    return (_finding(case, calls, len(updates), (steps or ends)[-1], stopped),)
+    return (_finding(case, calls, len(updates), steps[-1], stopped),)
 
 
 def _finding(case: Case, calls: tuple[ScalerNote, ...], updates: int, last: ScalerNote, stopped: bool) -> Finding:
