@@ -105,7 +105,7 @@ def place_of(case: Case, row: LoaderRow | None) -> PlaceRow | None:
 
 def with_arguments(place: PlaceRow | None, otherwise: str, **arguments: str) -> str:
     """The script's own call with these arguments given; `otherwise` where the call is not whole on its line."""
-    text = place.text if place else ""
+    text = re.sub(r"\s+#.*$", "", place.text if place else "")
     start = text.find("DataLoader(")
     if start < 0 or not text.endswith(")") or text.count("(") != text.count(")"):
         return otherwise

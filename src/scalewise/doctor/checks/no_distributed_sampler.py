@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
-from scalewise.doctor.checks.same_data import sampler_fix
+from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups, rows_fed, same_inputs
 from scalewise.doctor.loaders import epochs, place_of, training_rows, twin
@@ -125,7 +125,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> F
         severity="wrong",
         sentence=f"Each of the {count} ranks draws {amount} in an epoch: every sample is trained on {count} times.",
         evidence=tuple(_evidence(row, overlap, count)),
-        fix=sampler_fix(case, row),
+        fix=sharding_fix(case, row),
         where=place_of(case, row),
         price=Price(
             (count - 1) / count,

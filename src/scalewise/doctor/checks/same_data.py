@@ -63,7 +63,7 @@ def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
         severity="note" if fixed else "wrong",
         sentence=sentence,
         evidence=tuple(_evidence(group, same, loader)),
-        fix=_fix(case, loader),
+        fix=sharding_fix(case, loader),
         where=where,
         price=None if fixed else _price(same),
         ranks=same.ranks,
@@ -88,7 +88,8 @@ def _price(same: SameInputs) -> Price:
     return Price((count - 1) / count, "share", "the work of these ranks that is repeated", "computed from equal inputs")
 
 
-def _fix(case: Case, loader: LoaderRow | None) -> str:
+def sharding_fix(case: Case, loader: LoaderRow | None) -> str:
+    """How each rank gets a part of its own: the script's own loader with a DistributedSampler, where it has one."""
     if loader is None:
         return (
             "generator = torch.Generator().manual_seed(seed + dist.get_rank())  # draw batches from this\n"
@@ -101,11 +102,6 @@ def _fix(case: Case, loader: LoaderRow | None) -> str:
         )
     if loader.knows_ranks:
         return "sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=dist.get_rank())"
-    return sampler_fix(case, loader)
-
-
-def sampler_fix(case: Case, loader: LoaderRow) -> str:
-    """The script's own loader with a DistributedSampler."""
     plain = "loader = DataLoader(dataset, sampler=sampler, ...)  # without shuffle=True"
     place = place_of(case, loader)
     made = with_arguments(place, plain, shuffle="", sampler="sampler")
