@@ -41,18 +41,24 @@ def measure_here(
     suite: Suite, output: Output, options: Mapping[str, Any], here: Here, nodes: Nodes | None = None
 ) -> tuple[SuiteFolder, bool]:
     """The same on a machine that was looked at already."""
-    plan = expand(suite, here.facts, Path.cwd(), nodes=nodes)
-    _narrate_refusals(output, plan.refusals)
-    if not plan.runs:
-        raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
-    folder = _folder(suite, plan, here.facts, options["out"], options["again"])
+    plan = planned(suite, output, here, nodes)
+    folder = suite_folder(suite, plan, here.facts, options["out"], options["again"])
     output.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
     with Progress(output) as progress:
         outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers)
     return folder, _all_made(output, outcomes)
 
 
-def _folder(suite: Suite, plan: Plan, facts: MachineFacts, out: Path, again: bool) -> SuiteFolder:
+def planned(suite: Suite, output: Output, here: Here, nodes: Nodes | None = None) -> Plan:
+    """The runs of a suite here; there is at least one."""
+    plan = expand(suite, here.facts, Path.cwd(), nodes=nodes)
+    _narrate_refusals(output, plan.refusals)
+    if not plan.runs:
+        raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
+    return plan
+
+
+def suite_folder(suite: Suite, plan: Plan, facts: MachineFacts, out: Path, again: bool) -> SuiteFolder:
     """The same request finds its folder again and continues there; `again` takes the next free number."""
     name = folder_name(suite, plan, facts)
     path = out / name

@@ -96,6 +96,43 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
     return code if complete else FAILED
 
 
+@verbs.command(epilog="Exit codes: 0 nothing found; 2 something found, or the script failed; 1 bad request.")
+@click.argument("script", metavar="SCRIPT.py", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--ranks", type=int, default=2, show_default=True)
+@click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: for one process, or a script that starts its "
+              "ranks itself.")  # fmt: skip
+@click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@click.option("--limit", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
+              "until then.")  # fmt: skip
+@click.option("--stall", type=float, default=20.0, show_default=True, metavar="SECONDS", help="A hang is a standstill "
+              "of so long.")  # fmt: skip
+@click.option("--no-replay", is_flag=True, help="Only observe: nothing is run again with a fix applied.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a page.")
+@click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write SARIF, which "
+              "editors and code hosts show at the line.")  # fmt: skip
+@click.option("--list", "list_checks", is_flag=True, help="What can be found.")
+@click.option("--explain", metavar="NAME", default=None, help="More about one check.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@_as_json
+@_quiet
+def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """What is wrong with a script, proved and priced: scalewise doctor train.py --ranks 2 -- --batch 64"""
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    if options["list_checks"] or options["explain"]:
+        from scalewise.doctor.pages import explain_text, list_text
+
+        output.show(list_text() if options["list_checks"] else explain_text(options["explain"]))
+        return DONE
+    from scalewise.cli.doctor import examine, requested
+    from scalewise.cli.doctor_results import give
+
+    return give(output, examine(requested(script, args, options), output), as_json, options["html"], options["sarif"])
+
+
 @verbs.command()
 @click.option("--full", is_flag=True, help="The course's own sizes, even where the machine is small for them.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")

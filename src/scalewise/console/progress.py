@@ -18,7 +18,7 @@ class Progress:
     """Listens to the campaign. On a terminal one block is redrawn; elsewhere each run is one line when it ends."""
 
     def __init__(self, output: Output) -> None:
-        self._output = output
+        self.output = output
         self._began = time.monotonic()
         self._made = 0
         self._index, self._total = 0, 0
@@ -53,22 +53,26 @@ class Progress:
         """It has ended, however."""
         self._made += 1
         self._running.pop(spec.name, None)
+        self.tell_end(index, total, spec, outcome)
+
+    def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """A line for a run that can be used; more for one that cannot."""
         if outcome.measured:
             steps = f"{outcome.wall_seconds:.1f} s"
-            self._output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.kind.replace('_', ' ')}, {steps}")
+            self.output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.kind.replace('_', ' ')}, {steps}")
             return
-        self._output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.sentence}", style="red")
+        self.output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.sentence}", style="red")
         for line in failure_lines(outcome):
-            self._output.say(f"    {line}")
+            self.output.say(f"    {line}")
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
         """It had been made before; a failure, too, is a result, which only `--again` replaces."""
         line = f"[{index + 1}/{total}] {spec.name}: made before ({outcome.kind.replace('_', ' ')})"
         if outcome.measured:
-            self._output.say(line)
+            self.output.say(line)
         else:
-            self._output.say(f"{line}: {outcome.sentence}", style="red")
-            self._output.say("    to make it anew, add: --again")
+            self.output.say(f"{line}: {outcome.sentence}", style="red")
+            self.output.say("    to make it anew, add: --again")
 
     def _left(self) -> str:
         """A rough forecast, once a run has been made to go by."""

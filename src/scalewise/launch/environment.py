@@ -17,7 +17,7 @@ _SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
     """The user's variables with those of the run on top, the same under every launcher."""
     variables = dict(user)
-    if spec.device == "cpu":
+    if spec.device == "cpu" and not spec.on_cpu:
         variables["CUDA_VISIBLE_DEVICES"] = ""
     if spec.mode == "torchrun":
         if spec.threads_per_rank is not None:
@@ -34,6 +34,8 @@ def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path
         guards["GLOO_SOCKET_IFNAME"] = "lo"
     if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
         guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
+    if spec.on_cpu and "CUDA_VISIBLE_DEVICES" not in visible:
+        guards["CUDA_VISIBLE_DEVICES"] = ""  # the script takes itself to have GPUs; the libraries must find none
     users_path = visible.get("PYTHONPATH", "")
     return guards | {
         SPEC: str(spec_path),

@@ -204,7 +204,8 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         ranks=arm.ranks,
         device=device,
         shares=seated.shares,
-        threads_per_rank=len(seated.shares[0]) if seated.shares else None,
+        # An examined script chooses its own threads, for their number may be its mistake.
+        threads_per_rank=len(seated.shares[0]) if seated.shares and not experiment.examination else None,
         oversubscribed=seated.oversubscribed,
         repeat=0,
         limit_seconds=experiment.limit_seconds,

@@ -1,0 +1,85 @@
+"""Ends of an examined run that are no finding: arguments that were not given, packages that are not there."""
+
+import re
+import shlex
+from pathlib import Path
+
+from scalewise.errors import BadRequest
+from scalewise.launch.evidence import MODULE_MISSING, exception_line
+from scalewise.records.outcome import Outcome, RankEnd
+from scalewise.records.spec import RunSpec
+
+_USAGE = re.compile(r"^usage: ", re.IGNORECASE)
+_COMPLAINT = re.compile(r"(?:^|: )error: (.*)", re.IGNORECASE)
+_NEEDS_GPU = re.compile(
+    r"Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|no NVIDIA GPU|no CUDA-capable"
+    r"|torch\.cuda\.is_available\(\) is False|only supported with GPUs|built-in NCCL|NCCL (?:backend )?(?:is )?not"
+    r"|Cannot access accelerator device|invalid device ordinal",
+    re.IGNORECASE,
+)
+
+
+def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
+    """Why nothing could be examined, where the request is to blame and not the script's training."""
+    if outcome.kind == "not_started":
+        return BadRequest(_sentence(outcome.sentence), outcome.hint)
+    if outcome.kind != "raised":
+        return None
+    end = first_failed(outcome)
+    return _arguments_missing(end, spec) or _package_missing(end, spec) if end is not None else None
+
+
+def needs_gpu(outcome: Outcome) -> bool:
+    """Whether the script ended because there is no GPU for it."""
+    end = first_failed(outcome)
+    return end is not None and bool(_NEEDS_GPU.search("\n".join(end.last_lines)))
+
+
+def first_failed(outcome: Outcome) -> RankEnd | None:
+    """The rank that failed first."""
+    return next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
+
+
+def script_words(outcome: Outcome) -> list[str]:
+    """The script's own last words: its traceback from where it begins, or its last lines."""
+    end = first_failed(outcome)
+    if end is None or outcome.kind not in ("raised", "killed", "out_of_memory"):
+        return []
+    lines = list(end.last_lines)
+    starts = [index for index, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    return lines[starts[0] :] if starts else lines
+
+
+def _arguments_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
+    lines = list(end.last_lines)
+    usage = next((index for index, line in enumerate(lines) if _USAGE.match(line)), None)
+    if end.exit_code != 2 or usage is None:
+        return None
+    complaints = [index for index, line in enumerate(lines) if index >= usage and _COMPLAINT.search(line)]
+    said = _COMPLAINT.search(lines[complaints[-1]]) if complaints else None
+    name = Path(spec.script).name
+    given = f" (it got: {shlex.join(spec.args)})" if spec.args else ""
+    quoted = "\n".join(lines[usage : complaints[-1] if complaints else len(lines)])
+    return BadRequest(
+        f"{name} does not accept its arguments{given}: {said.group(1) if said else lines[-1].strip()}.".replace(
+            "..", "."
+        ),
+        f"{quoted}\nGive the script's own arguments after two dashes: scalewise doctor {name} -- ARGS",
+    )
+
+
+def _package_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
+    named = exception_line("\n".join(end.last_lines))
+    missing = MODULE_MISSING.search(named) if named.startswith(("ModuleNotFoundError", "ImportError")) else None
+    if missing is None:
+        return None
+    package = missing.group(1).partition(".")[0]
+    return BadRequest(
+        f"{Path(spec.script).name} needs the package {package}, which is not installed here.",
+        f"pip install {package} (the name on PyPI may differ); if it is a module of your own, put its folder into "
+        "PYTHONPATH or start from there.",
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,0 +1,23 @@
+"""Progress of the doctor's runs: a run that is ended at its limit is no failure, and a replay needs few words."""
+
+from scalewise.console.progress import Progress, failure_lines
+from scalewise.records.outcome import Outcome
+from scalewise.records.spec import RunSpec
+
+
+class DoctorProgress(Progress):
+    """Listens to the campaign as the ordinary progress does, but tells ends in the doctor's words."""
+
+    def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """What was seen, or why not."""
+        what = f"replay {index + 1} of {total}" if spec.name.startswith("replay-") else "observed"
+        if outcome.measured:
+            self.output.say(f"{what}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
+        elif outcome.kind == "timed_out":
+            self.output.say(
+                f"{what}: ended at its limit of {spec.limit_seconds:g} s; what was seen until then is judged"
+            )
+        else:
+            self.output.say(f"{what}: {outcome.sentence}", style="red")
+            for line in failure_lines(outcome):
+                self.output.say(f"    {line}")

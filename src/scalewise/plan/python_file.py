@@ -1,0 +1,107 @@
+"""Whether a file is Python at all, and whether it starts its ranks itself: told from its text, before anything runs."""
+
+import ast
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from scalewise.errors import BadRequest
+
+MOST_BYTES = 10_000_000
+_OF_TORCHRUN = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
+_SPAWNS = ("spawn", "start_processes")
+
+
+def check_is_python(path: Path) -> None:
+    """Raises a BadRequest that says what the file is instead, or where its syntax is wrong."""
+    text = _text(path)
+    if path.suffix == ".ipynb" or _is_notebook(text):
+        hint = f"Export it first: jupyter nbconvert --to script {path}."
+        raise BadRequest(f"{path} is a notebook, not a script.", hint)
+    first = text.partition("\n")[0]
+    if first.startswith("#!") and "python" not in first:
+        raise BadRequest(f"{path} is run by {first[2:].strip()}, not by Python.", "Name the .py file that it starts.")
+    try:
+        _tree(text)
+    except (SyntaxError, ValueError) as error:
+        if path.suffix == ".py" and isinstance(error, SyntaxError):
+            line = f": {error.text.strip()[:120]}" if error.text else ""
+            sentence = f"{path}, line {error.lineno}: {error.msg}{line}."
+            raise BadRequest(sentence, "Python cannot read the script; mend that line first.") from None
+        raise BadRequest(f"{path} is not Python.", "Name the .py file that torchrun would run.") from None
+
+
+def starts_ranks_itself(path: Path) -> bool:
+    """Whether the script calls torch.multiprocessing's spawn, or starts processes that make a process group.
+
+    One that also looks for torchrun's variables can be started by torchrun, so it is.
+    """
+    try:
+        text = _text(path)
+        tree = _tree(text)
+    except (BadRequest, SyntaxError, ValueError):
+        return False
+    if any(_is_one_of(node, _OF_TORCHRUN) for node in _read_variables(tree)):
+        return False
+    modules, names = _multiprocessing(tree)
+    calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    spawns = {f"{module}.{name}" for module in modules for name in _SPAWNS} | (names & set(_SPAWNS))
+    if calls & spawns:
+        return True
+    processes = {f"{module}.Process" for module in modules} | (names & {"Process"})
+    return bool(calls & processes) and any(call.rpartition(".")[2] == "init_process_group" for call in calls)
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()[:MOST_BYTES]
+    except OSError as error:
+        raise BadRequest(f"{path} cannot be read: {error.strerror}.", "Check the path and its permissions.") from error
+    if b"\0" in data:
+        raise BadRequest(f"{path} is not Python: it is a binary file.", "Name the .py file that torchrun would run.")
+    return data.decode("utf-8", errors="replace")
+
+
+def _tree(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an escape that Python frowns at is no concern of ours
+        return ast.parse(text)
+
+
+def _is_notebook(text: str) -> bool:
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        return isinstance(json.loads(text).get("cells"), list)
+    except (ValueError, RecursionError, AttributeError):
+        return False
+
+
+def _multiprocessing(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """The names that the file has given to torch's multiprocessing and Python's own, and what it took out of them."""
+    wanted = ("torch.multiprocessing", "multiprocessing")
+    modules, names = set(wanted), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {one.asname for one in node.names if one.name in wanted and one.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module in wanted:
+            names |= {one.asname or one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            modules |= {one.asname or one.name for one in node.names if one.name == "multiprocessing"}
+    return modules, names
+
+
+def _read_variables(tree: ast.Module) -> Iterator[ast.expr]:
+    """What is looked up: `os.environ["RANK"]`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+            yield node.slice
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("get", "getenv", "pop"):
+            yield from node.args[:1]
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
+            yield node.left
+
+
+def _is_one_of(node: ast.expr, words: tuple[str, ...]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in words
