@@ -101,6 +101,9 @@ def test_a_script_of_few_steps_is_replayed_more_often_as_far_as_the_time_allows(
     assert [repeats(steps=steps) for steps in (8, 30, 60, 100)] == [5, 2, 1, 1]
     assert repeats(steps=8, wall_seconds=10.0) == 1
     assert repeats(steps=8, kind="enough") == 1
+    wrong = replace(a_diagnosis(NO_SYNC).findings[0], severity="wrong")
+    (once,) = plan_replays(a_case(steps=8), replace(a_diagnosis(), findings=(wrong,)))
+    assert len(once.plain) == 1  # a matter of right or wrong needs no more
     specs = plan_replays(a_case(steps=8), a_diagnosis(NO_SYNC))[0].specs
     assert len({one.name for one in specs}) == 10
     assert [one.turns.ring for one in specs if one.turns] == [f"replay-no-sync-window-4-r{n // 2}" for n in range(10)]

@@ -42,7 +42,8 @@ def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
     if outcome is None or not (outcome.measured or outcome.kind == "timed_out") or not case.ranks:
         return ()
     wanted = {one.remedy.label(): one.remedy for one in diagnosis.findings if one.remedy is not None}
-    return tuple(_replay(case, remedy) for remedy in list(wanted.values())[:MOST_REPLAYS])
+    timed = {one.remedy.label() for one in diagnosis.findings if one.remedy and one.severity == "slow"}
+    return tuple(_replay(case, remedy, label in timed) for label, remedy in list(wanted.items())[:MOST_REPLAYS])
 
 
 def replay_seconds(case: Case) -> float:
@@ -69,10 +70,11 @@ def _fits_twice(run: Run) -> bool:
     return 2 * held_bytes <= gpu_bytes * MOST_MEMORY and 2 * host_bytes <= run.machine.memory_bytes * MOST_MEMORY
 
 
-def _replay(case: Case, remedy: Remedy) -> Replay:
+def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
+    """`timed`: what the remedy changes is a matter of milliseconds, which one short run does not show."""
     seconds = replay_seconds(case)
     turns = takes_turns(case, remedy)
-    repeats = _repeats(case, seconds, 1 if turns else 2)
+    repeats = _repeats(case, seconds, 1 if turns else 2) if timed else 1
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat, (index, side) in product(range(repeats), enumerate(sides)):
@@ -82,6 +84,7 @@ def _replay(case: Case, remedy: Remedy) -> Replay:
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
             examine=True,
+            show_gradients=True,
             remedies=(remedy,) if index else (),
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=_steps(_loop_seconds(case), seconds / repeats),

@@ -105,6 +105,7 @@ class RunSpec:
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
     examine: bool = False  # writes `records.notes` and `records.examination` rows, for the doctor
     remedies: tuple[Remedy, ...] = ()
+    show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
     rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it

@@ -90,7 +90,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             _inspect(recorder)
         if spec.examine:
             _examine(recorder, folder)
-        if spec.remedies or (spec.examine and spec.turns):
+        if spec.remedies or spec.show_gradients:
             _replay(recorder, spec)
         os.register_at_fork(after_in_child=recorder.leave)
         recorder.show_life(ARMED)
@@ -130,8 +130,10 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import gradient_rows, remedies
 
-        gradient_rows.install(recorder)
-        remedies.install(recorder, spec.remedies)
+        if spec.show_gradients:
+            gradient_rows.install(recorder)
+        if spec.remedies:
+            remedies.install(recorder, spec.remedies)
     except Exception as error:
         recorder.journal.trouble("replaying", error)
 

@@ -71,11 +71,13 @@ def test_sync_last_brings_ranks_together_that_never_reduced(runner) -> None:
 
 @pytest.mark.parametrize("words", [("parts",), ("parts", "scaled")])
 def test_a_divided_loss_gives_the_gradient_of_the_full_batch(runner, words) -> None:
-    full = runner.watched("remedied_loop.py", "full", ranks=2, remedies=(Remedy("divide_loss", {"by": 1}),))
-    mended = _mended(runner, "remedied_loop.py", *words, remedy="divide_loss", by=4)
+    full = runner.watched("remedied_loop.py", "full", ranks=2, show_gradients=True)
+    remedy = (Remedy("divide_loss", {"by": 4}),)
+    mended = runner.watched("remedied_loop.py", *words, ranks=2, remedies=remedy, show_gradients=True)
 
     for one, reference in zip(_said(mended)["gradient"], _said(full)["gradient"], strict=True):
         assert _close(one, reference)
+    assert len(_of(full, GradientRow)) == 3
     for one, reference in zip(_of(mended, GradientRow), _of(full, GradientRow), strict=True):
         assert one.norm == pytest.approx(reference.norm, rel=1e-6)
         assert one.projection == pytest.approx(reference.projection, rel=1e-5, abs=1e-7)
