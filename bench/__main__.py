@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination")
+BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor")
 
 
 def main() -> None:

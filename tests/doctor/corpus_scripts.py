@@ -159,20 +159,19 @@ class Clinic:
     """Runs scripts of the corpus under examination, all from one fork server."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._servers = Servers()
+        self.folder = folder
+        self.servers = Servers()
         self._runs = 0
 
     def examine(self, script: Script, *, mend: bool = False, **changes: object) -> Examined:
         """What the doctor says to a script, or to its mended version; `changes` are of the run's spec."""
         began = time.monotonic()
         self._runs += 1
-        home = self._folder / f"{self._runs}-{script.name}{'-mended' if mend else ''}"
-        folder = RunFolder(home)
+        folder = RunFolder(self.folder / f"{self._runs}-{script.name}{'-mended' if mend else ''}")
         folder.path.mkdir(parents=True)
-        spec = self._spec(script, self._file(script, home) if mend else script.path, changes)
+        spec = self.spec(script, mend, **changes)
         write_json(folder.spec, spec)
-        place = Place(folder, folder.spec, _machine(), self._servers)
+        place = Place(folder, folder.spec, machine_here(), self.servers)
         write_json(folder.outcome, run_one(spec, place, lambda pulses, seconds: None, lambda: False))
         (run,) = load(folder.path).runs
         case = case_of(run)
@@ -180,16 +179,12 @@ class Clinic:
 
     def close(self) -> None:
         """Ends the fork server."""
-        self._servers.close()
+        self.servers.close()
 
-    def _file(self, script: Script, home: Path) -> Path:
-        path = home / script.path.name
-        path.write_text(mended(script.text), encoding="utf-8")
-        return path
-
-    def _spec(self, script: Script, path: Path, changes: dict[str, object]) -> RunSpec:
+    def spec(self, script: Script, mend: bool, **changes: object) -> RunSpec:
+        """How the script, or its mended version, is run."""
         # One working folder for all, as each folder would need a server of its own; emptied before every run.
-        cwd = self._folder / "cwd"
+        cwd = self.folder / "cwd"
         cwd.mkdir(parents=True, exist_ok=True)
         for left in cwd.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -197,7 +192,7 @@ class Clinic:
             "name": script.name,
             "suite": "corpus",
             "experiment": script.name,
-            "script": str(path.resolve()),
+            "script": str(self._file(script) if mend else script.path.resolve()),
             "args": script.args,
             "cwd": str(cwd),
             "mode": script.mode,
@@ -218,6 +213,12 @@ class Clinic:
         }
         return RunSpec(**values)  # type: ignore[arg-type]
 
+    def _file(self, script: Script) -> Path:
+        path = self.folder / "mended" / script.path.name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(mended(script.text), encoding="utf-8")
+        return path
+
 
 @contextlib.contextmanager
 def clinic(folder: Path | None = None) -> Iterator[Clinic]:
@@ -229,7 +230,8 @@ def clinic(folder: Path | None = None) -> Iterator[Clinic]:
         yield opened
 
 
-def _machine() -> MachineFacts:
+def machine_here() -> MachineFacts:
+    """This machine's cores; the rest is made up."""
     return MachineFacts(
         host="here",
         system="Linux",
