@@ -1,7 +1,6 @@
 """Notes every outermost backward pass: on what, with which factor, and what it left in the gradients."""
 
 import functools
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from scalewise.watch.examination.loss import Reduction, counted, reductions, str
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import number, ordinary, quietly
+from scalewise.watch.stamp import now_ns
 
 
 def install(notebook: Notebook) -> None:
@@ -27,11 +27,11 @@ def install(notebook: Notebook) -> None:
         if loop.recorder.backward_depth or not notebook.on:
             return original(tensors, *args, **kwargs)
         look = _guarded(notebook, lambda: _Look(loop, tensors))
-        began_ns = time.perf_counter_ns()
+        began_ns = now_ns()
         try:
             result = original(tensors, *args, **kwargs)
         finally:
-            lasted_ns = time.perf_counter_ns() - began_ns
+            lasted_ns = now_ns() - began_ns
             if look is not None:
                 _guarded(notebook, look.end)
         if look is not None:
@@ -105,6 +105,12 @@ class _Look:
         for one in self._reductions:
             one.forget()
 
+    def _heard(self) -> tuple[float | None, Reduction | None]:
+        if not self._reductions:
+            return None, None
+        with quietly():
+            return strongest(self._reductions)
+
     def note(self, lasted_ns: int) -> None:
         """It has returned."""
         loop = self._loop
@@ -113,8 +119,7 @@ class _Look:
             probe.after(early, self._close)
         if self._close:
             loop.probes.choose(loop.optimizers(), early, self._empty)
-        with quietly():
-            factor, reduction = strongest(self._reductions)
+        factor, reduction = self._heard()
         loop.backwards += 1
         reached = loop.probes.reached()
         loop.notebook.note(

@@ -1,7 +1,6 @@
 """Notes every outermost module call: which module, through which wrapper, armed to synchronise or not, on what data."""
 
 import threading
-import time
 import weakref
 from typing import Any
 
@@ -15,6 +14,7 @@ from scalewise.watch.examination.tensors import digest, quietly, readable, row_d
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.stamp import now_ns
 
 MOST_ROWS = 64  # whose digests are taken
 
@@ -103,7 +103,7 @@ class _Look:
         self._row_digests: list[str] = []
         if self._trains and calls.count(module) <= EARLY_PASSES and tensor is not None:
             self._take_digests(tensor)
-        self._began_ns = time.perf_counter_ns()
+        self._began_ns = now_ns()
 
     def _take_digests(self, tensor: torch.Tensor) -> None:
         if readable(tensor, early=True) and torch._C._get_tracing_state() is None:
@@ -114,7 +114,7 @@ class _Look:
         """It has returned."""
         if not self.counts:
             return
-        lasted_ns = time.perf_counter_ns() - self._began_ns
+        lasted_ns = now_ns() - self._began_ns
         bypassed = self._bypassed if loop.wrapper != self._bypassed else NOWHERE
         loop.notebook.note(
             "forward",

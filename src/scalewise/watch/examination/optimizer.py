@@ -1,7 +1,6 @@
 """Notes every step of an optimizer, and what became of the gradients between backward and the step."""
 
 import functools
-import time
 from typing import Any
 
 from torch.amp.grad_scaler import GradScaler
@@ -15,6 +14,7 @@ from scalewise.records.examination import OptimizerRow
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
+from scalewise.watch.stamp import now_ns
 
 
 def install(notebook: Notebook) -> None:
@@ -63,13 +63,13 @@ class _Steps:
             self._closure = any(callable(one) for one in (*args, *kwargs.values()))
             self._ratio = None if self._closure else self.ratio(optimizer)
             self._gradients = gradients_of(optimizer)
-            self._began_ns = time.perf_counter_ns()
+            self._began_ns = now_ns()
 
     def end(self, optimizer: Optimizer) -> None:
         """The parameters are updated."""
         if optimizer not in self._under_way or self._under_way.pop() is not optimizer or self._under_way:
             return
-        lasted_ns = time.perf_counter_ns() - self._began_ns
+        lasted_ns = now_ns() - self._began_ns
         if self._closure:
             self._gradients = gradients_of(optimizer)
         self.done += 1
@@ -133,12 +133,12 @@ def _see_scaled_steps(notebook: Notebook, steps: _Steps) -> None:
             notebook.broke("scaler", error)
         done = steps.done
         loop.scaling += 1
-        began_ns = time.perf_counter_ns()
+        began_ns = now_ns()
         try:
             result = original(self, optimizer, *args, **kwargs)
             try:
                 if steps.done == done:
-                    steps.note(optimizer, time.perf_counter_ns() - began_ns, skipped=True, ratio=None)
+                    steps.note(optimizer, now_ns() - began_ns, skipped=True, ratio=None)
             except Exception as error:
                 notebook.broke("scaler", error)
             return result

@@ -34,11 +34,10 @@ def readable(tensor: Any, early: bool) -> bool:
 
 def values(tensor: torch.Tensor) -> Values:
     """The first values, in double precision."""
-    flat = _host(tensor).reshape(-1)[:MOST_VALUES]
-    if flat.dtype is torch.bfloat16:  # numpy has no such type: the upper half of a float
-        bits = flat.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).astype(np.float64)
-    return flat.numpy().astype(np.float64)
+    raw = _raw(tensor)
+    if tensor.dtype is torch.bfloat16:  # numpy has no such type: the upper half of a float
+        raw = (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(raw, dtype=np.float64)
 
 
 def number(tensor: torch.Tensor) -> float:
@@ -48,7 +47,9 @@ def number(tensor: torch.Tensor) -> float:
 
 def any_value(tensor: torch.Tensor) -> bool:
     """Whether something in it is not zero."""
-    return bool(values(tensor).any())
+    raw = _raw(tensor)
+    # Whatever their type, all bits but the sign are zero in a zero.
+    return bool((raw & 0x7FFF if tensor.dtype is torch.bfloat16 else raw).any())
 
 
 @contextlib.contextmanager
@@ -70,6 +71,12 @@ def row_digests(tensor: torch.Tensor, most: int) -> list[str]:
         return []
     rows = tensor[:most].reshape(min(most, tensor.size(0)), -1)
     return [_short(_bytes_of(row)) for row in _host(rows[:, : _ROW_BYTES // tensor.element_size()])]
+
+
+def _raw(tensor: torch.Tensor) -> Any:
+    """The first values as numpy can hold them; by its memory alone, without an operation of torch's."""
+    host = _host(tensor if tensor.device.type == "cpu" else tensor.reshape(-1)[:MOST_VALUES])
+    return (host.view(torch.int16) if host.dtype is torch.bfloat16 else host).numpy().flat[:MOST_VALUES]
 
 
 def _spread(tensor: torch.Tensor) -> torch.Tensor:

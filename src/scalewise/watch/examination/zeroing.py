@@ -1,7 +1,6 @@
 """Notes where gradients are thrown away: `zero_grad` of an optimizer or of a module."""
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.optim.optimizer import Optimizer
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.probes import parameters_of
+from scalewise.watch.examination.probes import Probe, parameters_of
 
 
 def install(notebook: Notebook) -> None:
@@ -27,7 +26,7 @@ def install(notebook: Notebook) -> None:
                 return original(self, *args, **kwargs)
             had = False
             try:
-                had = _had_gradients(loop, *look(self))
+                had = look(loop, self)
             except Exception as error:
                 notebook.broke("zero_grad", error)
             under_way = True
@@ -47,22 +46,20 @@ def install(notebook: Notebook) -> None:
     nn.Module.zero_grad = watched(nn.Module.zero_grad, _of_module)  # type: ignore[method-assign]
 
 
-def _of_optimizer(optimizer: Optimizer) -> tuple[Iterable[torch.Tensor]]:
-    return (parameters_of(optimizer),)
+def _of_optimizer(loop: Loop, optimizer: Optimizer) -> bool:
+    return _loses(loop, loop.probes.of(loop.optimizer(optimizer)), parameters_of(optimizer))
 
 
-def _of_module(module: nn.Module) -> tuple[Iterable[torch.Tensor]]:
-    return (list(module.parameters()),)
+def _of_module(loop: Loop, module: nn.Module) -> bool:
+    parameters: list[torch.Tensor] = list(module.parameters())
+    return _loses(loop, loop.probes.among(parameters), parameters)
 
 
-def _had_gradients(loop: Loop, parameters: Iterable[torch.Tensor]) -> bool:
-    """Whether something is lost by it: zeros that an earlier call has left are nothing."""
-    parameters = list(parameters)
-    probe = loop.probes.among(parameters)
-    if probe is not None:
-        held = probe.holds(loop.early)
-        lost = not probe.zeroed if held is None else held
-        probe.zeroed = True
-        if held is not False:
-            return lost
-    return any(one.grad is not None for one in parameters) and probe is None
+def _loses(loop: Loop, probe: Probe | None, parameters: list[torch.Tensor]) -> bool:
+    """Whether something is thrown away: zeros that an earlier call has left are nothing."""
+    if probe is None or probe.parameter is None:
+        return any(one.grad is not None for one in parameters)
+    held = probe.holds(loop.early)
+    lost = not probe.zeroed if held is None else held
+    probe.zeroed = True
+    return lost
