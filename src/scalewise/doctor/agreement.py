@@ -3,8 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from scalewise.doctor.case import Case
+from scalewise.doctor.case import Case, RankCase
 from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import ExhaustedNote, StepNote
 
 # Equal tensors have equal sums to the last bit; sums are in double precision, parameters seldom are.
 TOLERANCE = 1e-5
@@ -22,13 +23,30 @@ class Comparison:
 
 def comparisons(case: Case, wrapper: WrapperRow) -> tuple[Comparison, ...]:
     """One for every step after which at least two ranks of the wrapper's group noted its parameters."""
+    until = _in_step_until(case)
     noted: dict[int, dict[int, dict[str, tuple[float, float]]]] = {}
     for rank in case.ranks:
         if rank.rank in wrapper.ranks:
             for row in rank.sums:
-                if row.wrapper == wrapper.index:
+                if row.wrapper == wrapper.index and row.step <= until:
                     noted.setdefault(row.step, {})[rank.rank] = row.sums
     return tuple(_compare(step, noted[step]) for step in sorted(noted) if len(noted[step]) > 1)
+
+
+def _in_step_until(case: Case) -> float:
+    """The last step that has the same number on all ranks: with uneven data (DDP.join) they lose count."""
+    if len({len(rank.windows) for rank in case.ranks}) == 1:
+        return math.inf
+    return min((_steps_before_data_ended(rank) for rank in case.ranks), default=math.inf)
+
+
+def _steps_before_data_ended(rank: RankCase) -> float:
+    steps = 0
+    for note in rank.notes:
+        if isinstance(note, ExhaustedNote) and steps:
+            return steps
+        steps += isinstance(note, StepNote)
+    return math.inf
 
 
 def _compare(step: int, by_rank: dict[int, dict[str, tuple[float, float]]]) -> Comparison:

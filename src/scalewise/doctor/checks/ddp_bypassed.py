@@ -37,13 +37,24 @@ def examine(case: Case) -> tuple[Finding, ...]:
 def _of_wrapper(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) -> tuple[Finding, ...]:
     if averages_by_hand(windows, wrapper.parameter_bytes) or _agree_all_the_same(case, wrapper):
         return ()
-    past = [note for window in windows if (note := _passed_by(window, wrapper)) is not None]
+    own = _of_its_optimizers(windows, wrapper)
+    past = [note for window in own if (note := _passed_by(window, wrapper)) is not None]
     if len(past) >= LEAST_WINDOWS:
         return (_finding(case, wrapper, past, len(windows)),)
     if past or not _left_alone(case, wrapper, windows):
         return ()
     inner = [window.forwards[-1] for window in windows if window.forwards]
     return (_finding(case, wrapper, inner, len(windows)),)
+
+
+def _of_its_optimizers(windows: tuple[Window, ...], wrapper: WrapperRow) -> tuple[Window, ...]:
+    """Windows of optimizers that step after passes through the wrapper: in others (a GAN) its gradients are waste."""
+    owners = {
+        window.step.optimizer
+        for window in windows
+        if window.step and any(note.wrapper == wrapper.index for note in window.forwards)
+    }
+    return tuple(window for window in windows if not owners or (window.step and window.step.optimizer in owners))
 
 
 def _passed_by(window: Window, wrapper: WrapperRow) -> ForwardNote | None:
