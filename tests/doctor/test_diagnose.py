@@ -107,7 +107,7 @@ def test_the_first_failed_ranks_exception_is_the_scripts() -> None:
     other = replace(case.run.ranks[0], examination=(FailureRow("RuntimeError", "connection closed by peer", 0),))
     found = diagnose(case_of(replace(case.run, ranks=(other, second))), ())
     assert found.failure == "ValueError: bad batch"
-    assert found.notes == ("Rank 1 raised.",)
+    assert found.notes == ("The examined run: Rank 1 raised.",)
 
 
 def test_the_end_row_tells_the_exception_where_nothing_else_does() -> None:

@@ -100,7 +100,7 @@ def _notes(case: Case) -> Iterator[str]:
     if run.outcome is None:
         yield "The examined run has not ended."
     else:
-        yield " ".join(filter(None, (run.outcome.sentence, run.outcome.hint)))
+        yield "The examined run: " + "; ".join(filter(None, (run.outcome.sentence, run.outcome.hint))).rstrip(".") + "."
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."

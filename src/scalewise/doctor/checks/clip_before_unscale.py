@@ -2,14 +2,16 @@
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import carried_scale, require_working_scaler, taken_out
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote
+from scalewise.records.spec import Remedy
 
 CHECK = Check(
     name="clip-before-unscale",
@@ -25,6 +27,7 @@ CHECK = Check(
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )
+REMEDY = Remedy("unscale_before_clip")
 MEANT_SHARE = 0.05  # of the scale: a limit above it was multiplied by the scale
 
 
@@ -91,4 +94,15 @@ def _finding(case: Case, early: list[Clipped], clips: int) -> Finding:
         price=Price(scale, "times", "too small is the clipping threshold", "the loss scale when clipping"),
         proof="observed" if any(one.seen for one in early) else "suspected",
         steps_seen=len(rank.windows),
+        remedy=REMEDY,
     )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """With the scale taken out first, the gradient that is applied is another one."""
+    pair = replayed.gradients
+    if replayed.trouble or not replayed.applied or pair is None:
+        return finding
+    text = f"norm of the first applied gradient: {pair.plain_norm:.3g} as it is, {pair.mended_norm:.3g} with unscale_"
+    differs = not math.isclose(pair.plain_norm, pair.mended_norm, rel_tol=0.01)
+    return replace(finding, evidence=(*finding.evidence, text), proof="replayed" if differs else finding.proof)
