@@ -29,6 +29,7 @@ OF_THE_LOOP = (
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
+    "computing",
     "data",
     "devices",
     "failures",
