@@ -51,6 +51,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
                 "rows": 8, "autocast": None, "duration_ns": 1000},
     "backward": {"duration_ns": 1000, "autocast": None, "loss": 1.0, "had_gradient": None, "factor": 1.0,
                  "reduction": "mean", "elements": 8, "closure": False, "gained": None},
+    "computed": {"duration_ns": 500},
     "zero": {"optimizer": 0, "had_gradients": True},
     "step": {"optimizer": 0, "duration_ns": 1000, "skipped": False, "scaled": False, "ratio": 1.0, "gradients": 4,
              "parameters": 4},

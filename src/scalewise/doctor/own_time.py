@@ -12,6 +12,7 @@ from scalewise.records.notes import (
     BackwardNote,
     BatchNote,
     CollectiveDoneNote,
+    ComputedNote,
     ForwardNote,
     HostReadNote,
     Note,
@@ -29,7 +30,7 @@ class OwnTime:
     span: int  # from the end of the step before to the end of this one
     data: int
     forward: int
-    backward: int  # of passes that wait for nobody
+    backward: int  # of passes that wait for nobody, or until all gradients were computed
     host: int  # all else: the optimizer, the script's own lines
     waited: int  # in passes and calls that need other ranks, or for a device
 
@@ -66,15 +67,19 @@ def _own_time(
         return None  # backward passes inside the step are counted in it
     span = window.notes[-1].at_ns - before.notes[-1].at_ns
     sums = dict.fromkeys(("data", "forward", "backward", "waited"), 0)
-    synchronises = False
+    synchronises, computed = False, 0
     for note, duration in _apart(window):
         if isinstance(note, BatchNote):
             sums["data"] += duration
         elif isinstance(note, ForwardNote):
             sums["waited" if note.wrapper in waits_forward else "forward"] += duration
             synchronises = note.wrapper in waits_backward and note.sync if note.wrapper != NOWHERE else synchronises
+        elif isinstance(note, ComputedNote):
+            computed = duration
         elif isinstance(note, BackwardNote):
-            sums["waited" if synchronises else "backward"] += duration
+            own = min(computed, duration) if synchronises else duration
+            sums["backward"], sums["waited"] = sums["backward"] + own, sums["waited"] + duration - own
+            computed = 0
         elif isinstance(note, CollectiveDoneNote | HostReadNote):
             sums["waited"] += duration
     return OwnTime(window.number, span, host=span - sum(sums.values()), **sums)
@@ -87,7 +92,9 @@ def _apart(window: Window) -> Iterator[tuple[Note, int]]:
         duration = _duration(note)
         if duration is None:
             continue
-        if isinstance(note, ForwardNote | BackwardNote | StepNote):
+        if isinstance(note, ComputedNote):
+            yield note, duration
+        elif isinstance(note, ForwardNote | BackwardNote | StepNote):
             began = note.at_ns - duration
             inside = sum(length for at_ns, length in inner if at_ns > began)
             inner = [one for one in inner if one[0] <= began]
@@ -98,7 +105,7 @@ def _apart(window: Window) -> Iterator[tuple[Note, int]]:
 
 
 def _duration(note: Note) -> int | None:
-    if isinstance(note, ForwardNote | BackwardNote | CollectiveDoneNote | StepNote):
+    if isinstance(note, ForwardNote | BackwardNote | ComputedNote | CollectiveDoneNote | StepNote):
         return note.duration_ns
     return note.wait_ns if isinstance(note, BatchNote | HostReadNote) else None
 

@@ -11,6 +11,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
+INDIRECT = ", indirect"  # after the name of a call: a library made it on the script's behalf
 NOWHERE = -1  # no line of the script, no wrapper, no loader, no optimizer
 
 
@@ -51,6 +52,13 @@ class BackwardNote(Note):
     elements: int | None  # that the reduction counted (not those it was told to ignore); None: not known
     closure: bool  # inside an optimizer's step (LBFGS)
     gained: float | None = None  # norm of what this pass added to the probe parameter's gradient
+
+
+@dataclass(frozen=True)
+class ComputedNote(Note):
+    """Inside a backward pass on the host: all gradients are computed, and what follows is waiting for other ranks."""
+
+    duration_ns: int  # since the pass began
 
 
 @dataclass(frozen=True)
@@ -240,6 +248,7 @@ class WarningNote(Note):
 NOTE_KINDS: dict[str, type[Note]] = {
     "forward": ForwardNote,
     "backward": BackwardNote,
+    "computed": ComputedNote,
     "zero": ZeroNote,
     "step": StepNote,
     "schedule": ScheduleNote,

@@ -26,6 +26,7 @@ WAITED_SHARE = 0.5  # of the gap that the others must be seen to wait
 # A core that is shared with other programs makes a straggler of its rank; it slows it down two-fold or so.
 BUSY_RATIO = 4.0
 BUSY_GAP_NS = 5e6
+FORWARD_SHARE = 0.15  # backward takes two to three times as long as forward
 
 CHECK = Check(
     name="straggler",
@@ -57,8 +58,10 @@ class Behind:
 
     @property
     def phase(self) -> str:
-        """The one with the largest gap."""
-        return max(self.phases, key=lambda phase: self.phases[phase])
+        """The one with the largest gap; more work in forward is more in backward, and begins in forward."""
+        largest = max(self.phases, key=lambda phase: self.phases[phase])
+        computes = largest == "backward" and self.phases["forward"] > FORWARD_SHARE * self.gap
+        return "forward" if computes else largest
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -148,8 +151,12 @@ def _matters(one: Behind) -> bool:
 def _finding(case: Case, one: Behind) -> Finding:
     rank = next(rank for rank in case.ranks if rank.rank == one.rank)
     own, others = seconds_text(one.own * NANO), seconds_text(one.others * NANO)
-    causes = {"data": "waiting for its data", "forward": "its forward pass", "backward": "its backward pass"}
-    cause = causes.get(one.phase, "the script's own lines on the host")
+    cause = {
+        "data": "waiting for its data",
+        "forward": "more computing, in forward and in backward",
+        "backward": "its backward pass",
+        "host": "the script's own lines on the host",
+    }[one.phase]
     return Finding(
         check=CHECK.name,
         severity="slow",
@@ -187,6 +194,8 @@ def _fix(one: Behind) -> str:
         "loader = DataLoader(dataset, num_workers=2, persistent_workers=True, ...)",
         "forward": f"# give rank {one.rank} as much work as the others: equal batch sizes and sequence lengths\n"
         "batches = sorted_by_length[dist.get_rank()::dist.get_world_size()]",
+        "backward": f"# what only rank {one.rank} does in backward (hooks on gradients) belongs after it\n"
+        "if step % 100 == 0:\n    log_gradients(model)  # after backward",
         "host": f"if step % 100 == 0:  # what only rank {one.rank} does between its steps\n    ...",
     }
-    return texts.get(one.phase, texts["forward"])
+    return texts[one.phase]
