@@ -1,65 +1,69 @@
-"""Notes when the script reads a tensor of its device into the host, which waits for everything the device has to do."""
+"""Notes when a tensor of a device is read into the host, which waits for everything the device has to do.
+
+A read by a library on the script's behalf (printing a tensor, a metric) is noted as that: `item, indirect`.
+"""
 
 import functools
+import os
 import sys
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
 import torch
 
-from scalewise.records.notes import NOWHERE
+from scalewise.records.notes import INDIRECT
+from scalewise.watch import redirect
 from scalewise.watch.examination.notebook import Notebook
 
 CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__")
+_WATCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def install(notebook: Notebook) -> None:
-    """Only where there can be such a device: on others nothing runs behind the host."""
-    if torch.version.cuda is None and torch.version.hip is None:
+    """Only where there can be such a device, or where one is stood in for: on others nothing runs behind the host."""
+    if redirect.is_on():
+        on_device: Callable[[Any], bool] = redirect.believed_on_gpu
+    elif torch.version.cuda is not None or torch.version.hip is not None:
+        on_device = _is_cuda
+    else:
         return
-    for name in CALLS:
-        setattr(torch.Tensor, name, _noted(notebook, name))
-    torch.Tensor.to = _noted_to(notebook)  # type: ignore[method-assign]
+    reads = _Reads(notebook, on_device)
+    for name in (*CALLS, "to"):
+        setattr(torch.Tensor, name, reads.noted(name))
 
 
-def _noted(notebook: Notebook, name: str) -> Any:
-    original = getattr(torch.Tensor, name)
-    of_user = notebook.places.of_user
-
-    @functools.wraps(original)
-    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self.is_cuda or not of_user(sys._getframe(1).f_code):
-            return original(self, *args, **kwargs)
-        began_ns = perf_counter_ns()
-        result = original(self, *args, **kwargs)
-        _note(notebook, name, self, perf_counter_ns() - began_ns)
-        return result
-
-    return noted
+def _is_cuda(tensor: Any) -> bool:
+    return bool(tensor.is_cuda)
 
 
-def _noted_to(notebook: Notebook) -> Any:
-    """`to` reads only when it leads to the host, and waits only when it was not asked not to."""
-    original: Any = torch.Tensor.to
-    of_user = notebook.places.of_user
+class _Reads:
+    """Wraps methods of tensors; one read may be made of others, and is then one."""
 
-    @functools.wraps(original)
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not self.is_cuda or not of_user(sys._getframe(1).f_code):
-            return original(self, *args, **kwargs)
-        began_ns = perf_counter_ns()
-        result = original(self, *args, **kwargs)
-        if not result.is_cuda and not kwargs.get("non_blocking"):
-            _note(notebook, "to", self, perf_counter_ns() - began_ns)
-        return result
+    def __init__(self, notebook: Notebook, on_device: Callable[[Any], bool]) -> None:
+        self._notebook, self._on_device = notebook, on_device
+        self._inside = False
 
-    return to
+    def noted(self, name: str) -> Callable[..., Any]:
+        """The method, noted when it reads what is on the device."""
+        original = getattr(torch.Tensor, name)
+        notebook, on_device = self._notebook, self._on_device
 
+        @functools.wraps(original)
+        def noted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            caller = sys._getframe(1).f_code
+            if self._inside or caller.co_filename.startswith(_WATCHER) or not (notebook.on and on_device(tensor)):
+                return original(tensor, *args, **kwargs)
+            self._inside = True
+            began_ns = perf_counter_ns()
+            try:
+                result = original(tensor, *args, **kwargs)
+            finally:
+                self._inside = False
+            wait_ns = perf_counter_ns() - began_ns
+            if name != "to" or not (on_device(result) or kwargs.get("non_blocking")):
+                indirect = "" if notebook.places.of_user(caller) else INDIRECT
+                notebook.note("host_read", f"{name.strip('_')}{indirect}", "cuda", wait_ns)
+            return result
 
-def _note(notebook: Notebook, name: str, tensor: Any, wait_ns: int) -> None:
-    try:
-        place = notebook.places.caller(2)
-        if place != NOWHERE and notebook.on:
-            notebook.note("host_read", name.strip("_"), str(tensor.device), wait_ns, place=place)
-    except Exception as error:
-        notebook.broke("host read", error)
+        return noted

@@ -47,6 +47,11 @@ def tell(told: Callable[[DeviceUseRow], None]) -> None:
         _installed[0].told_to(told)
 
 
+def is_on() -> bool:
+    """Whether this process stands in for one with GPUs."""
+    return _installed is not None
+
+
 def believed_on_gpu(tensor: Any) -> bool:
     """Whether the script takes this tensor for one on a GPU; False where nothing is redirected."""
     return _installed is not None and _installed[1].place(tensor) is not None

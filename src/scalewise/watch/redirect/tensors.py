@@ -47,7 +47,8 @@ class Redirection(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Calls it on the CPU."""
         kwargs = kwargs or {}
-        special = self._special.get(func)
+        # torch hands over the method that stands in the class now, which may be another hook around its own.
+        special = self._special.get(getattr(func, "__wrapped__", func))
         if special is not None:
             return special(func, args, kwargs)
         if kwargs.get("pin_memory"):
