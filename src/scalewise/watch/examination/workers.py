@@ -19,6 +19,7 @@ from torch.utils.data._utils import fetch
 from scalewise.records.examination import WorkerSeedRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.reseeding import reseeding
 
 _SEEN = "_scalewise_seen"
 MOST_EPOCHS = 3  # of one loader that are looked at
@@ -62,8 +63,9 @@ class Workers:
             if vars(fetcher).get(_SEEN) or not self._looks():
                 return original(fetcher, *args, **kwargs)
             before = self._look(fetcher)
-            result = original(fetcher, *args, **kwargs)
-            self._tell(before)
+            with reseeding() as seeded:
+                result = original(fetcher, *args, **kwargs)
+            self._tell(before, seeded)
             return result
 
         return fetch_noted
@@ -82,10 +84,10 @@ class Workers:
             self._notebook.broke("random states", error)
             return {}
 
-    def _tell(self, before: dict[str, str]) -> None:
+    def _tell(self, before: dict[str, str], seeded: set[str]) -> None:
         try:
             after = states()
-            used = {name: after.get(name) != state for name, state in before.items()}
+            used = {name: after.get(name) != state and name not in seeded for name, state in before.items()}
             worker = get_worker_info()
             if worker is None:
                 self._notebook.row(WorkerSeedRow(self._serving, NOWHERE, self._base_seed, before, used))

@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -50,7 +51,9 @@ class Account:
 
     def row(self) -> DeviceUseRow:
         """All of it."""
-        return DeviceUseRow(tuple(self._asked), "cpu", dict(self._redirected), tuple(self._unseen))
+        # A rank that lets itself see one GPU calls that one 0, as every other rank calls its own.
+        seen = [f"{name}={os.environ[name]}" for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ]
+        return DeviceUseRow((*self._asked, *seen), "cpu", dict(self._redirected), tuple(self._unseen))
 
     def _report(self) -> None:
         if self._tell is not None:
