@@ -53,11 +53,11 @@ def torchrun_variables(
     number = local = str(rank)
     group, groups = "0", "1"
     if spec.rehearse is not None:
-        # The rank that it stands for; its device is the one that is here.
-        size, number, local = str(spec.rehearse.world_size), str(spec.rehearse.rank), "0"
-        per_node = spec.rehearse.ranks_per_node
+        # The rank that it stands for; its device is one that is here.
+        stands_for, per_node = spec.rehearse.rank + rank, spec.rehearse.ranks_per_node
+        size, number = str(spec.rehearse.world_size), str(stands_for)
         node_size = str(min(per_node, spec.rehearse.world_size))
-        group, groups = str(spec.rehearse.rank // per_node), str(-(-spec.rehearse.world_size // per_node))
+        group, groups = str(stands_for // per_node), str(-(-spec.rehearse.world_size // per_node))
     return {
         "TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS,
         "RANK": number,

@@ -43,10 +43,13 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """One process stands for one rank of many that are not there."""
+    """A few processes stand for ranks of many that are not there, none of which hears of the others.
+
+    Several at once keep each other company: on a CPU they share its memory as the real ranks would.
+    """
 
     world_size: int
-    rank: int
+    rank: int  # that the first process stands for; the next ones for the next
     ranks_per_node: int  # as the script is told
 
 

@@ -38,6 +38,7 @@ def arguments() -> argparse.Namespace:
     """The command line, checked against the number of ranks."""
     parser = Parser(description="Makes one all-reduce per step.")
     parser.add_argument("--sizes", type=sizes_of, default=SIZES, help="bytes, with commas between")
+    parser.add_argument("--hot", action="store_true", help="compute right before each, as a training step does")
     parser.add_argument("--repeats", type=int, default=9, help="all-reduces of each size; the first warms up")
     args = parser.parse_args()
     if args.repeats < 2:
@@ -53,11 +54,13 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
     """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
     model = nn.Linear(1, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    one = torch.ones(1, 1, device=device)
+    one, weight = torch.ones(1, 1, device=device), torch.ones(512, 512, device=device)
     messages = [torch.ones(size // FLOAT_BYTES, device=device) for size in args.sizes]
     for round_ in range(args.repeats):
         for message in messages:
             model(one).sum().backward()
+            if args.hot:
+                weight @ weight  # all threads of the rank are awake now, and stay so for a while
             dist.all_reduce(message)
             if device.type == "cuda":
                 torch.cuda.synchronize()  # the step ends behind it, not behind its launch

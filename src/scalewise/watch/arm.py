@@ -35,8 +35,9 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
     try:
         spec = read_json(spec_path, RunSpec)
         # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
-        alone = spec.mode == "python" or spec.rehearse is not None
-        rank, local_rank = (0, 0) if alone else (_number("RANK"), _number("LOCAL_RANK"))
+        rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
+        if spec.rehearse is not None:
+            rank = local_rank  # it stands for another, and is known by its own number
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
@@ -83,7 +84,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         if spec.rehearse is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
-            rehearsal.install(recorder, spec.rehearse)
+            rehearsal.install(recorder, spec.rehearse, local_rank)
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         if spec.inspect:

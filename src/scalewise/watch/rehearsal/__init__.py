@@ -10,10 +10,10 @@ from scalewise.watch.rehearsal import buckets, collectives, group
 from scalewise.watch.rehearsal.tape import TapeRecorder
 
 
-def install(recorder: Recorder, rehearsal: Rehearsal) -> None:
+def install(recorder: Recorder, rehearsal: Rehearsal, local_rank: int) -> None:
     """Before the ordinary hooks, which then wrap what is put in place here."""
     tape = TapeRecorder(recorder)
     tape.install()
-    group.install(recorder, rehearsal)
+    group.install(recorder, rehearsal.world_size, rehearsal.rank + local_rank)
     collectives.install(recorder, tape)
     buckets.install(recorder, tape)

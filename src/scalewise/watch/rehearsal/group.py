@@ -7,13 +7,12 @@ from typing import Any
 import torch.distributed as dist
 
 from scalewise.records.rehearsal import UnrehearsedRow
-from scalewise.records.spec import Rehearsal
 from scalewise.watch.recorder import Recorder
 
 FAKE = "fake"
 
 
-def install(recorder: Recorder, rehearsal: Rehearsal) -> None:
+def install(recorder: Recorder, world_size: int, rank: int) -> None:
     """Every group is a fake one of the size asked for; the script is told the backend that it asked for."""
     from torch.testing._internal.distributed.fake_pg import FakeStore  # registers the backend
 
@@ -23,7 +22,7 @@ def install(recorder: Recorder, rehearsal: Rehearsal) -> None:
     @functools.wraps(init)
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
         asked["backend"] = str(backend or "gloo")
-        return init(FAKE, rank=rehearsal.rank, world_size=rehearsal.world_size, store=FakeStore())
+        return init(FAKE, rank=rank, world_size=world_size, store=FakeStore())
 
     @functools.wraps(new_group)
     def new_fake_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +42,7 @@ def install(recorder: Recorder, rehearsal: Rehearsal) -> None:
 
     @functools.wraps(broadcast_objects)
     def broadcast_object_list(object_list: Any, src: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if (src or kwargs.get("group_src") or 0) != rehearsal.rank:
+        if (src or kwargs.get("group_src") or 0) != rank:
             note(recorder, "objects broadcast by another rank", "the list stays as it was")
             return None
         return broadcast_objects(object_list, src, *args, **kwargs)
