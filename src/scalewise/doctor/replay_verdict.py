@@ -129,17 +129,18 @@ def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule
     rule = next((one for one in (rules() if among is None else among) if one.check.name == finding.check), None)
     settle = rule.settle if rule else None
     try:
-        if settle is not None:
-            return settle(case, finding, shown)
-        return _settled_by_itself(finding, shown)
+        settled = settle(case, finding, shown) if settle is not None else _settled_by_itself(finding, shown)
     except Exception as error:
         return _unsettled(finding, f"the check could not read it: {type(error).__name__}: {error}"[:MOST_LETTERS])
+    if shown.trouble and settled == finding:
+        return _unsettled(finding, f"with the fix applied the script did not get through: {shown.trouble}")
+    return settled
 
 
 def _settled_by_itself(finding: Finding, shown: Replayed) -> Finding:
     """Where the check has nothing of its own to say."""
     if shown.trouble:
-        return _unsettled(finding, f"with the fix applied the script did not get through: {shown.trouble}")
+        return finding
     if finding.severity == "slow":
         return priced_by_time(finding, shown, f"what {shown.remedy.label()} would spare")
     return replace(finding, evidence=(*finding.evidence, *_gradient_words(shown)))

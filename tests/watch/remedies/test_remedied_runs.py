@@ -151,9 +151,10 @@ def test_a_step_with_an_infinite_gradient_is_skipped(runner) -> None:
     assert any(row.skipped for row in _of(ran, StepRow))
 
 
-def test_gradients_are_unscaled_before_they_are_clipped(runner) -> None:
+@pytest.mark.parametrize("late", [(), ("late",)])
+def test_gradients_are_unscaled_before_they_are_clipped(runner, late) -> None:
     plain = _said(runner.raw("remedied_half.py", "scaler", "clip"))
-    ran = _mended(runner, "remedied_half.py", "scaler", "clip", ranks=0, remedy="unscale_before_clip")
+    ran = _mended(runner, "remedied_half.py", "scaler", "clip", *late, ranks=0, remedy="unscale_before_clip")
 
     for before, after in zip(plain["norms"][:1], _said(ran)["norms"][:1], strict=True):
         assert after == pytest.approx(before / 65536, rel=1e-3)

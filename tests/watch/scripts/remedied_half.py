@@ -1,6 +1,6 @@
-"""Half precision with losses so small that gradients vanish; `clip` clips, `scaler` scales but clips before unscaling.
+"""Half precision with losses so small that gradients vanish; `clip` clips.
 
-`bfloat16` has a scaler that it does not need; `overflow` has one loss that no scale fits.
+`scaler` scales but clips before unscaling, which `late` does then; `bfloat16` has a scaler that it does not need; `overflow` has one loss that no scale fits.
 """
 
 import json
@@ -24,6 +24,8 @@ def train(words: list[str]) -> dict[str, object]:
         scaler.scale(loss).backward()
         if "clip" in words:
             norms.append(float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)))
+        if "late" in words:
+            scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
         zeros.append(float(torch.cat([one.grad.flatten() for one in model.parameters()]).eq(0).float().mean()))

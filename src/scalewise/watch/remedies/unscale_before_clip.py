@@ -17,21 +17,33 @@ _CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """For the scaler that the last loss was scaled by."""
+    """For the scaler that the last loss was scaled by; where the script unscales later, that is done already."""
     scale: Any = GradScaler.scale
+    unscale_: Any = GradScaler.unscale_
     used: list[GradScaler] = []
+    done: set[int] = set()  # optimizers whose gradients were unscaled here since the last loss
 
     @functools.wraps(scale)
     def remembered(self: GradScaler, outputs: Any) -> Any:
         used[:] = [self]
+        done.clear()
         return scale(self, outputs)
 
     def unscale(optimizer: Optimizer) -> None:
         for scaler in used:
             if unscaled_now(scaler, optimizer):
+                done.add(id(optimizer))
                 recorder.intervene(f"remedy:{NAME}")
 
+    @functools.wraps(unscale_)
+    def unscale_once(self: GradScaler, optimizer: Optimizer) -> None:
+        if id(optimizer) in done:
+            done.discard(id(optimizer))
+        else:
+            unscale_(self, optimizer)
+
     GradScaler.scale = remembered  # type: ignore[method-assign]
+    GradScaler.unscale_ = unscale_once  # type: ignore[method-assign]
     before_clips(unscale)
 
 
