@@ -14,7 +14,7 @@ def accumulation(sheet):
 def test_micro_batches_lead_to_an_update():
     found = accumulation(Sheet().windows(3, 4).micro_batch())
     assert (len(found.updates), found.size, found.rest.size) == (3, 4, 1)
-    assert found.steady and found.loader == 0 and not found.shared_batch
+    assert found.steady and found.loaders == {0} and not found.shared_batch
 
 
 def test_one_backward_pass_per_step_is_no_accumulation():
@@ -72,6 +72,15 @@ def test_chunks_of_one_batch_are_accumulation():
 
 def test_one_input_for_the_whole_run_is_a_benchmark():
     assert accumulation(Sheet().windows(3, 2, forward={"digest": "same"})).size == 2
+
+
+def test_a_loader_may_be_made_for_each_epoch():
+    sheet = Sheet()
+    for epoch in range(3):
+        for _ in range(4):
+            sheet.batch(loader=epoch).forward().backward().batch(loader=epoch).forward().backward().step()
+        sheet.batch(loader=9).forward(trains=False)
+    assert accumulation(sheet).loaders == {0, 1, 2}
 
 
 def gan():

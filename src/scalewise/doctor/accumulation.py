@@ -5,6 +5,7 @@ losses of one forward pass, the same data twice (SAM), optimizers that take turn
 and gradients that the optimizer itself asks for (LBFGS) are none of it.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -113,8 +114,8 @@ class Accumulation:
     rest: Update  # after the last step
     windows: tuple[Update, ...] = ()  # updates of two micro-batches or more; none: the script does not accumulate
     size: int = 1  # micro-batches per update, most often
-    loader: int = NOWHERE  # that feeds it
-    shared_batch: bool = False  # several micro-batches are made of one batch of the loader
+    loaders: frozenset[int] = frozenset()  # that feed it; none: it is fed otherwise
+    shared_batch: bool = False  # several micro-batches are made of one batch of a loader
 
     @property
     def steady(self) -> bool:
@@ -180,10 +181,10 @@ def accumulation_of(rank: RankCase) -> Accumulation:
     if len(windows) < len(updates) / 2:
         return found
     _require_other_data(windows)
-    loader, shared = _feeding(updates)
-    _require_one_task(windows, one_batch_each=loader != NOWHERE and not shared)
+    loaders, shared = _feeding(updates)
+    _require_one_task(windows, one_batch_each=bool(loaders) and not shared)
     size = Counter(update.size for update in windows).most_common(1)[0][0]
-    return replace(found, windows=windows, size=size, loader=loader, shared_batch=shared)
+    return replace(found, windows=windows, size=size, loaders=loaders, shared_batch=shared)
 
 
 def _require_one_update(updates: Sequence[Update]) -> None:
@@ -214,20 +215,22 @@ def _require_other_data(windows: Sequence[Update]) -> None:
         raise Abstain("whether the backward passes of a step see different data is not known")
 
 
-def _feeding(updates: Sequence[Update]) -> tuple[int, bool]:
-    """The loader that the model is fed from, and whether a batch of it makes several micro-batches."""
-    last: Counter[int] = Counter()
-    asked: Counter[int] = Counter()
-    for update in updates:
-        asked.update(note.loader for note in of_kind(update.notes, BatchNote))
-        last.update(one.batches[-1].loader for one in update.micro_batches if one.batches)
-    if not last:
-        return NOWHERE, False
-    loader, count = last.most_common(1)[0]
-    if count < MOSTLY * last.total():
+def _feeding(updates: Sequence[Update]) -> tuple[frozenset[int], bool]:
+    """The loaders that the model is fed from, and whether a batch of them makes several micro-batches.
+
+    A script may make a loader for each epoch; loaders that it comes back to again and again feed several tasks.
+    """
+    fed = [one.batches[-1].loader for update in updates for one in update.micro_batches if one.batches]
+    if not fed:
+        return frozenset(), False
+    in_turn = [loader for loader, _ in itertools.groupby(fed)]
+    if len(in_turn) - len(set(in_turn)) > (1 - MOSTLY) * len(updates):
         raise Abstain("several loaders feed the backward passes of a step: they may be several tasks")
-    micro_batches = sum(update.size for update in updates)
-    return loader, asked[loader] < 0.75 * micro_batches
+    # One batch of an evaluation right in front of a forward pass makes no loader of the training.
+    counts = Counter(fed)
+    loaders = frozenset(loader for loader in counts if counts[loader] >= 0.2 * max(counts.values()))
+    asked = sum(note.loader in loaders for update in updates for note in of_kind(update.notes, BatchNote))
+    return loaders, asked < 0.75 * sum(update.size for update in updates)
 
 
 def _require_one_task(windows: Sequence[Update], one_batch_each: bool) -> None:

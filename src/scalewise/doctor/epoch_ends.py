@@ -31,13 +31,13 @@ def epoch_ends(found: Accumulation, finished: bool) -> tuple[EpochEnd, ...]:
 
 def _ends(found: Accumulation, update: Update, finished: bool) -> Iterator[EpochEnd]:
     for index, micro_batch in enumerate(update.micro_batches):
-        if 0 < index < found.size and _exhausted(micro_batch.notes, found.loader):
+        if 0 < index < found.size and _exhausted(micro_batch.notes, found.loaders):
             zero = micro_batch.thrown_away
             if zero is not None:
                 yield EpochEnd(index, "dropped", update, zero)
             elif update.steps:
                 yield EpochEnd(index, "leaked" if update.size > found.size else "carried", update)
-    if 0 < update.size < found.size and _exhausted(update.tail, found.loader):
+    if 0 < update.size < found.size and _exhausted(update.tail, found.loaders):
         zeros = [note for note in of_kind(update.tail, ZeroNote) if note.had_gradients]
         if update.steps:
             yield EpochEnd(update.size, "stepped", update)
@@ -47,8 +47,8 @@ def _ends(found: Accumulation, update: Update, finished: bool) -> Iterator[Epoch
             yield EpochEnd(update.size, "left", update)
 
 
-def _exhausted(notes: tuple[Note, ...], loader: int) -> bool:
-    return any(note.loader == loader for note in of_kind(notes, ExhaustedNote))
+def _exhausted(notes: tuple[Note, ...], loaders: frozenset[int]) -> bool:
+    return any(note.loader in loaders for note in of_kind(notes, ExhaustedNote))
 
 
 def whole_windows_agree(found: Accumulation) -> bool:
@@ -59,7 +59,7 @@ def whole_windows_agree(found: Accumulation) -> bool:
 
 def epochs(found: Accumulation) -> int:
     """How often the feeding loader came to its end."""
-    return sum(note.loader == found.loader for note in found.rank.all(ExhaustedNote))
+    return sum(note.loader in found.loaders for note in found.rank.all(ExhaustedNote))
 
 
 def micro_batches(found: Accumulation) -> int:

@@ -49,3 +49,8 @@ def divided(backward: PlaceRow | None, by: str) -> str:
     if plain and not re.search(r"[\w)\]]$", plain.group(1)):
         return f"{plain.group(1)}({plain.group(2)} / {by}){plain.group(3)}"
     return f"(loss / {by}).backward()"
+
+
+def micro_batches_text(count: int) -> str:
+    """`1 micro-batch is`, `2 micro-batches are`."""
+    return "1 micro-batch is" if count == 1 else f"{count} micro-batches are"

@@ -56,7 +56,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 def _is_cut_up(found: Accumulation) -> bool:
     """Whether the micro-batches of a window are the parts of one batch: together they have its rows."""
-    loader = next((row for row in found.rank.loaders if row.index == found.loader), None)
+    loader = next((row for row in found.rank.loaders if row.index in found.loaders), None)
     rows = [note.rows for one in found.windows[0].micro_batches for note in one.forwards[:1]]
     if loader is None or loader.batch_size is None or None in rows:
         return False

@@ -5,8 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, micro_batches, ran_to_its_end
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.script_words import optimizer_name
-from scalewise.records.notes import NOWHERE
+from scalewise.doctor.script_words import micro_batches_text, optimizer_name
 
 CHECK = Check(
     name="window-dropped",
@@ -36,7 +35,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
-    if found.loader == NOWHERE:
+    if not found.loaders:
         raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
     if not epochs(found):
         raise Abstain("the loader never came to its end")
@@ -60,7 +59,7 @@ def _finding(found: Accumulation, dropped: tuple[EpochEnd, ...]) -> Finding:
     return Finding(
         check=CHECK.name,
         severity=CHECK.severity,
-        sentence=f"The last {dropped[0].micro_batches} micro-batches of an epoch are never applied: the window of "
+        sentence=f"At the end of an epoch {micro_batches_text(dropped[0].micro_batches)} never applied: the window of "
         f"{size} is not full when the loader ends, and {ending}.",
         evidence=(
             f"{lost} of {all_of_them} micro-batches were thrown away, at {len(dropped)} of {count} epoch ends",

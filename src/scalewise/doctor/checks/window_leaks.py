@@ -5,8 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, ran_to_its_end, whole_windows_agree
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.script_words import optimizer_name
-from scalewise.records.notes import NOWHERE
+from scalewise.doctor.script_words import micro_batches_text, optimizer_name
 
 CHECK = Check(
     name="window-leaks",
@@ -36,7 +35,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
-    if found.loader == NOWHERE:
+    if not found.loaders:
         raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
     if not epochs(found):
         raise Abstain("the loader never came to its end")
@@ -57,15 +56,15 @@ def _finding(found: Accumulation, leaked: tuple[EpochEnd, ...], left: int) -> Fi
     evidence = [
         f"micro-batches in the windows over an epoch's end: {', '.join(str(end.update.size) for end in leaked[:8])}; "
         f"in all others: {size}",
-        f"{', '.join(str(end.micro_batches) for end in leaked[:8])} of them are from the epoch before",
+        f"{', '.join(str(end.micro_batches) for end in leaked[:8])} of them left over from the epoch before",
     ]
     if left:
-        evidence.append(f"{left} micro-batches after the last step of the script were never applied")
+        evidence.append(f"{micro_batches_text(left)} after the last step of the script, never applied")
     return Finding(
         check=CHECK.name,
         severity=CHECK.severity,
         sentence=f"The first step of an epoch sums {worst.update.size} micro-batches, not {size}: "
-        f"{worst.micro_batches} were left over from the epoch before.",
+        f"{micro_batches_text(worst.micro_batches)} left over from the epoch before.",
         evidence=tuple(evidence),
         fix=f"if (i + 1) % {size} == 0 or i + 1 == len(loader):  # the last window of an epoch, however short\n"
         f"    {optimizer}.step()\n    {optimizer}.zero_grad()",
