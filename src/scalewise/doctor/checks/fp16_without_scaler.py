@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler
 from scalewise.doctor.windows import Window
-from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import Remedy
 
 CHECK = Check(
@@ -28,6 +27,7 @@ CHECK = Check(
 LEAST_WINDOWS = 2
 LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
 REMEDY = Remedy("scaler")
+UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -65,7 +65,7 @@ def _finding(case: Case, half: list[Window], windows: int) -> Finding:
     if vanished:
         evidence.append(f"{vanished} backward passes left nothing at all in a parameter's gradient")
     else:
-        evidence.append("whether gradients vanish was not seen in this run: it needs a run with scaling beside it")
+        evidence.append(UNSEEN)
     forward = half[0].forwards[-1] if half[0].forwards else None
     line = rank.place(forward)
     return Finding(
@@ -86,23 +86,16 @@ def _finding(case: Case, half: list[Window], windows: int) -> Finding:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Zero gradients with and without a scaler on the same data: the difference is what float16 swallowed."""
-    without, with_scaler = zero_share(replayed.plain), zero_share(replayed.mended)
-    if replayed.trouble or not replayed.applied or without is None or with_scaler is None:
+    pair = replayed.gradients
+    if replayed.trouble or not replayed.applied or pair is None:
         return finding
-    lost = without - with_scaler
-    words = f"gradient elements that are exactly zero: {without:.2%} as it is, {with_scaler:.2%} with a GradScaler"
-    evidence = (*(one for one in finding.evidence if "was not seen in this run" not in one), words)
+    lost = pair.plain_zeros - pair.mended_zeros
+    words = (
+        f"gradient elements that are exactly zero in step {pair.step}: {pair.plain_zeros:.2%} as it is, "
+        f"{pair.mended_zeros:.2%} with a GradScaler"
+    )
+    evidence = (*(one for one in finding.evidence if one != UNSEEN), words)
     if lost < LEAST_SHARE:
         return replace(finding, evidence=evidence, proof="suspected")
     price = Price(lost, "share", "of all gradient elements rounded to zero", "measured with and without a GradScaler")
     return replace(finding, evidence=evidence, proof="replayed", price=price)
-
-
-def zero_share(case: Case) -> float | None:
-    """Elements of the gradients of all steps looked at that are exactly zero; None: none was looked at."""
-    try:
-        rows = [row for row in case.first.record.inspection if isinstance(row, GradientRow)]
-    except Abstain:
-        return None
-    elements = sum(row.elements for row in rows)
-    return sum(row.zeros for row in rows) / elements if elements else None

@@ -53,8 +53,8 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
     finding = Finding(
         check=CHECK.name,
         severity="slow",
-        sentence=f"bucket_cap_mb={cap_mb:.3g} cuts {total / 1e6:.3g} MB of gradients into {count} all-reduces per step; "
-        f"the default needs {otherwise}.",
+        sentence=f"bucket_cap_mb={cap_mb:.3g} cuts {total / 1e6:.3g} MB of gradients into {count} all-reduces per "
+        f"step; the default needs {otherwise}.",
         evidence=(
             f"{count} buckets, median {middle / 1e3:.3g} kB, largest {max(use.bucket_bytes) / 1e3:.3g} kB",
             f"with {DEFAULT_MB} MB there would be {otherwise}",

@@ -5,6 +5,7 @@ import re
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.words import counted
 from scalewise.records.examination import FailureRow
 
 CHECK = Check(
@@ -42,7 +43,7 @@ def _finding(case: Case, failed: list[tuple[RankCase, FailureRow]]) -> Finding:
     if indices:
         evidence.append(f"DDP names them by number: {indices.group(1).strip()[:80]}")
     makers = [rank.places[row.place] for row in rank.wrappers if row.place in rank.places]
-    what = f"{len(every)} parameters have no gradient ({listed})" if every else "some parameters have no gradient"
+    what = f"{counted(len(every), 'parameter')} got no gradient ({listed})" if every else "some parameters got none"
     return Finding(
         check=CHECK.name,
         severity="wrong",
