@@ -1,6 +1,7 @@
 """Half precision with losses so small that gradients vanish; `clip` clips.
 
-`scaler` scales but clips before unscaling, which `late` does then; `bfloat16` has a scaler that it does not need; `overflow` has one loss that no scale fits.
+`scaler` scales but clips before unscaling, which `late` does then; `bfloat16` has a scaler that it does not need;
+`overflow` has one loss that no scale fits.
 """
 
 import json
