@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scalewise.cli.doctor_ends import needs_gpu, refusal, script_words
+from scalewise.cli.doctor_ends import needs_gpu, no_steps, refusal, script_words
 from scalewise.cli.measure import Here, planned, suite_folder
 from scalewise.cli.replays import maker
 from scalewise.console.doctor_progress import DoctorProgress
@@ -23,8 +23,8 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.plan.words import ranks_problem
+from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
-from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
@@ -94,8 +94,7 @@ def examine(request: Request, output: Output) -> Examined:
     output.say("looking at the machine")
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
-        folder, spec = _planned(request, output, here)
-        run = _observed(spec, folder, here, output)
+        folder, run = _observed(request, output, here)
         case = case_of(run)
         diagnosis = diagnose(case)
         if request.replays:
@@ -128,7 +127,17 @@ def _planned(request: Request, output: Output, here: Here) -> tuple[SuiteFolder,
     return suite_folder(suite, plan, here.facts, request.out, again=True), plan.runs[0]
 
 
-def _observed(spec: RunSpec, folder: SuiteFolder, here: Here, output: Output) -> Run:
+def _observed(request: Request, output: Output, here: Here) -> tuple[SuiteFolder, Run]:
+    """The one run that the checks judge; made again as a plain process when its ranks prove to start ranks."""
+    folder, spec = _planned(request, output, here)
+    run = _made(spec, folder, here, output)
+    if not any(isinstance(row, LauncherRow) for rank in run.ranks for row in rank.examination):
+        return folder, run
+    output.say(f"every rank has started ranks itself: once more, as python {request.script.name}")
+    return _observed(replace(request, plain=True), output, here)
+
+
+def _made(spec: RunSpec, folder: SuiteFolder, here: Here, output: Output) -> Run:
     ranks = "as one plain process" if spec.mode == "python" else f"with {spec.ranks} ranks"
     output.say(f"observing {Path(spec.script).name} {ranks}, for {spec.limit_seconds:g} s at most")
     with DoctorProgress(output) as progress:
@@ -156,26 +165,13 @@ def _judged(request: Request, run: Run, case: Case, diagnosis: Diagnosis) -> Exa
     notes = list(diagnosis.notes)
     if not request.on_cpu and needs_gpu(outcome):
         notes.append("The script wants a GPU that is not there; to examine it on CPU ranks, add: --on cpu")
-    steps = max((len(rank.windows) for rank in case.ranks), default=0)
-    if not steps:
-        notes.append(_no_step(outcome, request))
-    code = diagnosis.exit_code
-    if not code:
-        code = _code_without_findings(outcome, steps)
-    return Examined(replace(diagnosis, notes=tuple(notes)), tuple(script_words(outcome)), code)
-
-
-def _no_step(outcome: Outcome, request: Request) -> str:
-    if outcome.kind == "timed_out":
-        return (
-            f"No optimizer step was reached within {request.limit_seconds:g} s, so the loop could not be examined; "
-            "give it more time with --limit, or arguments that make it begin sooner."
-        )
-    return "No optimizer step was seen, so the loop could not be examined; check that its arguments let it train."
-
-
-def _code_without_findings(outcome: Outcome, steps: int) -> int:
-    """0 only where the script was seen to train and nothing was wrong with it."""
-    if outcome.measured or (outcome.kind == "timed_out" and steps):
-        return 0
-    return 1 if outcome.kind in ("no_steps", "timed_out") else FOUND
+    if not diagnosis.findings and not any(rank.windows for rank in case.ranks):
+        problem = no_steps(outcome, run.spec)
+        if problem is not None:
+            raise problem
+    through = outcome.measured or outcome.kind == "timed_out"
+    return Examined(
+        diagnosis=replace(diagnosis, notes=tuple(notes)),
+        words=tuple(script_words(outcome)),
+        exit_code=diagnosis.exit_code if through else FOUND,
+    )

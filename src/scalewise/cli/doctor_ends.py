@@ -29,6 +29,28 @@ def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
     return _arguments_missing(end, spec) or _package_missing(end, spec) if end is not None else None
 
 
+def no_steps(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
+    """What to say of a script that was never seen to train; None where its own failure says it."""
+    name = Path(spec.script).name
+    stood = next((f" It stood at {end.stack[0].strip()}." for end in outcome.ranks if end.stack), "")
+    if outcome.kind == "timed_out":
+        return BadRequest(
+            f"{name} reached no optimizer step within {spec.limit_seconds:g} s, so there is nothing to judge.{stood}",
+            "Give it more time with --limit, or arguments with which it begins sooner: less data, fewer batches.",
+        )
+    if outcome.kind == "hung":
+        return BadRequest(
+            f"{name} stood still for {spec.stall_seconds:g} s before its first optimizer step.{stood}",
+            "If it only needs that time to begin, raise --stall and --limit.",
+        )
+    if outcome.kind == "no_steps":
+        return BadRequest(
+            f"{name} ended in order, but made no optimizer step: there is nothing to judge.",
+            "Check that its arguments let it train; they go after two dashes: scalewise doctor SCRIPT -- ARGS",
+        )
+    return None
+
+
 def needs_gpu(outcome: Outcome) -> bool:
     """Whether the script ended because there is no GPU for it."""
     end = first_failed(outcome)

@@ -1,6 +1,6 @@
 """Progress of the doctor's runs: a run that is ended at its limit is no failure, and a replay needs few words."""
 
-from scalewise.console.progress import Progress, failure_lines
+from scalewise.console.progress import Progress
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 
@@ -19,5 +19,3 @@ class DoctorProgress(Progress):
             )
         else:
             self.output.say(f"{what}: {outcome.sentence}", style="red")
-            for line in failure_lines(outcome):
-                self.output.say(f"    {line}")

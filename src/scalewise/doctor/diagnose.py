@@ -99,6 +99,9 @@ def _notes(case: Case) -> Iterator[str]:
     run = case.run
     if run.outcome is None:
         yield "The examined run has not ended."
+    elif run.outcome.kind == "timed_out":
+        limit = f"{run.spec.limit_seconds:g} s"
+        yield f"The script was ended at its limit of {limit} and judged by what was seen until then; --limit raises it."
     else:
         yield "The examined run: " + "; ".join(filter(None, (run.outcome.sentence, run.outcome.hint))).rstrip(".") + "."
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})

@@ -121,6 +121,14 @@ class RemedyRow:
     applied: int
 
 
+@dataclass(frozen=True)
+class LauncherRow:
+    """A rank that torchrun's variables had told its number started ranks of its own (mp.spawn)."""
+
+    place: int
+    processes: int
+
+
 ExaminationRow = (
     PlaceRow
     | WrapperRow
@@ -132,6 +140,7 @@ ExaminationRow = (
     | DeviceUseRow
     | FailureRow
     | RemedyRow
+    | LauncherRow
 )
 
 EXAMINATION_KINDS = {
@@ -145,4 +154,5 @@ EXAMINATION_KINDS = {
     "device_use": DeviceUseRow,
     "failure": FailureRow,
     "remedy": RemedyRow,
+    "launcher": LauncherRow,
 }

@@ -34,6 +34,7 @@ CONCERNS = (
     "devices",
     "failures",
     "host_reads",
+    "launchers",
     "saves",
     "warned",
 )
