@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from scalewise.analysis.summary import to_json
 from scalewise.cli.doctor import Examined
 from scalewise.console.output import Output
 from scalewise.errors import BadRequest
@@ -12,7 +13,7 @@ def give(output: Output, examined: Examined, as_json: bool, html: Path | None, s
     """Shows it and writes it; the exit code says whether something was found."""
     if as_json:
         words = "\n".join(examined.words)
-        output.json({**encode(examined.diagnosis), "traceback": words, "exit_code": examined.exit_code})
+        output.json(to_json({**encode(examined.diagnosis), "traceback": words, "exit_code": examined.exit_code}))
     else:
         from scalewise.console.doctor_view import show_diagnosis
 
