@@ -99,10 +99,10 @@ class Update:
     @property
     def applied(self) -> float | None:
         """The gradient that goes into the step, before it is clipped, over that which the last backward pass left."""
-        clips = [note.ratio for note in of_kind(self.tail, ClipNote) if note.ratio is not None]
-        if clips or of_kind(self.tail, ClipNote):
-            return clips[0] if clips else None
-        return self.steps[0].ratio if self.steps and not self.steps[0].skipped else None
+        step = self.steps[0] if self.steps else None
+        if step is not None and step.ratio is not None and not step.skipped:
+            return step.ratio  # clipping is not counted in it
+        return next((note.ratio for note in of_kind(self.tail, ClipNote) if note.ratio is not None), None)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def weighed(update: Update) -> Weighed | None:
     """The window's weights; None where one that matters is not known."""
     applied = update.applied
     known = [weight for weight in map(weight_of, update.micro_batches) if weight is not None]
-    if applied is None or not known:
+    if applied is None or not known or any(one.thrown_away for one in update.micro_batches[1:]):
         return None
     if len(known) < update.size and (len(known) < ENOUGH or not alike(known)):
         return None

@@ -68,8 +68,13 @@ def test_what_is_divided_in_any_way_is_right(values):
 def test_gradients_divided_before_they_are_clipped_are_right():
     sheet = Sheet()
     for _ in range(4):
-        sheet.micro_batch().micro_batch().clip(ratio=0.5).step(ratio=0.01).zero()
+        sheet.micro_batch().micro_batch().clip(ratio=0.5).step(ratio=0.5).zero()
     assert divided(sheet) == ()
+
+
+def test_gradients_that_never_add_up_are_another_mistake():
+    with pytest.raises(Abstain):
+        divided(Sheet().windows(4, 4, zero="each"))
 
 
 def views():

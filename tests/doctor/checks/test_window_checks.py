@@ -136,6 +136,14 @@ def test_zeroed_between_backward_and_step(step):
     ]
 
 
+def test_steps_that_were_not_looked_at_are_not_counted():
+    sheet = Sheet()
+    for index in range(9):
+        sheet.micro_batch().zero().step(ratio=0.0 if index < 4 else None)
+    (finding,) = zeroed_before_step.examine(make_case(sheet))
+    assert "4 of 4" in finding.sentence
+
+
 def other_model():
     sheet = Sheet()
     for _ in range(4):

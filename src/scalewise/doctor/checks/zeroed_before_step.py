@@ -36,12 +36,20 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain(f"needs 2 optimizer steps after backward passes, saw {len(updates)}")
     by_optimizer: dict[int, list[tuple[Update, ZeroNote | None]]] = defaultdict(list)
     for update in updates:
-        by_optimizer[update.steps[0].optimizer].append((update, _thrown_away(update)))
+        if _is_known(update):
+            by_optimizer[update.steps[0].optimizer].append((update, _thrown_away(update)))
     for seen in by_optimizer.values():
         guilty = [(update, zero) for update, zero in seen if zero is not None]
         if len(guilty) >= max(2, 0.8 * len(seen)):
             return (_finding(case, [update for update, _ in guilty], guilty[0][1], len(seen)),)
     return ()
+
+
+def _is_known(update: Update) -> bool:
+    """Whether it can be told if the step had gradients; only the first windows are looked at so closely."""
+    step = update.steps[0]
+    zeroed = any(note.had_gradients for note in of_kind(update.tail, ZeroNote))
+    return not zeroed or step.gradients == 0 or step.ratio is not None
 
 
 def _thrown_away(update: Update) -> ZeroNote | None:
