@@ -75,6 +75,13 @@ def test_an_optimizer_that_steps_on_scaled_gradients_is_found():
     assert finding.fix == "scaler.step(optimizer)\nscaler.update()"
 
 
+def test_an_update_without_a_step_ends_the_script_and_is_explained():
+    stopped = loop(1, direct=True).row(make_failure(message="No inf checks were recorded prior to update."))
+    (finding,) = scaler_bypassed.examine(make_case(stopped, ranks=2))
+    assert "ended the script" in finding.evidence[-1] and finding.counts
+    assert not scaler_bypassed.examine(make_case(loop(1, direct=True), ranks=2))
+
+
 def test_a_step_past_the_scaler_is_found_behind_a_clip_too():
     (finding,) = scaler_bypassed.examine(make_case(loop(direct=True, clip={"ratio": 1.0}), ranks=2))
     assert finding.price.value == SCALE

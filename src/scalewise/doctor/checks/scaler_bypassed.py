@@ -18,19 +18,27 @@ CHECK = Check(
     "Adam hides the size and not the infinities.",
     example="scaler.scale(loss).backward()\noptimizer.step()\nscaler.update()",
     fix="scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    needs="An enabled GradScaler and two optimizer steps.",
+    needs="An enabled GradScaler and an optimizer step.",
     silent="Gradients that were unscaled first, by unscale_ or by hand; optimizers whose loss was not scaled.",
 )
+
+MESSAGE = "No inf checks were recorded prior to update"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """One finding; proved where the applied gradient was compared with what backward had left."""
     require_working_scaler(case)
-    windows = case.windows()
+    windows = case.windows(1)
     if not any(window.scaler for window in windows):
         raise Abstain("no enabled GradScaler was used")
     past = [(window.step, scale) for window in windows if window.step and (scale := _carried(window)) is not None]
-    return (_finding(case, past),) if len(past) > 1 else ()
+    return (_finding(case, past),) if len(past) > 1 or (past and _stopped(case)) else ()
+
+
+def _stopped(case: Case) -> bool:
+    """Whether the scaler itself complained that it had made no step."""
+    failure = case.first.failure
+    return failure is not None and MESSAGE in failure.message
 
 
 def _carried(window: Window) -> float | None:
@@ -62,6 +70,8 @@ def _finding(case: Case, past: list[tuple[StepNote, float]]) -> Finding:
     ]
     if ratios:
         evidence.append(f"the applied gradient is {statistics.median(ratios):.3g} of what backward left: not unscaled")
+    if _stopped(case):
+        evidence.append(f"scaler.update() ended the script: {MESSAGE}")
     place = rank.place(past[0][0])
     optimizer = place.text.partition(".step(")[0] if place and ".step(" in place.text else "optimizer"
     return Finding(
