@@ -177,6 +177,13 @@ def test_gradients_zeroed_by_hand_are_right():
     assert never_zeroed.examine(stale(rest=False)) == ()
 
 
+def test_gradients_zeroed_in_the_middle_of_a_window_are_right():
+    sheet = Sheet()
+    for _ in range(5):
+        sheet.forward().backward(had_gradient=True).zero().forward().backward(had_gradient=False).step()
+    assert never_zeroed.examine(make_case(sheet)) == ()
+
+
 def test_whether_they_were_zeroed_may_not_be_known():
     for case in (stale(rest=None), stale(closure=True), make_case(gan())):
         with pytest.raises(Abstain):

@@ -1,11 +1,11 @@
 """Gradients are never zeroed: each step applies the sum of all gradients so far."""
 
-from scalewise.doctor.accumulation import Update, updates_of
-from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.accumulation import Update, of_kind, updates_of
+from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.script_words import optimizer_name, text_of
-from scalewise.records.notes import BackwardNote
+from scalewise.records.notes import BackwardNote, ZeroNote
 
 CHECK = Check(
     name="never-zeroed",
@@ -39,7 +39,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if len(begins) < LEAST - 1:
         raise Abstain(f"whether a step's gradients were zeroed is known of {len(begins)} steps, {LEAST - 1} are needed")
     # A scaler that skips leaves gradients alone as well, but the script zeroes them all the same.
-    stale = [update for update in begins if update.backwards[0].had_gradient]
+    stale = [update for update in begins if _is_stale(update)]
     if len(stale) < 0.8 * len(begins):
         return ()
     step = updates[0].steps[0]
@@ -54,7 +54,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             evidence=(
                 f"at the first backward pass of {len(stale)} of {len(begins)} steps, parameters still held the "
                 "gradients that the step before had applied",
-                f"calls of zero_grad() between them that found gradients: {_zeroed(rank, stale)}",
+                "no call of zero_grad() after the step found anything to throw away",
             ),
             fix=f"{line}\n{optimizer}.zero_grad()",
             where=rank.place(step),
@@ -65,5 +65,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     )
 
 
-def _zeroed(rank: RankCase, stale: list[Update]) -> int:
-    return sum(update.micro_batches[0].thrown_away is not None for update in stale)
+def _is_stale(update: Update) -> bool:
+    """Old gradients are there from its first backward pass to its step; some loops zero in the middle (PGD)."""
+    zeroed = any(note.had_gradients for note in of_kind(update.notes, ZeroNote))
+    return not zeroed and all(note.had_gradient is not False for note in update.backwards)
