@@ -9,7 +9,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, autocast_now, loop_of
-from scalewise.watch.examination.loss import Reduction, counted, reductions, strongest
+from scalewise.watch.examination.loss import Reduction, reductions, strongest
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import number, ordinary, quietly
@@ -74,7 +74,6 @@ class _Look:
         self._close = loop.close
         self._loss = _free_value(self._tensors)
         self._reductions: list[Reduction] = []
-        self._counted: dict[Reduction, int | None] = {}
         for tell in loop.on_backward:
             tell(self._tensors)
         self._see_zeroed_by_hand()
@@ -97,7 +96,8 @@ class _Look:
         with quietly():
             self._reductions = reductions(self._tensors)
             for one in self._reductions:
-                self._counted[one] = None if self._loop.hooks_on_saved else counted(one)
+                if not self._loop.hooks_on_saved:
+                    one.count()
                 one.listen()
 
     def end(self) -> None:
@@ -130,7 +130,7 @@ class _Look:
             None if reached is None else reached.had,
             factor,
             reduction.kind if reduction is not None else "unknown",
-            self._counted.get(reduction) if reduction is not None else None,
+            reduction.counted if reduction is not None else None,
             self._closure,
             None if reached is None else reached.gained,
         )

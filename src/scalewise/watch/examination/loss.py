@@ -17,9 +17,23 @@ class Reduction:
     def __init__(self, node: Any) -> None:
         self.node = node
         self.kind = _kind(node)
-        self.elements: int | None = _elements(node)
+        self._elements = _elements(node)
+        self.counted: int | None = None  # elements that were not to be ignored
         self.arrived: torch.Tensor | None = None
         self._handle: Any = None
+
+    def count(self) -> None:
+        """Before the pass, which frees what is saved for it."""
+        self.counted = self._elements
+        if "NllLoss" in self.node.name():
+            target = self.node._saved_target
+            chosen = readable(target, early=True)
+            self.counted = int(number((target != self.node._saved_ignore_index).sum())) if chosen else None
+
+    @property
+    def divisor(self) -> int:
+        """What a mean over it divides by, as well as it is known."""
+        return self.counted or self._elements or 0
 
     def listen(self) -> None:
         """From now on, until it is heard once."""
@@ -81,12 +95,12 @@ def strongest(found: Iterable[Reduction]) -> tuple[float | None, Reduction | Non
 
 def _smoothing(reduction: Reduction, known: Iterable[tuple[float, Reduction]]) -> float:
     """What label smoothing takes from a cross entropy's gradient and gives to a sum over the same log-probabilities."""
-    if "NllLoss" not in reduction.node.name() or not reduction.elements:
+    if "NllLoss" not in reduction.node.name() or not reduction.divisor:
         return 0.0
     probabilities, index = reduction.node.next_functions[0]
     classes = probabilities._input_metadata[index].shape[1:2]
     return sum(
-        factor * int(classes[0]) * (reduction.elements if one.kind == "sum" else 1)
+        factor * int(classes[0]) * (reduction.divisor if one.kind == "sum" else 1)
         for factor, one in known
         if one is not reduction and classes and _leads_to(one.node, probabilities, hops=5)
     )
@@ -133,14 +147,3 @@ def _elements(node: Any) -> int | None:
     for length in shape:
         elements *= length
     return elements
-
-
-def counted(reduction: Reduction) -> int | None:
-    """The elements that were not to be ignored; asked before the pass, which frees what is saved."""
-    node = reduction.node
-    if "NllLoss" not in node.name():
-        return reduction.elements
-    target = node._saved_target
-    if not readable(target, early=True):
-        return None
-    return int(number((target != node._saved_ignore_index).sum()))

@@ -58,7 +58,7 @@ class Wrappers:
         module = getattr(module, "_orig_mod", module)
         if isinstance(module, nn.DataParallel):
             return self.index_of(module), True
-        if any("FSDPModule" in kind.__name__ or "FullySharded" in kind.__name__ for kind in type(module).__mro__):
+        if _shards(module):
             return self.index_of(module), _fsdp_synchronises(module)
         return NOWHERE, False
 
@@ -169,11 +169,15 @@ def _describe(index: int, wrapper: nn.Module, place: int) -> WrapperRow:
 
 
 def _name(wrapper: nn.Module) -> str:
-    """A class of the user's that derives from DDP is a DDP."""
-    for kind in type(wrapper).__mro__:
-        if kind.__module__.startswith("torch.") and kind.__name__ != "Module":
-            return "FSDP" if kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") else kind.__name__
-    return type(wrapper).__name__
+    """A class of the user's that derives from DDP is a DDP; all kinds of FSDP are one."""
+    if _shards(wrapper):
+        return "FSDP"
+    kinds = (kind.__name__ for kind in type(wrapper).__mro__ if kind.__module__.startswith("torch."))
+    return next(kinds, type(wrapper).__name__)
+
+
+def _shards(module: nn.Module) -> bool:
+    return any(kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") for kind in type(module).__mro__)
 
 
 def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
