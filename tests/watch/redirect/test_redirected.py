@@ -88,6 +88,27 @@ def test_events_streams_and_moves_of_one_process(runner: Runner) -> None:
     assert use.redirected["torch.cuda.Event"] == 2 and use.redirected["torch.cuda.synchronize"] == 5
 
 
+def test_sharded_models_and_what_only_nccl_knows(runner: Runner) -> None:
+    ran = runner.watched(str(SCRIPTS / "sharded.py"), ranks=2, on_cpu=True, examine=True)
+    assert ran.codes == (0, 0), ran.stderr
+    assert ran.stdout == ("fully_shard True\nFSDP True\nnccl [0.5, 0.5] cuda\n",) * 2
+
+
+def test_every_tensor_is_where_the_script_has_put_it(runner: Runner) -> None:
+    ran = runner.watched(str(SCRIPTS / "two_devices.py"), on_cpu=True, examine=True)
+    assert ran.codes == (0,), ran.stderr
+    assert ran.stdout[0].splitlines() == [
+        "parameters cuda:0 cuda:1 cuda:1",
+        "copies on the host are left alone True",
+        "gradient cuda:0 True [2.0, 2.0, 2.0]",
+        "thread cuda:0 copy cuda:0",
+        "moves 1 cuda:0 cpu cuda:0",
+        "made cuda:0 cuda:0 cuda:0 cuda:0 cuda:0",
+        "autocast True torch.bfloat16",
+    ]
+    assert "torch.nn.DataParallel" in device_use(ran).unseen
+
+
 def test_memory_figures_and_compiled_code_are_said_to_be_unseen(runner: Runner) -> None:
     script = SCRIPTS / "asks.py"
     ran = runner.watched(str(script), on_cpu=True, examine=True)

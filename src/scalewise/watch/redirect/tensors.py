@@ -2,11 +2,12 @@
 
 import functools
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from scalewise.watch.redirect.account import Account, asked_inside
 from scalewise.watch.redirect.belief import Belief, gpu_index, is_host
@@ -17,10 +18,11 @@ _COPY = 4  # place of `copy` among the arguments of Tensor.to(device, dtype, non
 
 
 def install(account: Account, belief: Belief) -> None:
-    """From here on every torch function of this thread is seen, for good."""
+    """From here on every torch function is seen, for good."""
     mode: Any = Redirection(account, belief)
     mode.__enter__()
-    _redirect_backward()
+    _keep_in_threads(mode)
+    _keep_in_backward(mode)
     _Tensor.record_stream = lambda self, stream: None  # as a torch function it would insist on a real stream
     _redirect_generator(account, belief)
 
@@ -122,9 +124,28 @@ class Redirection(TorchFunctionMode):
         return place
 
 
-def _redirect_backward() -> None:
-    """Hands a plain tensor's backward pass straight on: as a torch function, hooks in it would not be redirected."""
+def _keep_in_threads(mode: Any) -> None:
+    """A mode is one thread's alone: threads that the script starts are given it as well."""
+    start: Any = getattr(threading.Thread, "_bootstrap_inner", None)
+
+    def _bootstrap_inner(self: threading.Thread) -> None:
+        with mode:
+            start(self)
+
+    if start is not None:
+        vars(threading)["Thread"]._bootstrap_inner = _bootstrap_inner
+
+
+def _keep_in_backward(mode: Any) -> None:
+    """A backward pass is a torch function, in which a mode is not in force: but it calls the script's own hooks."""
     original = _Tensor.backward
+    run: Any = getattr(torch.autograd, "_engine_run_backward", None)
+
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        if mode in _get_current_function_mode_stack():
+            return run(*args, **kwargs)
+        with mode:
+            return run(*args, **kwargs)
 
     @functools.wraps(original)
     def backward(
@@ -139,6 +160,8 @@ def _redirect_backward() -> None:
         return torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     _Tensor.backward = backward
+    if run is not None:
+        vars(torch.autograd)["_engine_run_backward"] = run_backward
 
 
 def _redirect_generator(account: Account, belief: Belief) -> None:

@@ -1,11 +1,11 @@
 """Wrappers and layers that insist on a GPU: DDP and FSDP without device numbers, batch statistics of one rank only."""
 
 import functools
+import sys
 from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
-from torch.nn.parallel import data_parallel
 
 from scalewise.watch.redirect.account import Account
 
@@ -16,25 +16,38 @@ def install(account: Account) -> None:
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.nn.parallel import DistributedDataParallel
 
-        _without_devices(account, DistributedDataParallel, ("device_ids", "output_device"), first=1)
-        _without_devices(account, FullyShardedDataParallel, ("device_id",), first=None)
+        _without_devices(account, DistributedDataParallel, ("device_ids", "output_device"))
+        _on_cpu(account, FullyShardedDataParallel)
     _redirect_data_parallel(account)
     _redirect_batch_norm(account)
 
 
-def _without_devices(account: Account, kind: Any, options: tuple[str, ...], first: int | None) -> None:
-    """`first`: the place of the first of them behind `self`, where they may be given without their names."""
+def _without_devices(account: Account, kind: Any, options: tuple[str, ...]) -> None:
+    """The options come right behind the module, where they may be given without their names."""
     original = kind.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        if first is not None and len(args) > first:
-            args = (*args[:first], *(None for _ in args[first : first + len(options)]), *args[first + len(options) :])
+        if len(args) > 1:
+            last = 1 + len(options)
+            args = (args[0], *(None for _ in args[1:last]), *args[last:])
             account.redirect(f"{kind.__name__}({options[0]})")
         for name in options:
             if kwargs.pop(name, None) is not None:
                 account.redirect(f"{kind.__name__}({name})")
         original(self, *args, **kwargs)
+
+    kind.__init__ = __init__
+
+
+def _on_cpu(account: Account, kind: Any) -> None:
+    """Without a device it would look for an accelerator."""
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        account.redirect(f"{kind.__name__}(device_id)")
+        original(self, *args, **{**kwargs, "device_id": torch.device("cpu")})
 
     kind.__init__ = __init__
 
@@ -47,8 +60,9 @@ def _redirect_data_parallel(account: Account) -> None:
         account.redirect("torch.nn.DataParallel")
         account.miss("torch.nn.DataParallel")
 
-    if hasattr(data_parallel, "_get_available_device_type"):
-        data_parallel._get_available_device_type = nothing_there
+    module = sys.modules["torch.nn.parallel.data_parallel"]  # by its name is a function
+    if hasattr(module, "_get_available_device_type"):
+        vars(module)["_get_available_device_type"] = nothing_there
 
 
 def _redirect_batch_norm(account: Account) -> None:
