@@ -85,6 +85,14 @@ def training_rows(rank: RankCase) -> tuple[LoaderRow, ...]:
     return tuple(row for row in rank.loaders if row.index in feeding)
 
 
+def training_lines(rank: RankCase) -> tuple[LoaderRow, ...]:
+    """Of the loaders that feed training the first that each line made: a loader may be made anew for every epoch."""
+    found: dict[tuple[str, int] | int, LoaderRow] = {}
+    for row in training_rows(rank):
+        found.setdefault(_line(rank, row), row)
+    return tuple(found.values())
+
+
 def twin(rank: RankCase, row: LoaderRow, other: RankCase) -> LoaderRow | None:
     """The loader that another rank made at the same line, as the same one of those made there."""
     line = _line(rank, row)

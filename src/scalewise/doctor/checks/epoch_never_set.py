@@ -37,12 +37,20 @@ class Pass:
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Looks at the epoch number of each training pass on rank 0."""
-    passes = _passes(case.first)
-    repeated = {number: found for number, found in passes.items() if len(found) > 1}
+    by_sampler = _passes(case.first)
+    repeated = [passes for passes in by_sampler.values() if len(passes) > 1] or _made_anew(by_sampler)
     if not repeated:
         raise Abstain("no shuffling sampler that knows of ranks was gone through twice in training")
-    found = (_judge(case.first, number, passes) for number, passes in repeated.items())
+    found = (_judge(case.first, passes) for passes in repeated)
     return tuple(finding for finding in found if finding is not None)
+
+
+def _made_anew(by_sampler: dict[int, list[Pass]]) -> list[list[Pass]]:
+    """Passes of one loop whose sampler was made anew each time; of one dataset only if they bring the same rows."""
+    by_line: dict[int, list[Pass]] = {}
+    for passes in by_sampler.values():
+        by_line.setdefault(passes[0].drawn_at, []).extend(passes)
+    return [passes for passes in by_line.values() if len(passes) > 1 and _order(passes)]
 
 
 def _passes(rank: RankCase) -> dict[int, list[Pass]]:
@@ -70,9 +78,10 @@ def _pass(asked: SamplerNote, stretch: Sequence[Note], feeding: frozenset[int]) 
     return Pass(asked, fed, len(drawn), first.place)
 
 
-def _judge(rank: RankCase, sampler: int, passes: list[Pass]) -> Finding | None:
+def _judge(rank: RankCase, passes: list[Pass]) -> Finding | None:
+    samplers = {one.asked.sampler for one in passes}
     values = {(one.asked.seed, one.asked.epoch) for one in passes}
-    told = [note.epoch for note in rank.all(SetEpochNote) if note.sampler == sampler]
+    told = [note.epoch for note in rank.all(SetEpochNote) if note.sampler in samplers]
     # Two passes under one number are an epoch of two passes where the number is set to others later on.
     if len(values) > 1 or NOWHERE in values.pop() or len(set(told)) > 1 or (told and len(told) < len(passes) - 1):
         return None

@@ -9,7 +9,7 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups, rows_fed, same_inputs
-from scalewise.doctor.loaders import epochs, place_of, training_rows, twin
+from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
@@ -58,7 +58,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     for group in groups:
         if same_inputs(case, group):
             continue  # the ranks are fed the very same batches: said by the check for that
-        for row in training_rows(case.first):
+        for row in training_lines(case.first):
             if not draws_all(row):
                 continue
             overlap = _overlap(case, group, row)
@@ -154,7 +154,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     left = [
         overlap
         for group in replica_groups(replayed.mended)
-        for row in training_rows(replayed.mended.first)
+        for row in training_lines(replayed.mended.first)
         if (overlap := _overlap(replayed.mended, group, row)) is not None and _shows(overlap)
     ]
     if left:
@@ -167,5 +167,5 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 def _batches(case: Case) -> int | None:
     """Batches in the first whole pass of rank 0."""
-    passes = [one for row in training_rows(case.first) for one in epochs(case.first, row.index)]
+    passes = [one for row in training_lines(case.first) for one in epochs(case.first, row.index)]
     return next((one.batches for one in passes if one.exhausted), None)

@@ -7,7 +7,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups
-from scalewise.doctor.loaders import Epoch, epochs, place_of, training_rows, twin, with_arguments
+from scalewise.doctor.loaders import Epoch, epochs, place_of, training_loaders, training_rows, twin, with_arguments
 from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
@@ -62,12 +62,10 @@ def uneven(case: Case, group: Replicas) -> Uneven | None:
     if outcome.kind not in (*ENDED_BADLY, "finished", "aborted_at_exit"):
         return None
     short = min(members, key=lambda rank: synchronised[rank.rank])
-    for row in training_rows(short):
-        if _is_over(short, row):
-            found = _apart(short, row, members)
-            if found is not None:
-                return found
-    return None
+    if not _is_over(short):
+        return None
+    found = (_apart(short, row, members) for row in training_rows(short))
+    return next((one for one in found if one is not None), None)
 
 
 def _cut(case: Case) -> bool:
@@ -99,10 +97,11 @@ def _small_before_forward(rank: RankCase) -> bool:
     return any(note.place in lines for note in rank.all(CollectiveNote) if note.size_bytes <= SHADOW_BYTES)
 
 
-def _is_over(rank: RankCase, row: LoaderRow) -> bool:
-    """Whether the loader ended and was not asked for another batch."""
-    mine = [note for note in rank.notes if isinstance(note, BatchNote | ExhaustedNote) and note.loader == row.index]
-    return bool(mine) and isinstance(mine[-1], ExhaustedNote)
+def _is_over(rank: RankCase) -> bool:
+    """Whether the last that was heard of the loaders that feed training is that one had no more."""
+    feeding = training_loaders(rank)
+    heard = [note for note in rank.notes if isinstance(note, BatchNote | ExhaustedNote) and note.loader in feeding]
+    return bool(heard) and isinstance(heard[-1], ExhaustedNote)
 
 
 def _apart(short: RankCase, row: LoaderRow, members: list[RankCase]) -> Uneven | None:

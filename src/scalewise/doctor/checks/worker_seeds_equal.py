@@ -7,7 +7,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.inputs import Replicas, replica_groups, same_inputs
-from scalewise.doctor.loaders import place_of, training_rows, twin
+from scalewise.doctor.loaders import place_of, training_lines, twin
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow, WorkerSeedRow
 from scalewise.records.notes import NOWHERE
@@ -43,7 +43,7 @@ class Equal:
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the states that were drawn from, over ranks, over workers, over epochs."""
-    rows = training_rows(case.first)
+    rows = training_lines(case.first)
     known = [row for row in rows if _drawn(case.first, row)]
     if not known:
         raise Abstain("no fetch of a training loader was looked at")

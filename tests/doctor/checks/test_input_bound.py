@@ -1,0 +1,104 @@
+"""Tests of the check for loops that wait for their data."""
+
+import pytest
+from case_factory import Sheet, make_case
+from data_sheets import LINE, MILLISECOND, loader_of, replay, two
+
+from scalewise.doctor.case import Abstain
+from scalewise.doctor.checks.input_bound import examine, settle
+from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, LoaderNote, StepNote
+
+
+def loop(waits_ms, rest_ms=5.0, *, epoch=None, evaluates=False, **loader):
+    """One step per wait, each with so much work besides; a new epoch every so many steps."""
+    sheet = loader_of(Sheet(), **loader)
+    at = 0.0
+
+    def note(kind, milliseconds, **values):
+        nonlocal at
+        at += milliseconds
+        sheet.add(kind, at_ns=int(at * MILLISECOND), **values)
+
+    for number, wait in enumerate(waits_ms):
+        if number % (epoch or len(waits_ms)) == 0:
+            note(LoaderNote, 0)
+        if evaluates:
+            note(BatchNote, 50, loader=1, wait_ns=50 * MILLISECOND)
+            note(ForwardNote, 0, trains=False)
+        note(BatchNote, wait, wait_ns=int(wait * MILLISECOND))
+        note(ForwardNote, rest_ms / 2)
+        note(BackwardNote, rest_ms / 4)
+        note(StepNote, rest_ms / 4)
+    return sheet
+
+
+def test_a_wait_of_most_of_the_step_is_found_and_priced():
+    (finding,) = examine(make_case(loop([15.0] * 12), ranks=2))
+    assert finding.severity == "slow" and finding.proof == "observed"
+    assert "15.0 ms of 20.0 ms" in finding.sentence and "75%" in finding.sentence
+    assert finding.price.value == pytest.approx(15.0) and finding.price.unit == "ms per step"
+    assert finding.where.text == LINE
+    assert finding.fix == LINE[:-1] + ", num_workers=2, persistent_workers=True)"
+    assert "no workers" in finding.evidence[1]
+
+
+def test_more_workers_are_advised_where_there_are_some():
+    (finding,) = examine(make_case(loop([15.0] * 12, workers=2)))
+    assert "num_workers=4" in finding.fix and "2 workers" in finding.evidence[1]
+
+
+def test_no_workers_are_no_fault_where_nothing_is_waited_for():
+    assert examine(make_case(loop([0.1] * 12), ranks=2)) == ()
+
+
+def test_a_short_wait_in_a_short_step_does_not_matter():
+    assert examine(make_case(loop([0.8] * 12, rest_ms=1.0), ranks=2)) == ()
+
+
+def test_a_quarter_of_the_step_is_the_limit():
+    assert examine(make_case(loop([1.5] * 12, rest_ms=5.0), ranks=2)) == ()
+    assert examine(make_case(loop([2.0] * 12, rest_ms=5.0), ranks=2))
+
+
+def test_a_few_slow_batches_are_no_rule():
+    assert examine(make_case(loop([0.1, 0.1, 0.1, 40.0] * 5), ranks=2)) == ()
+
+
+def test_bursts_of_workers_are_averaged():
+    (finding,) = examine(make_case(loop([0.0, 30.0] * 8, workers=2)))
+    assert finding.price.value == pytest.approx(15.0)
+
+
+def test_the_start_of_an_epoch_is_left_out():
+    assert examine(make_case(loop([200.0, 0.1, 0.1, 0.1] * 5, epoch=4), ranks=2)) == ()
+
+
+def test_steps_with_an_evaluation_are_left_out():
+    with pytest.raises(Abstain):
+        examine(make_case(loop([0.1] * 12, evaluates=True), ranks=2))
+
+
+def test_one_rank_that_waits_alone_is_a_straggler():
+    assert examine(two(loop([15.0] * 12), loop([0.1] * 12))) == ()
+
+
+def test_a_gpu_may_have_work_while_the_host_waits():
+    (finding,) = examine(make_case(loop([15.0] * 12), model={"devices": ("cuda:0",)}))
+    assert finding.proof == "suspected"
+
+
+def test_too_few_steps_say_nothing():
+    with pytest.raises(Abstain):
+        examine(make_case(loop([15.0] * 4), ranks=2))
+    with pytest.raises(Abstain):
+        examine(make_case(Sheet().windows(9, batch=False), ranks=2))
+
+
+def test_the_replay_gives_the_price_or_doubt():
+    case = make_case(loop([15.0] * 12), ranks=2)
+    (finding,) = examine(case)
+    settled = settle(case, finding, replay("cached_input", case, case, spared=(14.0, 13.0, 15.0)))
+    assert settled.proof == "replayed" and settled.price.value == 14.0
+    assert settle(case, finding, replay("cached_input", case, case, spared=(-1.0, -2.0, -0.5))).proof == "suspected"
+    assert settle(case, finding, replay("cached_input", case, case, spared=(0.3, 0.1, 0.5))).proof == "suspected"
+    assert settle(case, finding, replay("cached_input", case, case, applied=0)) == finding
