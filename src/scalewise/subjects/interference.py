@@ -69,13 +69,15 @@ class Work(nn.Module):
 
 def rounds_for(work: Work, message: Tensor) -> int:
     """How many layers last long enough beside this message, the same number on every rank."""
-    times = []
-    for call in (lambda: dist.all_reduce(message), lambda: work(16)):
-        call()
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    found = torch.tensor([max(16, round(16 * LONGER * times[0] / times[1]))])
+    marks = []
+    for _ in range(2):  # the first warms up
+        marks = [time.perf_counter()]
+        dist.all_reduce(message)
+        marks.append(time.perf_counter())
+        work(16)
+        marks.append(time.perf_counter())
+    reducing, computing = marks[1] - marks[0], marks[2] - marks[1]
+    found = torch.tensor([max(16, round(16 * LONGER * reducing / computing))])
     dist.broadcast(found, 0)
     return int(found)
 

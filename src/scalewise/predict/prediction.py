@@ -1,0 +1,124 @@
+"""The step of N ranks from a rehearsal and a link: a number with its interval, its parts, and what it rests on.
+
+The interval is one of 90 %. It is put together from how far computing differs from run to run, from how well the link
+is known, and from the error that earlier predictions of this kind showed here (the self-check).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, hypot, log
+from statistics import median
+from typing import Literal
+
+from scalewise.predict.collectives import seconds
+from scalewise.predict.link import Link
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.tape import Compute, Issue, Tape
+from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
+
+CONFIDENCE = 0.90
+QUANTILE = 1.645  # of a normal distribution, two-sided 90 %
+RUN_SPREAD = 0.028  # of a step's median between fresh processes on a quiet machine, measured
+Bound = Literal["computing", "communication", "latency", "data"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far things may differ from what was taken for them, as standard deviations of their logarithms."""
+
+    compute: float = RUN_SPREAD
+    link: float = 0.0
+    model: float = 0.0  # seen in the self-check
+
+
+@dataclass(frozen=True)
+class Range:
+    """A number and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """One number of ranks."""
+
+    ranks: int
+    step: Range  # seconds
+    timeline: Timeline
+    samples: float | None  # of all ranks in one step
+    bound: Bound
+    peak_bytes: int | None
+    guesses: tuple[str, ...]
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples a second, of all ranks."""
+        return self.samples / self.step.value if self.samples else None
+
+
+def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: Spread | None = None) -> Predicted:
+    """The step of as many ranks as the rehearsal stood for, over that link."""
+    spread = spread or Spread(link=link.spread)
+    tape, ranks = rehearsal.typical, rehearsal.ranks
+    centre = simulate(tape, OnLink(link, ranks), sharing)
+    value = median(step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes)
+    reach = _reach(tape, link, ranks, sharing, spread)
+    return Predicted(
+        ranks=ranks,
+        step=Range(value, value * exp(-reach), value * exp(reach)),
+        timeline=centre,
+        samples=tape.samples * ranks if tape.samples is not None else None,
+        bound=_bound(tape, centre, link, ranks),
+        peak_bytes=rehearsal.peak_bytes,
+        guesses=link.guesses,
+    )
+
+
+def step_seconds(tape: Tape, link: Link, ranks: int, sharing: Sharing = APART) -> float:
+    """One tape laid over one link."""
+    return simulate(tape, OnLink(link, ranks), sharing).step_seconds
+
+
+class OnLink:
+    """Seconds of a message over a link; asked for the same message thousands of times in a sweep."""
+
+    def __init__(self, link: Link, ranks: int, factor: float = 1.0) -> None:
+        self._link, self._ranks, self._factor = link, ranks, factor
+        self._known: dict[tuple[str, float, int], float] = {}
+
+    def __call__(self, message: Issue) -> float:
+        """Over this link."""
+        key = (message.kind, message.size_bytes, message.ranks or self._ranks)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._factor * seconds(self._link, *key)
+        return found
+
+
+def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread) -> float:
+    """Half the interval, as a logarithm: each part is moved by its own reach, and the shifts add in squares."""
+    centre = simulate(tape, OnLink(link, ranks), sharing).step_seconds
+    if centre <= 0:
+        return 0.0
+    slower = tape.scaled(
+        dict.fromkeys(("data", "forward", "backward", "optimizer", "own"), exp(QUANTILE * spread.compute))
+    )
+    by_compute = log(simulate(slower, OnLink(link, ranks), sharing).step_seconds / centre)
+    heavier = OnLink(link, ranks, exp(QUANTILE * spread.link))
+    by_link = log(simulate(tape, heavier, sharing).step_seconds / centre)
+    return hypot(by_compute, by_link, QUANTILE * spread.model)
+
+
+def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:
+    waiting = sum(one.seconds for one in tape.entries if isinstance(one, Compute) and one.phase == "data")
+    if line.exposed_seconds + line.slowed_seconds < 0.5 * line.step_seconds:
+        return "data" if waiting > 0.5 * line.compute_seconds else "computing"
+    latency = sum(seconds(link, one.kind, 0.0, one.ranks or ranks) for one in tape.messages)
+    return "latency" if latency > 0.5 * line.message_seconds else "communication"
+
+
+def spread_of_errors(ratios: Sequence[float]) -> float:
+    """What predicted over measured tells of the model: the standard deviation of its logarithm around no error."""
+    return (sum(log(ratio) ** 2 for ratio in ratios) / len(ratios)) ** 0.5 if ratios else 0.0
