@@ -55,6 +55,11 @@ def test_optimizers_that_step_together_make_one_update():
     assert [update.size for update in found.updates] == [2, 2, 2] and len(found.updates[0].steps) == 2
 
 
+def test_stages_with_an_optimizer_each_are_no_turns():
+    sheet = Sheet().windows(12, 2).windows(12, 2, step={"optimizer": 1})
+    assert accumulation(sheet).size == 2
+
+
 def test_the_branch_of_the_last_micro_batch_may_have_lines_of_its_own():
     sheet = Sheet()
     for _ in range(3):

@@ -3,7 +3,15 @@
 import pytest
 from case_factory import Sheet, make_case, make_wrapper
 
-from scalewise.doctor.script_words import assigned, called_on, divided, optimizer_name, text_of, wrapper_name
+from scalewise.doctor.script_words import (
+    assigned,
+    called_on,
+    divided,
+    loader_name,
+    optimizer_name,
+    text_of,
+    wrapper_name,
+)
 from scalewise.records.examination import PlaceRow
 
 
@@ -46,6 +54,26 @@ def test_names_of_the_script():
     assert optimizer_name(rank, rank.windows[0].zeros[0]) == "self.opt"
     assert wrapper_name(rank, rank.wrappers[0]) == "net" and wrapper_name(rank, None) == "model"
     assert text_of(None, "x") == "x" and called_on(None, "step", "opt") == "opt"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("for i, (x, y) in enumerate(self.train_loader, 1):", "self.train_loader"),
+        ("for batch in loader:", "loader"),
+        ("for batch in tqdm(enumerate(data)):", "data"),
+        ("for batch in make_loader():", "loader"),
+        ("batch = next(iterator)", "loader"),
+    ],
+)
+def test_the_name_of_a_loader(text, name):
+    rank = make_case(Sheet().batch(line=text).forward().backward().step()).first
+    assert loader_name(rank, rank.windows[0].batches[0]) == name
+
+
+def test_a_comment_is_no_part_of_a_line():
+    assert text_of(line("loss.backward()  # scaled"), "") == "loss.backward()"
+    assert text_of(line('print("# loss")'), "") == 'print("# loss")'
 
 
 def test_a_step_through_a_scaler_does_not_name_the_scaler():

@@ -175,7 +175,7 @@ def accumulation_of(rank: RankCase) -> Accumulation:
         raise Abstain("the optimizer asks for gradients itself (a closure)")
     if len(updates) < 2:
         raise Abstain(f"needs 2 optimizer steps after backward passes, saw {len(updates)}")
-    _require_one_update(updates)
+    require_one_optimizer(updates)
     windows = tuple(update for update in updates if update.size > 1)
     found = Accumulation(rank, updates, rest)
     if len(windows) < len(updates) / 2:
@@ -187,9 +187,11 @@ def accumulation_of(rank: RankCase) -> Accumulation:
     return replace(found, windows=windows, size=size, loaders=loaders, shared_batch=shared)
 
 
-def _require_one_update(updates: Sequence[Update]) -> None:
-    stepped = Counter(frozenset(step.optimizer for step in update.steps) for update in updates)
-    if stepped.most_common(1)[0][1] < 0.9 * len(updates):
+def require_one_optimizer(updates: Sequence[Update]) -> None:
+    """Abstains where optimizers take turns; one after the other, as in stages of a training, is one at a time."""
+    stepped = [frozenset(step.optimizer for step in update.steps) for update in updates]
+    switches = sum(one != other for one, other in itertools.pairwise(stepped))
+    if switches > 0.1 * len(updates):
         raise Abstain("several optimizers step in turn: whose gradients a backward pass is for cannot be told")
 
 

@@ -10,8 +10,9 @@ _NAME = r"[A-Za-z_][\w.]*(?:\[[\w\"']+\])?"
 
 
 def text_of(place: PlaceRow | None, otherwise: str) -> str:
-    """The line, or what stands for it where it is not known."""
-    return place.text if place is not None and place.text else otherwise
+    """The line without its comment, or what stands for it where it is not known."""
+    text = place.text if place is not None else ""
+    return re.sub(r"\s+#[^\"']*$", "", text) or otherwise
 
 
 def assigned(place: PlaceRow | None, otherwise: str) -> str:
@@ -24,6 +25,12 @@ def called_on(place: PlaceRow | None, method: str, otherwise: str) -> str:
     """The name a method is called on: `optimizer` in `optimizer.step()`."""
     found = re.search(rf"({_NAME})\.{method}\(", text_of(place, ""))
     return found.group(1) if found else otherwise
+
+
+def loader_name(rank: RankCase, note: Note | None) -> str:
+    """What the script calls the loader that it goes through: `loader` in `for i, x in enumerate(loader):`."""
+    found = re.search(rf"\bin (?:enumerate\(|tqdm\()*({_NAME})\b(?!\()", text_of(rank.place(note), ""))
+    return found.group(1) if found else "loader"
 
 
 def wrapper_name(rank: RankCase, wrapper: WrapperRow | None) -> str:

@@ -1,6 +1,6 @@
 """Gradients are never zeroed: each step applies the sum of all gradients so far."""
 
-from scalewise.doctor.accumulation import Update, of_kind, updates_of
+from scalewise.doctor.accumulation import Update, of_kind, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
@@ -32,9 +32,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     updates, _ = updates_of(rank)
     if any(note.closure for note in rank.all(BackwardNote)):
         raise Abstain("the optimizer asks for gradients itself (a closure)")
-    stepped = {frozenset(step.optimizer for step in update.steps) for update in updates}
-    if len(stepped) > 1:
-        raise Abstain("several optimizers step in turn: whose gradients are left over cannot be told")
+    require_one_optimizer(updates)
     begins = [update for update in updates[1:] if update.backwards[0].had_gradient is not None]
     if len(begins) < LEAST - 1:
         raise Abstain(f"whether a step's gradients were zeroed is known of {len(begins)} steps, {LEAST - 1} are needed")

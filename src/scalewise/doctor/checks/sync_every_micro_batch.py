@@ -43,10 +43,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
     forward = rank.place(over.windows[0].forward)
     backward = rank.place(over.windows[0].backwards[0])
     model = wrapper_name(rank, over.wrapper)
-    last = f"micro_batch == {size - 1}" if over.found.steady else "last"
     lines = dict.fromkeys([text_of(forward, "loss = ..."), text_of(backward, "loss.backward()")])
     body = "\n".join(f"    {line}" for line in lines)
-    fix = f"with contextlib.nullcontext() if {last} else {model}.no_sync():  # the last of each window reduces\n{body}"
+    last = f"(i + 1) % {size} == 0" if over.found.steady else "..."
+    fix = (
+        f"last = {last}  # the micro-batch right before the optimizer's step: it alone reduces\n"
+        f"with contextlib.nullcontext() if last else {model}.no_sync():\n{body}"
+    )
     evidence = [
         f"{over.syncs} of {size} micro-batches per optimizer step reduce gradients, in {len(over.windows)} of "
         f"{len(over.found.windows)} steps that accumulate",

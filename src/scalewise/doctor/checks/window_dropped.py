@@ -5,7 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, micro_batches, ran_to_its_end
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.script_words import micro_batches_text, optimizer_name
+from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
 CHECK = Check(
     name="window-dropped",
@@ -55,6 +55,7 @@ def _finding(found: Accumulation, dropped: tuple[EpochEnd, ...]) -> Finding:
     step = found.updates[0].steps[0]
     zero = next((rank.place(end.zero) for end in dropped if end.zero is not None), None)
     optimizer = optimizer_name(rank, step)
+    loader = loader_name(rank, next(iter(found.windows[0].micro_batches[0].batches), None))
     ending = "zero_grad() follows" if zero is not None else "the script ends with them"
     return Finding(
         check=CHECK.name,
@@ -66,7 +67,7 @@ def _finding(found: Accumulation, dropped: tuple[EpochEnd, ...]) -> Finding:
             f"micro-batches per window: {size}; left over at each end: "
             + ", ".join(str(end.micro_batches) for end in dropped[:8]),
         ),
-        fix=f"if (i + 1) % {size} == 0 or i + 1 == len(loader):  # the last window of an epoch, however short\n"
+        fix=f"if (i + 1) % {size} == 0 or i + 1 == len({loader}):  # the last window of an epoch, however short\n"
         f"    {optimizer}.step()\n    {optimizer}.zero_grad()",
         where=zero or rank.place(step),
         also=(backward,) if backward is not None else (),

@@ -5,7 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, ran_to_its_end, whole_windows_agree
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.script_words import micro_batches_text, optimizer_name
+from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
 CHECK = Check(
     name="window-leaks",
@@ -52,6 +52,7 @@ def _finding(found: Accumulation, leaked: tuple[EpochEnd, ...], left: int) -> Fi
     step = worst.update.steps[0]
     backward = rank.place(worst.update.backwards[0])
     optimizer = optimizer_name(rank, step)
+    loader = loader_name(rank, next(iter(found.windows[0].micro_batches[0].batches), None))
     times = worst.update.size / size
     evidence = [
         f"micro-batches in the windows over an epoch's end: {', '.join(str(end.update.size) for end in leaked[:8])}; "
@@ -66,7 +67,7 @@ def _finding(found: Accumulation, leaked: tuple[EpochEnd, ...], left: int) -> Fi
         sentence=f"The first step of an epoch sums {worst.update.size} micro-batches, not {size}: "
         f"{micro_batches_text(worst.micro_batches)} left over from the epoch before.",
         evidence=tuple(evidence),
-        fix=f"if (i + 1) % {size} == 0 or i + 1 == len(loader):  # the last window of an epoch, however short\n"
+        fix=f"if (i + 1) % {size} == 0 or i + 1 == len({loader}):  # the last window of an epoch, however short\n"
         f"    {optimizer}.step()\n    {optimizer}.zero_grad()",
         where=rank.place(step),
         also=(backward,) if backward is not None else (),
