@@ -28,6 +28,16 @@ def test_a_model_that_enters_autocast_itself_is_seen():
     assert precisions(window_of(Sheet().add(AutocastNote).window(batch=False))) == {"float16"}
 
 
+def test_a_part_in_another_precision_is_seen():
+    sheet = Sheet().add(AutocastNote).window(batch=False, forward={"autocast": "bfloat16"})
+    assert precisions(window_of(sheet)) == {"float16", "bfloat16"}
+
+
+def test_autocast_around_a_loss_says_nothing_of_the_next_forward_pass():
+    sheet = Sheet().forward().add(AutocastNote).backward().window()
+    assert precisions(window_of(sheet)) == {None}
+
+
 def test_autocast_in_evaluation_does_not_count():
     sheet = Sheet().add(AutocastNote).forward(trains=False, autocast="float16").window()
     assert precisions(window_of(sheet)) == {None}

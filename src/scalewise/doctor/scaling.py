@@ -20,14 +20,16 @@ def require_working_scaler(case: Case) -> None:
 def precisions(window: Window) -> frozenset[str | None]:
     """What the training forward passes ran under: float16, bfloat16, or None; a model may enter autocast itself."""
     found: set[str | None] = set()
-    entered: str | None = None
+    entered: set[str | None] = set()
     for note in window.notes:
         if isinstance(note, AutocastNote):
-            entered = note.dtype
+            entered.add(note.dtype)
         elif isinstance(note, ForwardNote):
             if note.trains:
-                found.add(note.autocast or entered)
-            entered = None
+                found |= entered | ({note.autocast} if note.autocast or not entered else set())
+            entered = set()
+        elif isinstance(note, BackwardNote):  # what was entered for a loss says nothing of the next forward pass
+            entered = set()
     return frozenset(found)
 
 

@@ -3,8 +3,8 @@
 from scalewise.doctor.agreement import TOLERANCE, Comparison, comparisons
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.reductions import averages_by_hand
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.reductions import averages_models
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import ScheduleNote
 
@@ -28,6 +28,9 @@ def examine(case: Case) -> tuple[Finding, ...]:
     compared = {row.index: comparisons(case, row) for row in wrappers}
     if not any(compared.values()):
         raise Abstain("no parameters of a DistributedDataParallel were noted on two ranks after the same step")
+    windows = (*case.first.windows, case.first.rest)
+    if any(averages_models(windows, row.parameter_bytes) for row in wrappers):
+        raise Abstain("the script averages whole models between steps, so the ranks may be meant to differ in between")
     return tuple(
         _finding(case, row, compared[row.index])
         for row in wrappers
@@ -46,10 +49,6 @@ def _finding(case: Case, wrapper: WrapperRow, compared: tuple[Comparison, ...]) 
         f"after step {last.step}, {len(last.gaps)} differ, by up to {max(last.gaps.values()):.2g}",
         *_causes(case, wrapper),
     ]
-    on_purpose = averages_by_hand(case.first.windows, wrapper.parameter_bytes)
-    proof: Proof = "suspected" if on_purpose else "observed"
-    if on_purpose:
-        evidence.append("the script sends whole models between ranks in some steps, so this may be meant")
     return Finding(
         check=CHECK.name,
         severity="wrong",
@@ -60,7 +59,6 @@ def _finding(case: Case, wrapper: WrapperRow, compared: tuple[Comparison, ...]) 
         "# change them before wrapping, call the wrapper in every training step, and step all optimizers alike",
         where=case.first.places.get(wrapper.place),
         price=Price(max(last.gaps.values()), "share", f"of a tensor's norm apart after step {last.step}", "measured"),
-        proof=proof,
         ranks=first.ranks,
         steps_seen=len(case.first.windows),
     )
