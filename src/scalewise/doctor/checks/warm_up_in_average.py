@@ -1,0 +1,123 @@
+"""An average of step times that begins with the first steps, which are slower than all others."""
+
+import itertools
+from dataclasses import dataclass
+from statistics import median
+
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parting import short
+from scalewise.doctor.spans import Span, spans_of
+from scalewise.doctor.words import counted
+from scalewise.records.notes import ClockNote, StepNote
+
+CHECK = Check(
+    name="warm-up-in-average",
+    group="timing",
+    severity="wrong",
+    detects="The script makes an average of a time that includes its very first steps, and these were much slower.",
+    why="The first steps allocate, compile, choose kernels and set up connections. In an average of few steps they "
+    "make every later one look slower than it is.",
+    example="start = time.perf_counter()\nfor _ in range(20):\n    step()\nprint((time.perf_counter() - start) / 20)",
+    fix="for _ in range(5):\n    step()  # not timed\nstart = time.perf_counter()\nfor _ in range(20):\n    step()\n"
+    "print((time.perf_counter() - start) / 20)",
+    needs="A clock read before the first step, one after eight or more, and a division by it or of it in the script.",
+    silent="Times of whole epochs or runs of which no average is made; averages so long that the first steps do not "
+    "matter; medians, and lists whose beginning is left out.",
+)
+LEAST_STEPS = 8
+FIRST = 3  # steps that are warm-up
+LEAST_EXCESS = 0.10  # of the settled average
+LEAST_SECONDS = 0.03  # that the first steps took more: less is what watching the first steps closely may cost
+
+
+@dataclass(frozen=True)
+class _Average:
+    """What the script computed, and what it would have been without the first steps."""
+
+    spans: list[Span]
+    steps: int
+    mean: float  # seconds per step
+    settled: float
+    first: float  # longest of the first steps
+
+    @property
+    def excess(self) -> float:
+        return self.mean / self.settled - 1
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """Looks at the lowest rank that reads clocks."""
+    rank = next((rank for rank in case.ranks if rank.all(ClockNote)), None)
+    if rank is None:
+        raise Abstain("the script reads no clock")
+    if len(rank.windows) < LEAST_STEPS:
+        raise Abstain(f"needs {LEAST_STEPS} optimizer steps, saw {len(rank.windows)}")
+    averages = [one for group in _groups(rank) if (one := _average(rank, group)) is not None and _matters(one)]
+    return (_finding(rank, max(averages, key=lambda one: one.excess)),) if averages else ()
+
+
+def _groups(rank: RankCase) -> list[list[Span]]:
+    """Spans of which an average is made: one that holds many steps, or many of one step each."""
+    spans = [span for span in spans_of(rank) if span.measure is not None and span.steps]
+    longest = {(span.started.index, span.where.index): span for span in spans if _divided(span)}
+    single: dict[object, list[Span]] = {}
+    for span in spans:
+        if span.steps == 1 and span.measure is not None and span.measure.averaged:
+            single.setdefault((span.where.index, span.measure), []).append(span)
+    return [*([span] for span in longest.values() if span.steps > 1), *single.values()]
+
+
+def _divided(span: Span) -> bool:
+    measure = span.measure
+    return measure is not None and (measure.averaged or span.steps in measure.divisors)
+
+
+def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
+    """None unless the spans begin before the first step and hold enough of them."""
+    if any(isinstance(note, StepNote) for note in rank.notes[: spans[0].begin]):
+        return None
+    seconds = [span.seconds for span in spans] if len(spans) > 1 else _step_seconds(rank, spans[0])
+    if len(seconds) < LEAST_STEPS:
+        return None
+    rest = seconds[FIRST:]
+    settled, later = median(rest), sum(rest) / len(rest)
+    # What the later steps add to the average is no warm-up.
+    mean = later + (sum(seconds[:FIRST]) - FIRST * later) / len(seconds)
+    return _Average(spans, len(seconds), mean, later, max(seconds[:FIRST])) if settled > 0 else None
+
+
+def _step_seconds(rank: RankCase, span: Span) -> list[float]:
+    """From the end of one step to the next; what follows the last one belongs to it."""
+    ends = [note.at_ns for note in span.notes if isinstance(note, StepNote)]
+    edges = [rank.notes[span.begin].at_ns, *ends]
+    return [(after - before) / 1e9 for before, after in itertools.pairwise(edges)]
+
+
+def _matters(one: _Average) -> bool:
+    extra = (one.mean - one.settled) * one.steps
+    return one.excess > LEAST_EXCESS and extra > LEAST_SECONDS
+
+
+def _finding(rank: RankCase, one: _Average) -> Finding:
+    span = one.spans[-1]
+    text = span.started.text.partition("  #")[0]
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"The average made at {short(span.where)} includes the first steps and is {one.excess:.0%} too high: "
+        f"{one.mean * 1000:.3g} ms per step over {counted(one.steps, 'step')}, {one.settled * 1000:.3g} ms without "
+        f"the first {FIRST}.",
+        evidence=(
+            f"the clock is first read at {short(span.started)}, before the first step of the run",
+            f"longest of the first {FIRST} steps: {one.first * 1000:.3g} ms; average of the {one.steps - FIRST} after "
+            f"them: {one.settled * 1000:.3g} ms",
+        ),
+        fix=f"for _ in range(5):\n    ...  # the same step, not timed\n{text}",
+        where=span.where,
+        also=(span.started,) if span.started != span.where else (),
+        price=Price(1 + one.excess, "times", "the script's own average over the settled one", "measured by the host"),
+        ranks=(rank.rank,),
+        steps_seen=one.steps,
+    )

@@ -1,0 +1,114 @@
+"""The stretches of a run that the script timed: two readings of a clock and what was noted in between."""
+
+import bisect
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass
+
+from scalewise.doctor.case import RankCase
+from scalewise.doctor.stopwatch import Measure, measures
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import (
+    BackwardNote,
+    ClockNote,
+    CollectiveNote,
+    DeviceSyncNote,
+    ForwardNote,
+    HostReadNote,
+    Note,
+    SaveNote,
+    ScalerNote,
+    StepNote,
+)
+
+EVENT = "Event.record"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Two readings that belong together."""
+
+    begin: int  # index of the earlier reading among the rank's notes
+    end: int
+    notes: tuple[Note, ...]  # in between
+    seconds: float
+    where: PlaceRow  # of the later reading
+    started: PlaceRow
+    measure: Measure | None  # None: that they are subtracted is not seen, only that one follows the other
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps that ended in it."""
+        return sum(isinstance(note, StepNote) for note in self.notes)
+
+    @property
+    def works(self) -> bool:
+        """Whether the device was given something to do."""
+        return any(map(is_work, self.notes))
+
+    @property
+    def waited(self) -> bool:
+        """Whether the device was waited for after the last work it was given."""
+        for note in reversed(self.notes):
+            if is_work(note) or waits(note):
+                return waits(note)
+        return False
+
+
+def is_work(note: Note) -> bool:
+    """Whether something was given to the device."""
+    return isinstance(note, ForwardNote | BackwardNote | StepNote)
+
+
+def waits(note: Note) -> bool:
+    """Whether the host waited for the device: asked to, by reading from it, or for the sake of a scaler's decision."""
+    if isinstance(note, CollectiveNote):
+        return note.operation == "barrier"
+    if isinstance(note, ScalerNote):
+        return note.call == "step"
+    return isinstance(note, DeviceSyncNote | HostReadNote | SaveNote)
+
+
+def spans_of(rank: RankCase) -> tuple[Span, ...]:
+    """What the script measured, in the order of the later readings."""
+    by_line: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for index, note in enumerate(rank.notes):
+        place = rank.place(note) if isinstance(note, ClockNote) and note.function != EVENT else None
+        if place is not None:
+            by_line[place.file, place.line].append(index)
+    found: list[Span] = []
+    linked: set[int] = set()
+    for file in {file for file, _ in by_line}:
+        for measure in measures(file, frozenset(line for name, line in by_line if name == file)):
+            begins, ends = (
+                sorted(index for line in lines for index in by_line.get((file, line), ()))
+                for lines in (measure.begins, measure.ends)
+            )
+            linked.update(begins, ends)
+            found += [span for end in ends if (span := _linked(rank, begins, end, measure)) is not None]
+    found += _in_a_row(rank, sorted(index for indices in by_line.values() for index in indices), linked)
+    return tuple(sorted(found, key=lambda span: (span.end, span.begin)))
+
+
+def _linked(rank: RankCase, begins: list[int], end: int, measure: Measure) -> Span | None:
+    """From the last reading that the name can hold."""
+    position = bisect.bisect_left(begins, end)
+    return _span(rank, begins[position - 1], end, measure) if position else None
+
+
+def _in_a_row(rank: RankCase, clocks: list[int], linked: set[int]) -> list[Span]:
+    """Readings that no difference in the source explains, made in a function of their own: each follows the last."""
+    found = []
+    for begin, end in itertools.pairwise(clocks):
+        if begin not in linked and end not in linked:
+            span = _span(rank, begin, end, None)
+            found += [span] if span is not None else []
+    return found
+
+
+def _span(rank: RankCase, begin: int, end: int, measure: Measure | None) -> Span | None:
+    first, last = rank.notes[begin], rank.notes[end]
+    started, where = rank.place(first), rank.place(last)
+    if started is None or where is None:
+        return None
+    return Span(begin, end, rank.notes[begin + 1 : end], (last.at_ns - first.at_ns) / 1e9, where, started, measure)

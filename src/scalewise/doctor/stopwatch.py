@@ -1,0 +1,153 @@
+"""What a script measures with its clocks: which two readings it subtracts, and whether it makes an average of it.
+
+That two readings were made is noted; that the script subtracts one from the other can only be read in its source.
+"""
+
+import ast
+import functools
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_MEANS = ("mean", "fmean", "average", "nanmean")
+_ROUNDS = 4  # of passing a name on to what is computed from it
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A difference of two readings in the source."""
+
+    begins: frozenset[int]  # lines at which the earlier reading may have been made
+    ends: frozenset[int]  # lines of the later one
+    averaged: bool  # divided by, or dividing, something that is no unit; or a mean is taken of it
+    divisors: frozenset[float]  # plain numbers that it is divided by: units, or the number of steps
+
+
+@functools.lru_cache(maxsize=64)
+def measures(file: str, clock_lines: frozenset[int]) -> tuple[Measure, ...]:
+    """The differences between clocks that were read at these lines of a file; none where it cannot be read."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return ()
+    return tuple(_Source(tree, clock_lines).measures())
+
+
+class _Source:
+    def __init__(self, tree: ast.Module, clock_lines: frozenset[int]) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._clock_lines = clock_lines
+        self._read_at: dict[str, set[int]] = {}  # name -> lines of the readings it may hold
+        for _ in range(_ROUNDS):
+            for name, value in self._assignments():
+                self._read_at.setdefault(name, set()).update(self._readings(value))
+
+    def measures(self) -> Iterator[Measure]:
+        """Every difference whose earlier end is a name that holds a reading."""
+        for node in self._nodes:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+                begins, ends = self._readings(node.right), self._readings(node.left)
+                if begins and ends and _name(node.right) is not None:
+                    averaged, divisors = self._average(node)
+                    yield Measure(frozenset(begins), frozenset(ends), averaged, frozenset(divisors))
+
+    def _assignments(self) -> Iterator[tuple[str, ast.expr]]:
+        for node in self._nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    yield from _pairs(target, node.value)
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                yield from _pairs(node.target, node.value)
+
+    def _readings(self, value: ast.expr) -> set[int]:
+        """Lines at which what this stands for was read: a call of a clock, or a name that holds one."""
+        name = _name(value)
+        if name is not None:
+            return self._read_at.get(name, set())
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):  # another unit
+            return self._readings(value.left) | self._readings(value.right)
+        if isinstance(value, ast.Call) and not value.args:
+            return set(range(value.lineno, (value.end_lineno or value.lineno) + 1)) & self._clock_lines
+        return set()
+
+    def _average(self, difference: ast.BinOp) -> tuple[bool, set[float]]:
+        names = self._results(difference)
+        divisors: set[float] = set()
+        averaged = False
+        for node in self._nodes:
+            over = _division(node)
+            if over is not None:
+                above, below = over
+                if _holds(below, difference, names):
+                    averaged = True
+                elif _holds(above, difference, names):
+                    number = below.value if isinstance(below, ast.Constant) else None
+                    averaged = averaged or number is None
+                    divisors |= {float(number)} if isinstance(number, int | float) else set()
+            elif isinstance(node, ast.Call) and _last_name(node.func) in _MEANS and node.args:
+                averaged = averaged or _holds(node.args[0], difference, names)
+        return averaged, divisors
+
+    def _results(self, difference: ast.BinOp) -> set[str]:
+        """Names that hold the difference, something computed from it, or a list it was put into."""
+        names: set[str] = set()
+        for _ in range(_ROUNDS):
+            for name, value in self._assignments():
+                if not self._read_at[name] and _holds(value, difference, names):
+                    names.add(name)
+            for node in self._nodes:
+                added = _added(node)
+                if added is not None and _holds(added[1], difference, names):
+                    names.add(added[0])
+        return names
+
+
+def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
+    """The name something is added to, and that: `total += x`, `times.append(x)`."""
+    name = value = None
+    if isinstance(node, ast.AugAssign):
+        name, value = _name(node.target), node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+        name, value = _name(node.func.value), next(iter(node.args), None)
+    return None if name is None or value is None else (name, value)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, other)
+    name = _name(target)
+    if name is not None:
+        yield name, value
+
+
+def _name(node: ast.expr) -> str | None:
+    """`start`, `self.start` as text; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and _name(node.value) is not None:
+        return f"{_name(node.value)}.{node.attr}"
+    return None
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _division(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv):
+        return node.left, node.right
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div | ast.FloorDiv):
+        return node.target, node.value
+    return None
+
+
+def _holds(node: ast.expr, difference: ast.BinOp, names: Container[str | None]) -> bool:
+    """Whether the difference, or a name for it, is part of an expression; a slice of a list leaves some of it out."""
+    if node is difference:
+        return True
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return False
+    if _name(node) in names:
+        return True
+    return any(_holds(child, difference, names) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
