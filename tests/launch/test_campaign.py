@@ -133,6 +133,12 @@ def test_a_full_or_read_only_disk_is_a_sentence(
         make([named("one", "never_steps.py")], tmp_path, servers)
 
 
+def test_a_folder_that_is_removed_meanwhile_is_a_sentence(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(BadRequest, match="was removed"), campaign.disk_trouble_explained(gone):
+        (gone / "outcome.json").write_text("{}")
+
+
 def start_child(folder: Path) -> subprocess.Popen[str]:
     """A campaign in a process of its own, in the middle of its endless second run."""
     child = subprocess.Popen(

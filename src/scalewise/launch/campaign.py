@@ -196,6 +196,10 @@ def disk_trouble_explained(folder: Path) -> Iterator[None]:
                 f"cannot write to {error.filename or folder}: {error.strerror}",
                 "choose a folder that you may write to",
             ) from error
+        if error.errno == errno.ENOENT and not folder.exists():
+            raise BadRequest(
+                f"{folder} was removed while its runs were being made", "run the same command again: it starts anew"
+            ) from error
         raise
 
 
