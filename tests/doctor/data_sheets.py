@@ -3,6 +3,7 @@
 from typing import Any
 
 from case_factory import Sheet, make_case, make_loader
+
 from scalewise.doctor.case import Case
 from scalewise.doctor.replay import Replayed, Spared
 from scalewise.records.notes import GroupNote, SamplerNote

@@ -112,16 +112,29 @@ def place_of(case: Case, row: LoaderRow | None) -> PlaceRow | None:
 
 
 def with_arguments(place: PlaceRow | None, otherwise: str, **arguments: str) -> str:
-    """The script's own call with these arguments given; `otherwise` where the call is not whole on its line."""
+    """The script's own call with these arguments given, or left out where empty; `otherwise` if its line is no call."""
     text = re.sub(r"\s+#.*$", "", place.text if place else "")
     start = text.find("DataLoader(")
-    if start < 0 or not text.endswith(")") or text.count("(") != text.count(")"):
+    end = _closing(text, start + len("DataLoader(")) if start >= 0 else -1
+    if end < 0:
         return otherwise
+    call = text[start:end]
     for name, value in arguments.items():
         given = re.compile(rf"\b{name}\s*=\s*[^,()]+(\([^()]*\))?")
         new = f"{name}={value}" if value else ""
-        text = given.sub(new, text) if given.search(text) else f"{text[:-1]}, {new})" if new else text
-    return re.sub(r",\s*(?=[,)])", "", text)
+        call = given.sub(new, call) if given.search(call) else f"{call}, {new}" if new else call
+    call = re.sub(r",\s*(?=,|$)", "", call)
+    return f"{text[:start]}{call}{text[end:]}"
+
+
+def _closing(text: str, start: int) -> int:
+    """The place of the bracket that closes the one before `start`; -1: not on this line."""
+    depth = 1
+    for place, letter in enumerate(text[start:], start):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return place
+    return -1
 
 
 def dataset_name(place: PlaceRow | None) -> str:

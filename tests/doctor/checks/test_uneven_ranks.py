@@ -3,10 +3,10 @@
 import pytest
 from case_factory import Sheet, make_case
 from data_sheets import batches_of, feed, loader_of, two
-from factories import make_outcome
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factories import make_outcome
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.uneven_ranks import examine
 from scalewise.records.notes import CollectiveNote
