@@ -24,6 +24,13 @@ def test_parts_of_the_model_called_by_themselves_are_found_by_their_parameters()
     assert not examine(make_case(*(Sheet().windows(4, forward=alone).row(make_sums(2)) for _ in range(2))))
 
 
+def test_a_model_trained_in_evaluation_mode_is_found_by_its_parameters():
+    evaluating = {**PAST, "trains": False}
+    sheets = [Sheet().windows(4, forward=evaluating).row(make_sums(2, weight=1.0 + rank)) for rank in range(2)]
+    assert examine(make_case(*sheets))
+    assert not examine(make_case(Sheet().windows(4, forward=evaluating), ranks=2))
+
+
 def test_evaluation_through_the_inner_module_is_right():
     sheet = Sheet().windows(2).forward(**{**PAST, "trains": False}).windows(2)
     assert not examine(make_case(sheet, ranks=2))

@@ -41,9 +41,9 @@ def _of_wrapper(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) ->
     past = [note for window in own if (note := _passed_by(window, wrapper)) is not None]
     if len(past) >= LEAST_WINDOWS:
         return (_finding(case, wrapper, past, len(windows)),)
-    if past or not _left_alone(case, wrapper, windows):
+    inner = [notes[-1] for window in windows if window.backwards and (notes := _that_may_train(window))]
+    if past or not inner or not _left_alone(case, wrapper, windows):
         return ()
-    inner = [window.forwards[-1] for window in windows if window.forwards]
     return (_finding(case, wrapper, inner, len(windows)),)
 
 
@@ -67,13 +67,18 @@ def _passed_by(window: Window, wrapper: WrapperRow) -> ForwardNote | None:
 
 
 def _left_alone(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) -> bool:
-    """Parts of the inner module are called by themselves: the wrapper is never entered and its parameters differ."""
-    if any(note.wrapper >= 0 or note.bypassed >= 0 for window in windows for note in window.forwards):
+    """The wrapper is never entered and its parameters differ, whichever part of it is called and in which mode."""
+    if any(note.wrapper >= 0 for window in windows for note in _that_may_train(window)):
         return False
     if any(reduces_by_hand(window, wrapper.parameter_bytes) for window in windows):
         return False
     compared = comparisons(case, wrapper)
-    return bool(compared and compared[-1].gaps) and any(window.forwards and window.backwards for window in windows)
+    return bool(compared and compared[-1].gaps)
+
+
+def _that_may_train(window: Window) -> tuple[ForwardNote, ...]:
+    """Its training forward passes; of a model that is trained in evaluation mode, all there are."""
+    return window.forwards or window.all(ForwardNote)
 
 
 def _agree_all_the_same(case: Case, wrapper: WrapperRow) -> bool:

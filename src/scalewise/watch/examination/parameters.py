@@ -56,7 +56,8 @@ class _Sums:
             found = {f"{index}": one for index, one in enumerate(one for group in groups for one in group)}
             yield NOWHERE, found
         for index, wrapper in self._wrappers.synchronised():
-            yield index, dict(wrapper.module.named_parameters())
+            ignored = getattr(wrapper, "parameters_to_ignore", ())
+            yield index, {name: one for name, one in wrapper.module.named_parameters() if name not in ignored}
 
     def _sum(self, step: int, wrapper: int, named: dict[str, torch.Tensor]) -> None:
         mine = {name: one for name, one in named.items() if one.requires_grad and ordinary(one) and one.numel()}
