@@ -62,13 +62,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if ring_of(stood) or any(uneven(case, group) for group in replica_groups(case)):
         return ()
     for by_rank in sequences(case, stood).values():
-        parting = _parting(by_rank, stood)
+        parting = _parting(by_rank, stood, stood_still=outcome.kind not in ("raised", "killed"))
         if parting is not None:
             return (_finding(case, parting, stood),)
     return ()
 
 
-def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) -> _Parting | None:
+def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing], stood_still: bool) -> _Parting | None:
     different = apart(by_rank)
     if different is not None:
         lonely = min(different.values(), key=lambda operation: _lonely(operation, by_rank))
@@ -81,6 +81,8 @@ def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) ->
     inside = [rank for rank in by_rank if rank not in missing]
     # A rank that computes may still be on its way; one that has left or waits elsewhere is not.
     sure = all(stood[rank].left or stood[rank].blocked for rank in missing)
+    if not sure and not stood_still:
+        return None  # a rank that failed by itself is missed by the others, and its failure is told elsewhere
     return _Parting(operation, inside, missing, by_rank, "observed" if sure else "suspected")
 
 
