@@ -1,6 +1,7 @@
 """Process groups meant for NCCL are made with gloo, and wrappers are told of no GPU."""
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -126,7 +127,8 @@ def _redirect_mesh(account: Account) -> None:
     def on_cpu(device_type: Any) -> Any:
         if gpu_index(device_type, 0) is None:
             return device_type
-        account.ask("cuda")
+        # A mesh of GPUs gives each rank the one of its number, unless the script has chosen before.
+        account.ask(f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda")
         account.redirect("torch.distributed.device_mesh")
         return "cpu"
 

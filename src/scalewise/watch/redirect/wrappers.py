@@ -20,6 +20,26 @@ def install(account: Account) -> None:
         _on_cpu(account, FullyShardedDataParallel)
     _redirect_data_parallel(account)
     _redirect_batch_norm(account)
+    _redirect_module()
+
+
+def _redirect_module() -> None:
+    """`model.to(1)`: a bare number is refused by torch before any tensor is asked, where there is no GPU."""
+    original = torch.nn.Module.to
+
+    @functools.wraps(original)
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if args:
+            args = (_named(args[0]), *args[1:])
+        if "device" in kwargs:
+            kwargs["device"] = _named(kwargs["device"])
+        return original(self, *args, **kwargs)
+
+    torch.nn.Module.to = to  # type: ignore[method-assign]
+
+
+def _named(device: Any) -> Any:
+    return f"cuda:{device}" if isinstance(device, int) and not isinstance(device, bool) else device
 
 
 def _without_devices(account: Account, kind: Any, options: tuple[str, ...]) -> None:
