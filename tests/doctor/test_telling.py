@@ -1,5 +1,6 @@
 """Tests of a diagnosis in words: prices with units and intervals, paths from the right root, lines that may be gone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ def test_the_summary_counts_and_says_nothing_plainly(tmp_path):
     assert summary_text(specimen_diagnosis(tmp_path)).startswith("1 wrong, 1 slow found, 1 suspicion, 1 note; ")
     clean = Diagnosis("x.py", (), ("a",), (Unchecked("b", "c"), Unchecked("d", "c")))
     assert summary_text(clean) == "Nothing wrong was found; 1 check passed, 2 could not be made."
+    failed = replace(clean, failure="ValueError: no")
+    assert summary_text(failed).startswith("Nothing wrong was found as far as the script got; ")
     assert reasons(clean.unchecked) == {"c": ["b", "d"]}
 
 

@@ -48,7 +48,8 @@ def summary_text(diagnosis: Diagnosis) -> str:
     parts = [f"{wrong} wrong"] * bool(wrong) + [f"{slow} slow"] * bool(slow)
     asides = [counted(len(found.suspected), "suspicion")] * bool(found.suspected)
     asides += [counted(len(found.notes), "note")] * bool(found.notes)
-    head = f"{', '.join(parts)} found" if parts else "Nothing wrong was found"
+    nothing = "Nothing wrong was found as far as the script got" if diagnosis.failure else "Nothing wrong was found"
+    head = f"{', '.join(parts)} found" if parts else nothing
     checks = f"{counted(len(diagnosis.passed), 'check')} passed, {len(diagnosis.unchecked)} could not be made"
     return f"{', '.join([head, *asides])}; {checks}."
 
