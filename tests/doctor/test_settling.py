@@ -31,7 +31,7 @@ def test_a_slower_step_makes_it_a_suspicion():
 
 def test_a_difference_that_may_be_nothing_is_said_to_be_so():
     found = settled(-1.0, 2.0)
-    assert found.proof == "observed" and "cannot be told from nothing" in found.evidence[-1]
+    assert found.proof == "observed" and found.price is None and "cannot be told from nothing" in found.evidence[-1]
 
 
 def test_a_mended_script_that_fails_makes_it_a_suspicion():

@@ -1,13 +1,31 @@
 """What a window says of mixed precision: in which precision it trained, and whether gradients still carry a scale."""
 
 import math
+import re
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.script_words import called_on, text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import AutocastNote, BackwardNote, ForwardNote, Note, ScalerNote, WarningNote
 
 LEAST_SCALE = 8.0  # a smaller one is an ordinary weight of a loss
 MOST_DIVISOR = 4096.0  # micro-batches, weights: what a loss may be divided by before it is scaled
+
+
+def scaler_names(rank: RankCase) -> tuple[str, str]:
+    """What the script calls its scaler and the optimizer that it steps."""
+    calls = {note.call: rank.place(note) for note in reversed(rank.all(ScalerNote))}
+    scaler = called_on(calls.get("scale"), "scale", "scaler")
+    stepped = re.search(r"\.step\(([A-Za-z_][\w.]*)\)", text_of(calls.get("step"), ""))
+    return scaler, stepped.group(1) if stepped else "optimizer"
+
+
+def scaler_device(case: Case) -> str:
+    """The device that a GradScaler is made for, as a word of the script."""
+    asked = case.first.device_use.asked if case.first.device_use else ()
+    model = case.first.record.model
+    devices = (*asked, *(model.devices if model else ()))
+    return "cuda" if any(name.startswith("cuda") for name in devices) else "cpu"
 
 
 def require_working_scaler(case: Case) -> None:

@@ -14,13 +14,13 @@ def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
     spared = replayed.spared
     if not replayed.applied or spared is None:
         return finding
-    price = Price(spared.milliseconds, "ms per step", of, spared.how, spared.low, spared.high)
     if spared.high <= 0:
         words = f"a step takes {-spared.milliseconds:.3g} ms longer with {replayed.remedy.label()}, not less"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
     if spared.low <= 0:
         words = f"the time it costs cannot be told from nothing here ({spared.low:.3g} to {spared.high:.3g} ms a step)"
-        return replace(finding, price=price, evidence=(*finding.evidence, words))
+        return replace(finding, evidence=(*finding.evidence, words))
+    price = Price(spared.milliseconds, "ms per step", of, spared.how, spared.low, spared.high)
     share = spared.milliseconds / spared.step_milliseconds if spared.step_milliseconds else 0.0
     words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.remedy.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))

@@ -3,6 +3,7 @@
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.script_words import text_of
 
 CHECK = Check(
     name="backward-under-autocast",
@@ -32,7 +33,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
         sentence=f"{len(inside)} of {len(backwards)} backward passes run inside an autocast region, which PyTorch "
         "advises against.",
         evidence=(f"autocast to {inside[0].autocast} was on when backward was called, {len(inside)} times",),
-        fix=f"{place.text if place else 'loss.backward()'}  # one level further out, behind the `with` of autocast",
+        fix=f"{text_of(place, 'loss.backward()')}  # one level further out, behind the `with` of autocast",
         where=place,
         steps_seen=len(windows),
     )

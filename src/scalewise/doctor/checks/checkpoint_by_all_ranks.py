@@ -5,6 +5,7 @@ import os
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.script_words import text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import Note, SaveNote, StepNote
 
@@ -61,7 +62,7 @@ def _finding(
     ranks = tuple(sorted({rank for moment in moments for rank in clashes[moment]}))
     needless = sum(sum(note.size_bytes for note in clashes[one].values()) - _largest(clashes[one]) for one in moments)
     names = ", ".join(map(os.path.basename, paths[:3])) + (" ..." if len(paths) > 3 else "")
-    saving = where.text if where and where.text.startswith("torch.save(") else f'torch.save(state, "{names}")'
+    saving = text_of(where, f'torch.save(state, "{names}")')
     return Finding(
         check=CHECK.name,
         severity="wrong",

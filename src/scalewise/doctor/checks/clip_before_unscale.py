@@ -8,7 +8,8 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import carried_scale, require_working_scaler, taken_out
+from scalewise.doctor.scaling import carried_scale, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.script_words import text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote
 from scalewise.records.spec import Remedy
@@ -82,14 +83,15 @@ def _finding(case: Case, early: list[Clipped], clips: int) -> Finding:
     if first.note.ratio is not None:
         evidence.append(f"the gradient at the clipping is {first.note.ratio:.3g} of what backward left: not unscaled")
     place = rank.place(first.note)
-    text = place.text if place else f"clip_grad_norm_(model.parameters(), {limit:g})"
+    text = text_of(place, f"clip_grad_norm_(model.parameters(), {limit:g})")
+    scaler, optimizer = scaler_names(rank)
     return Finding(
         check=CHECK.name,
         severity="wrong",
         sentence=f"Gradients are clipped while they still carry the loss scale {scale:g}, so the threshold {limit:g} "
         f"acts as {limit / scale:.2g}.",
         evidence=tuple(evidence),
-        fix=f"scaler.unscale_(optimizer)\n{text}",
+        fix=f"{scaler}.unscale_({optimizer})\n{text}",
         where=place,
         price=Price(scale, "times", "too small is the clipping threshold", "the loss scale when clipping"),
         proof="observed" if any(one.seen for one in early) else "suspected",

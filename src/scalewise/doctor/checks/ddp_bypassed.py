@@ -5,6 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.reductions import averages_by_hand, reduces_by_hand
+from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.notes import ForwardNote
@@ -106,7 +107,7 @@ def _finding(case: Case, wrapper: WrapperRow, past: list[ForwardNote], windows: 
         sentence=f"DistributedDataParallel is bypassed in {len(past)} of {windows} optimizer steps: its inner module "
         f"is called directly, so {len(wrapper.ranks)} ranks train {len(wrapper.ranks)} separate models.",
         evidence=tuple(evidence),
-        fix=_fix(where),
+        fix=_fix(where, wrapper_name(rank, wrapper)),
         where=where,
         also=(made,) if made else (),
         price=Price(len(past), "steps", "without averaged gradients", "counted"),
@@ -115,8 +116,9 @@ def _finding(case: Case, wrapper: WrapperRow, past: list[ForwardNote], windows: 
     )
 
 
-def _fix(where: PlaceRow | None) -> str:
-    if where is not None and ".module(" in where.text:
-        return where.text.replace(".module(", "(")
-    line = f"  # line {where.line}: {where.text}" if where else ""
-    return f"output = model(x)  # the DistributedDataParallel itself, never a part of it, in training\n{line}".rstrip()
+def _fix(where: PlaceRow | None, model: str) -> str:
+    text = text_of(where, "")
+    if ".module(" in text:
+        return text.replace(".module(", "(")
+    instead = f"  # instead of: {text}" if text else ""
+    return f"# call the wrapper itself in training, never a part of it:\noutput = {model}(x){instead}"

@@ -6,7 +6,8 @@ from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler
+from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler, scaler_device
+from scalewise.doctor.script_words import called_on, optimizer_name
 from scalewise.doctor.windows import Window
 from scalewise.records.spec import Remedy
 
@@ -74,13 +75,21 @@ def _finding(case: Case, half: list[Window], windows: int) -> Finding:
         sentence=f"{len(half)} of {windows} optimizer steps train in float16 and the loss is never scaled, so small "
         "gradients become zero.",
         evidence=tuple(evidence),
-        fix='scaler = torch.amp.GradScaler("cuda")  # once, before the loop; or train in bfloat16, which needs none\n'
-        "scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
+        fix=_fix(case, half[0]),
         where=rank.place(backward),
         also=(line,) if line else (),
         proof="observed" if vanished else "suspected",
         steps_seen=windows,
         remedy=REMEDY,
+    )
+
+
+def _fix(case: Case, window: Window) -> str:
+    loss = called_on(case.first.place(window.backwards[-1]), "backward", "loss")
+    optimizer = optimizer_name(case.first, window.step)
+    return (
+        f'scaler = torch.amp.GradScaler("{scaler_device(case)}")  # once; or train in bfloat16, which needs none\n'
+        f"scaler.scale({loss}).backward()\nscaler.step({optimizer})\nscaler.update()"
     )
 
 

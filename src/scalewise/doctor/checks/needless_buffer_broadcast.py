@@ -4,6 +4,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Remedy
@@ -75,7 +76,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _fix(where: PlaceRow | None) -> str:
-    text = where.text if where else ""
+    text = text_of(where, "")
     if text.endswith(")") and text.count("(") == text.count(")") and "broadcast_buffers" not in text:
         return f"{text[:-1]}, broadcast_buffers=False)"
-    return "model = DistributedDataParallel(model, broadcast_buffers=False)"
+    return f"{assigned(where, 'model')} = DistributedDataParallel(net, broadcast_buffers=False)"

@@ -6,6 +6,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Remedy
@@ -72,6 +73,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 def _fix(where: PlaceRow | None) -> str:
     option = re.compile(r",?\s*find_unused_parameters\s*=\s*True")
-    if where is not None and option.search(where.text):
-        return option.sub("", where.text)
-    return "model = DistributedDataParallel(model, find_unused_parameters=False)"
+    text = text_of(where, "")
+    if option.search(text):
+        return option.sub("", text)
+    return f"{assigned(where, 'model')} = DistributedDataParallel(net)  # without find_unused_parameters"

@@ -5,7 +5,8 @@ import statistics
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.scaling import carried_scale, require_working_scaler, taken_out
+from scalewise.doctor.scaling import carried_scale, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.script_words import called_on
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import StepNote
 
@@ -73,14 +74,14 @@ def _finding(case: Case, past: list[tuple[StepNote, float]]) -> Finding:
     if _stopped(case):
         evidence.append(f"scaler.update() ended the script: {MESSAGE}")
     place = rank.place(past[0][0])
-    optimizer = place.text.partition(".step(")[0] if place and ".step(" in place.text else "optimizer"
+    scaler, optimizer = scaler_names(rank)[0], called_on(place, "step", "optimizer")
     return Finding(
         check=CHECK.name,
         severity="wrong",
         sentence=f"The optimizer steps past the GradScaler in {len(past)} of {len(rank.windows)} steps, on gradients "
         f"that are {scale:g} times too large.",
         evidence=tuple(evidence),
-        fix=f"scaler.step({optimizer})\nscaler.update()",
+        fix=f"{scaler}.step({optimizer})\n{scaler}.update()",
         where=place,
         price=Price(scale, "times", "too large is the applied gradient", "the loss scale at the step"),
         proof="observed" if ratios else "suspected",

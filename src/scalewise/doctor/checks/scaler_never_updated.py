@@ -4,6 +4,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.scaling import require_working_scaler
+from scalewise.doctor.script_words import called_on, text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ScalerNote
 
@@ -54,8 +55,7 @@ def _finding(case: Case, calls: tuple[ScalerNote, ...], updates: int, last: Scal
         line = rank.places.get(rank.failure.place)
         also = (line,) if line else ()
     place = rank.place(last)
-    text = place.text if place else "scaler.step(optimizer)"
-    scaler = text.partition(".")[0].strip() if ".step(" in text or ".unscale_(" in text else "scaler"
+    text, scaler = text_of(place, "scaler.step(optimizer)"), called_on(place, "step", "scaler")
     return Finding(
         check=CHECK.name,
         severity="wrong",

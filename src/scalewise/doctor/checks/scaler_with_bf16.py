@@ -6,7 +6,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import precisions, require_working_scaler
+from scalewise.doctor.scaling import precisions, require_working_scaler, scaler_device, scaler_names
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
 from scalewise.records.spec import Remedy
@@ -63,7 +63,8 @@ def _finding(case: Case, scaled: list[Window], windows: tuple[Window, ...]) -> F
             f"bfloat16 in {len(scaled)} of {len(scaled)} steps with a scaled loss, float16 in none{middle}",
             f"{skipped} of {len(windows)} steps were skipped by the scaler",
         ),
-        fix='scaler = torch.amp.GradScaler("cuda", enabled=False)  # bfloat16 has the range of float32',
+        fix=f'{scaler_names(rank)[0]} = torch.amp.GradScaler("{scaler_device(case)}", enabled=False)'
+        "  # bfloat16 has the range of float32",
         where=rank.place(first),
         steps_seen=len(windows),
         remedy=REMEDY,

@@ -1,14 +1,16 @@
 """Gradients that are sent in many small pieces because the bucket size was lowered."""
 
 import math
+import re
 import statistics
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
-from scalewise.records.examination import WrapperRow, WrapperUseRow
+from scalewise.records.examination import PlaceRow, WrapperRow, WrapperUseRow
 from scalewise.records.spec import Remedy
 
 CHECK = Check(
@@ -59,7 +61,7 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
             f"{count} buckets, median {middle / 1e3:.3g} kB, largest {max(use.bucket_bytes) / 1e3:.3g} kB",
             f"with {DEFAULT_MB} MB there would be {otherwise}",
         ),
-        fix="model = DistributedDataParallel(model)  # without bucket_cap_mb: 25 MB",
+        fix=_fix(where),
         where=where,
         price=Price(count / otherwise, "times", "as many all-reduces as needed", "computed from the buckets DDP made"),
         steps_seen=use.step,
@@ -71,3 +73,11 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """The time that larger buckets spare."""
     return priced_by_time(finding, replayed, "sending gradients in small pieces")
+
+
+def _fix(where: PlaceRow | None) -> str:
+    option = re.compile(r",?\s*bucket_cap_mb\s*=\s*[^,()]+(?=[,)])")
+    text = text_of(where, "")
+    if option.search(text):
+        return f"{option.sub('', text)}  # {DEFAULT_MB} MB"
+    return f"{assigned(where, 'model')} = DistributedDataParallel(net)  # without bucket_cap_mb: {DEFAULT_MB} MB"
