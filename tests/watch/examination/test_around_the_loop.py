@@ -10,13 +10,16 @@ from watch_runner import Ran, Runner
 
 from scalewise.records.examination import FailureRow, LoaderRow, PlaceRow, WorkerSeedRow
 from scalewise.records.notes import (
+    INDIRECT,
     NOWHERE,
     BatchNote,
     ClockNote,
     CollectiveDoneNote,
     CollectiveNote,
+    DeviceSyncNote,
     ExhaustedNote,
     GroupNote,
+    HostReadNote,
     LoaderNote,
     Note,
     SamplerNote,
@@ -169,3 +172,17 @@ def test_notes_survive_however_the_rank_ends(runner: Runner, how: str, code: int
     assert (ran.codes, ran.stdout, ran.stderr) == (raw.codes, raw.stdout, raw.stderr) and raw.codes == (code,)
     expected = ["time.monotonic"] + ["time.process_time"] * (how == "fork")
     assert [note.function for note in notes(ran, ClockNote)] == expected
+
+
+def test_reads_of_a_gpu_and_waits_for_it_are_seen_where_one_is_stood_in_for(runner: Runner) -> None:
+    ran = runner.watched("note_reads.py", examine=True, on_cpu=True)
+    assert ran.codes == (0,) and ran.stdout[0].startswith("4.0 4.0 1.0 True [1.0, 1.0, 1.0, 1.0]")
+    direct = [note.call for note in notes(ran, HostReadNote) if not note.call.endswith(INDIRECT)]
+    assert direct == ["item", "format", "bool", "cpu"]
+    assert any(line(ran, note) == "print(x)" for note in notes(ran, HostReadNote))
+    assert [note.function for note in notes(ran, ClockNote)] == ["Event.record", "time.time"]
+    assert [note.call for note in notes(ran, DeviceSyncNote)] == [
+        "Event.synchronize",
+        "cuda.synchronize",
+        "Stream.synchronize",
+    ]

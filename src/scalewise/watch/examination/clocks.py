@@ -73,6 +73,8 @@ class _Clock:
 
 
 def _after(owner: Any, name: str, note: Callable[[], None]) -> None:
+    if isinstance(owner, type):  # the class that defines it: what stands in for a stream may be of that one
+        owner = next(base for base in owner.__mro__ if name in vars(base))
     original = getattr(owner, name)
 
     @functools.wraps(original)
