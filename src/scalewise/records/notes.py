@@ -80,6 +80,8 @@ class StepNote(Note):
     ratio: float | None  # the gradient that is applied over that which backward left, of the probe parameter
     gradients: int  # parameters that had one
     parameters: int  # that could have one
+    left: float | None = None  # norm of the gradient that backward left, of the probe parameter
+    norm: float | None = None  # of the gradient that is applied, as it would be without clipping
 
 
 @dataclass(frozen=True)
@@ -219,12 +221,12 @@ class DeviceSyncNote(Note):
 
 @dataclass(frozen=True)
 class KeptNote(Note):
-    """At a step 1, 2, 4, ...: tensors that backward was called on and that still live, and what memory holds."""
+    """At a step 1, 2, 4, ... and at the end: losses that still live, and what memory holds."""
 
     step: int
     alive: int
     seen: int
-    graphs: int  # of those that still hold their graph, or are held by one that grows
+    graphs: int  # the most graphs of losses that were held at the end of a step since the last such note
     held_bytes: int | None  # heap on a CPU, allocated on a GPU, outside any step
 
 

@@ -108,8 +108,9 @@ def test_a_scaler_shows_its_calls_its_scale_and_the_step_it_skips(runner):
 def test_graphs_that_the_script_still_holds_are_counted(runner, how, graphs):
     ran = examined(runner, "loop_alone.py", how)
     kept = notes(ran, KeptNote)
-    assert [note.step for note in kept] == [1, 2, 4, 8]
-    assert (kept[-1].graphs, kept[-1].seen, kept[-1].alive) == (graphs, 8, 0)
+    assert [note.step for note in kept] == [1, 2, 4, 8, 9]
+    assert (kept[3].graphs, kept[3].seen, kept[3].alive) == (graphs, 8, 0)
+    assert kept[-1].graphs == min(9, graphs + graphs // 8)  # the most since the last look
 
 
 def test_evaluation_between_steps_does_not_train(runner):

@@ -1,9 +1,11 @@
 """Notes at steps 1, 2, 4, ... how many losses and graphs of earlier steps the script still holds."""
 
+import atexit
 import weakref
 
 import torch
 
+from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of, sampled
 from scalewise.watch.examination.loss import reduction_node
 from scalewise.watch.examination.notebook import Notebook
@@ -19,6 +21,7 @@ def install(notebook: Notebook) -> None:
     kept = _Kept(loop)
     loop.on_backward.append(kept.follow)
     loop.after_step.append(kept.look)
+    atexit.register(kept.at_end)
 
 
 class _Sign:
@@ -32,28 +35,34 @@ class _Kept:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._losses: list[weakref.ref[torch.Tensor]] = []
-        self._graphs: list[weakref.ref[_Sign]] = []
-        self._seen = 0
+        self._losses: set[weakref.ref[torch.Tensor]] = set()
+        self._graphs: set[weakref.ref[_Sign]] = set()
+        self._seen = self._most = 0
 
     def follow(self, tensors: list[torch.Tensor]) -> None:
         """Backward is about to be called on these. A node's own dictionary keeps the sign exactly as long as itself."""
         for tensor in tensors:
             self._seen += 1
-            if tensor.grad_fn is not None and len(self._losses) < MOST_FOLLOWED:
-                node = reduction_node(tensor)
-                sign = node.metadata.setdefault(_KEY, _Sign())
-                self._graphs.append(weakref.ref(sign))
-                self._losses.append(weakref.ref(tensor))
+            if tensor.grad_fn is not None and len(self._graphs) < MOST_FOLLOWED:
+                sign = reduction_node(tensor).metadata.setdefault(_KEY, _Sign())
+                self._graphs.add(weakref.ref(sign, self._graphs.discard))
+                self._losses.add(weakref.ref(tensor, self._losses.discard))
 
     def look(self, step: int) -> None:
         """After a step."""
+        self._most = max(self._most, len(self._graphs))
         if sampled(step):
-            self._losses = [held for held in self._losses if held() is not None]
-            self._graphs = list({held for held in self._graphs if held() is not None})
-            self._loop.notebook.note(
-                "kept", step, len(self._losses), self._seen, len(self._graphs), _held_bytes(), place=-1
-            )
+            self._note(step)
+
+    def at_end(self) -> None:
+        """What happened since the last note; the script's own variables may be gone by now."""
+        if self._loop.notebook.on and self._most:
+            self._note(self._loop.windows)
+
+    def _note(self, step: int) -> None:
+        values = (step, len(self._losses), self._seen, self._most, _held_bytes())
+        self._loop.notebook.note("kept", *values, place=NOWHERE)
+        self._most = 0
 
 
 def _held_bytes() -> int | None:

@@ -1,0 +1,94 @@
+"""Losses of past steps held together with their graphs, so that memory grows with every step."""
+
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.keeping import Keeping, line_that_keeps
+from scalewise.doctor.words import counted
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import BackwardNote, KeptNote
+from scalewise.units import bytes_text
+
+LEAST_STEPS = 6
+HOW = "measured: memory in use after two sampled steps, over the steps between them"
+LEAST_WINDOWS = 6  # whose graphs are held at once, where that is most of those there were
+LEAST_SHARE = 0.7
+MANY_WINDOWS = 10  # whatever the share: a sum that begins anew with each epoch
+
+CHECK = Check(
+    name="losses-kept",
+    group="timing",
+    severity="slow",
+    detects="The script keeps the losses of past steps as tensors with their graphs, in a list or in a running sum.",
+    why="Each such tensor holds every node of its graph: memory grows with each step, and what fits at first runs out "
+    "of memory after hours.",
+    example="total_loss += loss\nlosses.append(loss)",
+    fix="total_loss += loss.detach()\nlosses.append(loss.item())  # or once in a while: this one waits for a GPU",
+    needs=f"{LEAST_STEPS} optimizer steps",
+    silent="Losses kept as numbers or detached; graphs of one window, and of a few steps at most.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """By the graphs that still existed when a step was over."""
+    case.windows(LEAST_STEPS)
+    held = [(rank, most) for rank in case.ranks if (most := _most(rank)) is not None]
+    if not held:
+        raise Abstain("no loss was followed")
+    keepers = [(rank, most) for rank, most in held if _keeps(most)]
+    return (_finding(keepers),) if keepers else ()
+
+
+def _most(rank: RankCase) -> KeptNote | None:
+    """The note of the most graphs."""
+    return max(rank.all(KeptNote), key=lambda note: note.graphs, default=None)
+
+
+def _keeps(most: KeptNote) -> bool:
+    """In steps' worth of graphs, for a window has as many as it has backward passes: the last few are no growth."""
+    windows = most.graphs / max(1.0, most.seen / max(1, most.step))
+    return windows >= MANY_WINDOWS or (windows >= LEAST_WINDOWS and most.graphs >= LEAST_SHARE * most.seen)
+
+
+def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
+    rank, most = keepers[0]
+    where, keeping = _where(rank)
+    growth = _growth(rank, most)
+    per_step = f", {bytes_text(growth)} more with each" if growth else ""
+    notes = [note for note in rank.all(KeptNote) if note.step <= most.step]
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"The graphs of {counted(most.graphs, 'loss')} of {most.seen} are still held after {most.step} steps"
+        f"{per_step}.",
+        evidence=(
+            f"graphs held at the end of a step: {', '.join(f'{note.graphs} up to step {note.step}' for note in notes)}",
+            f"the losses themselves alive at step {most.step}: {most.alive} of {most.seen}",
+        ),
+        fix=keeping.fix if keeping is not None else CHECK.fix,
+        where=where,
+        price=Price(growth, "bytes", "memory that each step adds", HOW) if growth else None,
+        ranks=tuple(rank.rank for rank, _ in keepers),
+        steps_seen=most.step,
+    )
+
+
+def _growth(rank: RankCase, most: KeptNote) -> float | None:
+    """Bytes a step, between the last two looks before the most were held; the first steps allocate other things.
+
+    The look at the end does not count: by then the script has let go what it held.
+    """
+    looks = [note for note in rank.all(KeptNote) if note.held_bytes is not None and 4 <= note.step <= most.step]
+    looks = [note for note in looks if note.step & (note.step - 1) == 0]
+    if len(looks) < 2 or looks[-1].step <= looks[-2].step:
+        return None
+    (before, after) = looks[-2:]
+    grown = (after.held_bytes or 0) - (before.held_bytes or 0)
+    return grown / (after.step - before.step) if grown > 0 else None
+
+
+def _where(rank: RankCase) -> tuple[PlaceRow | None, Keeping | None]:
+    """The line that keeps them, if the script's text shows it; else the backward pass."""
+    backward = rank.place(next(iter(rank.all(BackwardNote)), None))
+    keeping = line_that_keeps(backward)
+    return (keeping.place if keeping is not None else backward), keeping

@@ -1,0 +1,104 @@
+"""Finds the line of a script that keeps its loss: a pointer for the reader, never the proof."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.doctor.script_words import text_of
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import NOWHERE
+
+_STILL_HOLDING = ("mean", "sum", "clone", "cpu", "to", "cuda", "abs", "reshape", "view", "squeeze", "stack")
+_NO_TENSORS = ("data", "shape", "dtype", "device", "ndim")
+_KEEPING = ("append", "extend", "add", "appendleft", "insert", "update")
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """The line, and the same line with the loss let go."""
+
+    place: PlaceRow
+    fix: str
+
+
+def line_that_keeps(backward: PlaceRow | None) -> Keeping | None:
+    """The line that adds to or collects what `backward` was called on; None where none is plainly the one."""
+    if backward is None:
+        return None
+    try:
+        text = Path(backward.file).read_text(encoding="utf-8")
+        tree = ast.parse(text)
+    except (OSError, ValueError, SyntaxError):
+        return None
+    around = _function_around(tree, backward.line)
+    lines = text.splitlines()
+    for name in _losses(around, backward.line):
+        for node in _kept_in(around, name):
+            line = lines[node.lineno - 1].strip()
+            place = PlaceRow(NOWHERE, backward.file, node.lineno, backward.function, line)
+            return Keeping(place, _let_go(text_of(place, line), name))
+    return None
+
+
+def _function_around(tree: ast.Module, line: int) -> ast.AST:
+    """The innermost function that holds the line, else the whole file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    holding = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(holding, key=lambda node: node.lineno, default=tree)
+
+
+def _losses(around: ast.AST, line: int) -> list[str]:
+    """Names that the backward pass was called on, and those that these were made from."""
+    names = []
+    for node in ast.walk(around):
+        if isinstance(node, ast.Call) and node.lineno == line and _called(node) == "backward":
+            names += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+    for node in ast.walk(around):
+        scaled = isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.BinOp))
+        if scaled and any(isinstance(one, ast.Name) and one.id in names for one in node.targets):
+            names += [one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)]
+    return list(dict.fromkeys(names))
+
+
+def _kept_in(around: ast.AST, name: str) -> Iterator[ast.stmt]:
+    """Statements that add the name to something that stays."""
+    for node in ast.walk(around):
+        if isinstance(node, ast.AugAssign) and _holds(node.value, name):
+            yield node
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
+            targets = {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+            if name not in targets and _holds(node.value, name) and any(_holds(node.value, one) for one in targets):
+                yield node
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _collects(node.value, name):
+            yield node
+
+
+def _collects(call: ast.Call, name: str) -> bool:
+    given = (*call.args, *(word.value for word in call.keywords))
+    return _called(call) in _KEEPING and any(_holds(one, name) for one in given)
+
+
+def _holds(node: ast.AST, name: str) -> bool:
+    """Whether the name is in it as the tensor itself, not as a number or detached."""
+    if isinstance(node, ast.Name):
+        return node.id == name
+    if isinstance(node, ast.Call) and _called(node) not in _STILL_HOLDING:
+        return False
+    if isinstance(node, ast.Attribute) and node.attr in _NO_TENSORS:
+        return False
+    return any(_holds(child, name) for child in ast.iter_child_nodes(node))
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _let_go(line: str, name: str) -> str:
+    """The line with the name detached where it last stands."""
+    head, found, tail = line.rpartition(name)
+    return f"{head}{found}.detach(){tail}" if found else line
