@@ -41,7 +41,7 @@ def a_diagnosis(*remedies: Remedy | None) -> Diagnosis:
 def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
     case = a_case()
     (replay,) = plan_replays(case, a_diagnosis(None, NO_SYNC, NO_SYNC))
-    plain, mended = replay.specs[:2]
+    plain, mended = replay.pairs[0]
     assert (plain.name, mended.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
@@ -87,11 +87,11 @@ def test_long_steps_are_fewer() -> None:
 
 def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_turns() -> None:
     (replay,) = plan_replays(a_case(), a_diagnosis(Remedy("cached_input")))
-    assert [one.turns for one in replay.specs] == [None] * 4
-    assert [one.repeat for one in replay.specs] == [0, 0, 1, 1]
-    assert [bool(one.remedies) for one in replay.specs] == [False, True, False, True]
-    assert len({one.name for one in replay.specs}) == 4
-    assert sum(one.limit_seconds for one in replay.specs) == LEAST_SECONDS
+    specs = [one for pair in replay.pairs for one in pair]
+    assert [one.turns for one in specs] == [None] * 4
+    assert [one.repeat for one in specs] == [0, 0, 1, 1]
+    assert [bool(one.remedies) for one in specs] == [False, True, False, True]
+    assert len({one.name for one in specs}) == 4
 
 
 def test_a_script_of_few_steps_is_replayed_more_often_as_far_as_the_time_allows() -> None:
@@ -104,7 +104,7 @@ def test_a_script_of_few_steps_is_replayed_more_often_as_far_as_the_time_allows(
     wrong = replace(a_diagnosis(NO_SYNC).findings[0], severity="wrong")
     (once,) = plan_replays(a_case(steps=8), replace(a_diagnosis(), findings=(wrong,)))
     assert len(once.plain) == 1  # a matter of right or wrong needs no more
-    specs = plan_replays(a_case(steps=8), a_diagnosis(NO_SYNC))[0].specs
+    specs = [one for pair in plan_replays(a_case(steps=8), a_diagnosis(NO_SYNC))[0].pairs for one in pair]
     assert len({one.name for one in specs}) == 10
     assert [one.turns.ring for one in specs if one.turns] == [f"replay-no-sync-window-4-r{n // 2}" for n in range(10)]
 

@@ -138,6 +138,13 @@ def test_a_script_that_fails_the_second_time_leaves_the_finding() -> None:
     assert "the script as it is did not get through again: Rank 0 raised." in settled(bench).evidence[-1]
 
 
+def test_a_replay_ends_with_the_first_pair_that_does_not_get_through() -> None:
+    bench = Bench()
+    bench.plain = {"outcome": make_outcome("timed_out", "it took longer than its limit")}
+    settled(bench)
+    assert len(bench.made) == 2
+
+
 def test_an_interrupted_replay_leaves_the_finding_and_makes_no_other() -> None:
     other = replace(SLOW, remedy=Remedy("threads", {"count": 1}))
     calls = 0

@@ -31,9 +31,9 @@ class Replay:
     mended: tuple[RunSpec, ...]
 
     @property
-    def specs(self) -> tuple[RunSpec, ...]:
-        """In the order in which they are made: pair by pair."""
-        return tuple(spec for pair in zip(self.plain, self.mended, strict=True) for spec in pair)
+    def pairs(self) -> tuple[tuple[RunSpec, RunSpec], ...]:
+        """In the order in which they are made."""
+        return tuple(zip(self.plain, self.mended, strict=True))
 
 
 def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
@@ -88,7 +88,7 @@ def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
             remedies=(remedy,) if index else (),
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=_steps(_loop_seconds(case), seconds / repeats),
-            limit_seconds=seconds / repeats / (1 if turns else 2),
+            limit_seconds=seconds,
         )
         side.append(spec)
     return Replay(remedy, *map(tuple, sides))

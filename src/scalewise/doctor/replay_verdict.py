@@ -41,7 +41,7 @@ def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequenc
     while left and time.monotonic() - began < MOST_SECONDS_IN_ALL:
         replay = left.pop(0)
         try:
-            shown = replayed_of(replay, make(replay.specs))
+            shown = replayed_of(replay, _made(replay, make))
         except Interrupted:
             left.insert(0, replay)
             break
@@ -62,14 +62,25 @@ def _notes(made: int, seconds: float, left: Sequence[str]) -> Iterator[str]:
         yield f"Not run again for want of time: {', '.join(left)}."
 
 
+def _made(replay: Replay, make: Make) -> list[Run]:
+    """The runs pair by pair, as long as both get through."""
+    runs: list[Run] = []
+    for pair in replay.pairs:
+        made = make(pair)
+        if len(made) < len(pair):
+            raise Interrupted
+        runs += made
+        if not all(run.measured for run in made):
+            break
+    return runs
+
+
 def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
     """The two sides of a replay, compared; raises Unusable where they say nothing."""
     found = {run.spec.name: run for run in runs}
     plain, mended = (
         [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.mended)
     )
-    if len(plain) < len(replay.plain) or len(mended) < len(replay.mended):
-        raise Interrupted
     for run in plain:
         if not run.measured:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
