@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.doctor.accumulation import Update, of_kind, updates_of
+from scalewise.doctor.accumulation import MOSTLY, Update, of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
@@ -29,7 +29,7 @@ optimizer.step()""",
     silent="Losses that are divided by a count over all ranks, for which the sum is right.",
 )
 GRADIENTS = 0.5  # of the bytes of the parameters, all-reduced between backward and step
-LONGER = 1.05  # a mean over ranks cannot be longer than what it is the mean of
+EQUAL = 1e-3  # between ranks: what they all apply
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,8 @@ class _Step:
     """One update on all ranks."""
 
     ratios: tuple[float, ...]  # gradient applied over that which backward left, by rank
-    norms: tuple[float, ...]  # of what backward left; empty: not known
+    share: float | None  # of the ranks' sum that is applied: 1/ranks is their mean; None: not known
     weight: float  # of the loss, the mean over the ranks
-
-    @property
-    def length(self) -> float:
-        """Square of the applied gradient over the ranks' mean of squares, times their number of it that is applied."""
-        weights = [norm * norm for norm in self.norms] or [1.0] * len(self.ratios)
-        return sum(ratio * one for ratio, one in zip(self.ratios, weights, strict=True)) / sum(weights)
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -68,6 +62,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("what becomes of the gradient between backward and step could not be seen")
     place = next((case.first.place(call) for call in calls if call is not None), None)
     place = place or case.first.place(together[0][0].steps[0])
+    if not by_ddp and all(step.share is None for step in steps):
+        raise Abstain("the ranks do not apply the same gradient, or it could not be seen")
     return _after_ddp(steps, size, place) if by_ddp else _by_hand(steps, size, place)
 
 
@@ -96,9 +92,17 @@ def _step(updates: tuple[Update, ...]) -> _Step | None:
         scale = scales[0] if scales else 1.0
         ratios.append(update.applied * scale)
         weights.append(sum(known) / scale)
-    gained = [update.backwards[0].gained for update in updates if len(update.backwards) == 1]
-    norms = tuple(one for one in gained if one)
-    return _Step(tuple(ratios), norms if len(norms) == len(updates) else (), statistics.fmean(weights))
+    return _Step(tuple(ratios), _share(updates), statistics.fmean(weights))
+
+
+def _share(updates: Sequence[Update]) -> float | None:
+    """All ranks apply A = share x sum of g: then share = |A|^2 / sum of A.g, and A.g is the ratio times |g|^2."""
+    steps = [update.steps[0] for update in updates]
+    norms = [step.norm for step in steps if step.norm]
+    if len(norms) < len(steps) or max(norms) > (1 + EQUAL) * min(norms):
+        return None  # not the same gradient on all ranks
+    products = sum((step.ratio or 0.0) * (step.left or 0.0) ** 2 for step in steps)
+    return statistics.fmean(norms) ** 2 / products if products > 0 else None
 
 
 def _after_ddp(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
@@ -106,7 +110,7 @@ def _after_ddp(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tup
     for factor in (float(size), 1 / size):
         guilty = [step for step in steps if all(close(one, factor, 0.02) for one in step.ratios)]
         guilty = [step for step in guilty if close(step.weight, 1.0)]
-        if len(guilty) >= 0.8 * len(steps):
+        if len(guilty) >= MOSTLY * len(steps):
             what = "summed over ranks again" if factor > 1 else "divided by the number of ranks again"
             evidence = (
                 f"between DDP's reduction and the step the gradient is multiplied by {guilty[0].ratios[0]:.3g} on all "
@@ -120,38 +124,22 @@ def _after_ddp(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tup
 
 
 def _by_hand(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
-    """A mean over ranks is never longer than the ranks' own gradients; of two ranks the norms tell even more."""
-    steps = [step for step in steps if close(step.weight, 1.0)]
-    if len(steps) < 2:
+    """Gradients of one loss each, summed: all of the sum is applied where a share of 1/ranks is meant."""
+    shares = [step.share for step in steps if step.share is not None and close(step.weight, 1.0)]
+    if len(shares) < 2:
         return ()
-    longer = [step for step in steps if step.length > (LONGER if step.norms else 1.2)]
-    if len(longer) < 0.8 * len(steps) and not _two_ranks_add_up(steps):
+    summed = [share for share in shares if close(share, 1.0)]
+    if len(summed) < MOSTLY * len(shares):
         return ()
-    length = statistics.median(step.length for step in steps)
+    share = statistics.median(summed)
     evidence = (
-        f"square of the applied gradient over what averaging {size} ranks would allow at most: {length:.3g} "
-        f"(median of {len(steps)} steps looked at); more than 1 cannot be a mean"
-        if length > 1
-        else f"norms and products of both ranks' gradients fit their sum, not their mean, in {len(steps)} steps",
+        f"the gradient that is applied is {share:.3g} times the sum of the {size} ranks' gradients, in {len(summed)} "
+        f"of {len(shares)} steps looked at; the mean would be {1 / size:.3g} times",
         f"weight of the loss on each rank: {steps[0].weight:.3g}; nothing divides by {size} between backward and step",
     )
     fix = "for p in model.parameters():\n    dist.all_reduce(p.grad)\n    p.grad /= dist.get_world_size()"
     sentence = f"Gradients are summed over {size} ranks and never divided: the step is {size} times the mean's."
-    return (_finding(sentence, evidence, fix, place, float(size), len(steps)),)
-
-
-def _two_ranks_add_up(steps: Sequence[_Step]) -> bool:
-    """With g = ratio x norm^2 on each rank: of a sum both g - norm^2 are the product of the two gradients."""
-    pairs = [step for step in steps if len(step.norms) == 2]
-    if len(pairs) < 3 or len(pairs) < 0.8 * len(steps):
-        return False
-    off_sum = off_mean = total = 0.0
-    for step in pairs:
-        (one, other), (first, second) = step.ratios, (norm * norm for norm in step.norms)
-        off_sum += abs((one - 1) * first - (other - 1) * second)
-        off_mean += abs((2 * one - 1) * first - (2 * other - 1) * second)
-        total += first + second
-    return off_mean > 0.005 * total and off_sum < 0.1 * off_mean
+    return (_finding(sentence, evidence, fix, place, share * size, len(shares)),)
 
 
 def _finding(

@@ -16,6 +16,8 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.stamp import now_ns
 
+_Measured = tuple[float | None, float | None, float | None]  # ratio, norm that backward left, norm that is applied
+
 
 def install(notebook: Notebook) -> None:
     """By torch's own hooks, which run after the watcher's; an optimizer inside another's step is part of that step."""
@@ -51,7 +53,7 @@ class _Steps:
         self.done = 0
         self._began_ns = 0
         self._closure = False
-        self._ratio: float | None = None
+        self._measured: _Measured = (None, None, None)
         self._gradients = (0, 0)
 
     def begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -61,7 +63,7 @@ class _Steps:
         self._under_way.append(optimizer)
         if len(self._under_way) == 1:
             self._closure = any(callable(one) for one in (*args, *kwargs.values()))
-            self._ratio = None if self._closure else self.ratio(optimizer)
+            self._measured = (None, None, None) if self._closure else self._measure(optimizer)
             self._gradients = gradients_of(optimizer)
             self._began_ns = now_ns()
 
@@ -73,26 +75,29 @@ class _Steps:
         if self._closure:
             self._gradients = gradients_of(optimizer)
         self.done += 1
-        self.note(optimizer, lasted_ns, skipped=False, ratio=self._ratio)
+        self.note(optimizer, lasted_ns, skipped=False, measured=self._measured)
 
-    def note(self, optimizer: Optimizer, lasted_ns: int, skipped: bool, ratio: float | None) -> None:
+    def note(self, optimizer: Optimizer, lasted_ns: int, skipped: bool, measured: _Measured) -> None:
         """A step that ran, or that a scaler skipped."""
         loop = self._loop
         number = loop.optimizer(optimizer)
         have, could = gradients_of(optimizer) if skipped else self._gradients
+        ratio, left, norm = measured
         if number not in self._described:
             self._described.add(number)
             place, owned = loop.notebook.places.here(), type(optimizer).__module__.startswith("torch.")
             loop.notebook.row(OptimizerRow(number, type(optimizer).__name__, place, could, owned))
-        loop.notebook.note("step", number, lasted_ns, skipped, loop.scaling > 0, ratio, have, could)
+        loop.notebook.note("step", number, lasted_ns, skipped, loop.scaling > 0, ratio, have, could, left, norm)
         loop.step_over()
 
-    def ratio(self, optimizer: Optimizer) -> float | None:
+    def _measure(self, optimizer: Optimizer) -> _Measured:
         """Of the gradient as it would be without clipping, in the first windows."""
         loop = self._loop
         probe = loop.probes.of(loop.optimizer(optimizer)) if loop.early else None
-        ratio = probe.ratio(loop.early) if probe is not None else None
-        return None if ratio is None or probe is None else ratio * probe.unclipped
+        ratio, left, norm = probe.measure(loop.early) if probe is not None else (None, None, None)
+        if probe is None or ratio is None or norm is None:
+            return None, None, None
+        return ratio * probe.unclipped, left, norm * probe.unclipped
 
 
 def gradients_of(optimizer: Any) -> tuple[int, int]:
@@ -138,7 +143,7 @@ def _see_scaled_steps(notebook: Notebook, steps: _Steps) -> None:
             result = original(self, optimizer, *args, **kwargs)
             try:
                 if steps.done == done:
-                    steps.note(optimizer, now_ns() - began_ns, skipped=True, ratio=None)
+                    steps.note(optimizer, now_ns() - began_ns, skipped=True, measured=(None, None, None))
             except Exception as error:
                 notebook.broke("scaler", error)
             return result

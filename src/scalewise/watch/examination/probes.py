@@ -70,14 +70,18 @@ class Probe:
 
     def ratio(self, early: bool) -> float | None:
         """The gradient as it is over that which backward left; None where it is not known."""
+        return self.measure(early)[0]
+
+    def measure(self, early: bool) -> tuple[float | None, float | None, float | None]:
+        """That ratio, and the norms of what backward left and of the gradient as it is."""
         gradient = self.gradient
         if self.left is None or gradient is None or not readable(gradient, early):
-            return None
+            return None, None, None
         now, size = values(gradient), float(self.left @ self.left)
         if not size or now.shape != self.left.shape:
-            return None
+            return None, None, None
         ratio = float(now @ self.left) / size
-        return ratio if np.isfinite(ratio) else None
+        return (ratio, size**0.5, float(np.linalg.norm(now))) if np.isfinite(ratio) else (None, None, None)
 
 
 class Probes:
