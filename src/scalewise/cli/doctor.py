@@ -131,10 +131,15 @@ def _observed(request: Request, output: Output, here: Here) -> tuple[SuiteFolder
     """The one run that the checks judge; made again as a plain process when its ranks prove to start ranks."""
     folder, spec = _planned(request, output, here)
     run = _made(spec, folder, here, output)
-    if not any(isinstance(row, LauncherRow) for rank in run.ranks for row in rank.examination):
+    if spec.mode == "python" or not launchers(run):
         return folder, run
     output.say(f"every rank has started ranks itself: once more, as python {request.script.name}")
     return _observed(replace(request, plain=True), output, here)
+
+
+def launchers(run: Run) -> list[LauncherRow]:
+    """Where its processes started others."""
+    return [row for rank in run.ranks for row in rank.examination if isinstance(row, LauncherRow)]
 
 
 def _made(spec: RunSpec, folder: SuiteFolder, here: Here, output: Output) -> Run:
@@ -166,7 +171,7 @@ def _judged(request: Request, run: Run, case: Case, diagnosis: Diagnosis) -> Exa
     if not request.on_cpu and needs_gpu(outcome):
         notes.append("The script wants a GPU that is not there; to examine it on CPU ranks, add: --on cpu")
     if not diagnosis.findings and not any(rank.windows for rank in case.ranks):
-        problem = no_steps(outcome, run.spec)
+        problem = no_steps(outcome, run.spec, any(row.forked for row in launchers(run)))
         if problem is not None:
             raise problem
     through = outcome.measured or outcome.kind == "timed_out"

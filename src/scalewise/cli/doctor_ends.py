@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest
 from scalewise.launch.evidence import MODULE_MISSING, exception_line
+from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.records.outcome import Outcome, RankEnd
 from scalewise.records.spec import RunSpec
 
@@ -29,10 +30,15 @@ def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
     return _arguments_missing(end, spec) or _package_missing(end, spec) if end is not None else None
 
 
-def no_steps(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
+def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None:
     """What to say of a script that was never seen to train; None where its own failure says it."""
     name = Path(spec.script).name
     stood = next((f" It stood at {end.stack[0].strip()}." for end in outcome.ranks if end.stack), "")
+    if forked or (spec.mode == "python" and starts_ranks_itself(Path(spec.script))):
+        return BadRequest(
+            f"{name} starts its ranks itself, and none was seen to train: ranks that are forked are not watched.",
+            "Start them with torch.multiprocessing.spawn, or let torchrun start them.",
+        )
     if outcome.kind == "timed_out":
         return BadRequest(
             f"{name} reached no optimizer step within {spec.limit_seconds:g} s, so there is nothing to judge.{stood}",
@@ -42,6 +48,11 @@ def no_steps(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
         return BadRequest(
             f"{name} stood still for {spec.stall_seconds:g} s before its first optimizer step.{stood}",
             "If it only needs that time to begin, raise --stall and --limit.",
+        )
+    if outcome.measured:
+        return BadRequest(
+            f"{name} trained, but none of its steps could be examined.",
+            "The watcher's troubles are in the run's folder; run the same command again, and report it if it stays so.",
         )
     if outcome.kind == "no_steps":
         return BadRequest(

@@ -123,10 +123,22 @@ class RemedyRow:
 
 @dataclass(frozen=True)
 class LauncherRow:
-    """A rank that torchrun's variables had told its number started ranks of its own (mp.spawn)."""
+    """A process started processes by torch.multiprocessing (mp.spawn), as a script does that needs no torchrun."""
 
     place: int
     processes: int
+    forked: bool  # and so are not watched
+
+
+@dataclass(frozen=True)
+class StagesRow:
+    """One forward pass of a model that lies on several devices: which of them had its turn, in order."""
+
+    step: int  # that it belongs to, counted from 1
+    place: int
+    devices: tuple[str, ...]
+    chained: bool  # each turn began with what the turn before had made
+    repeated: bool  # a layer was called more than once: pieces of the batch went through one after the other
 
 
 ExaminationRow = (
@@ -139,6 +151,7 @@ ExaminationRow = (
     | OptimizerRow
     | DeviceUseRow
     | FailureRow
+    | StagesRow
     | RemedyRow
     | LauncherRow
 )
@@ -153,6 +166,7 @@ EXAMINATION_KINDS = {
     "optimizer_made": OptimizerRow,
     "device_use": DeviceUseRow,
     "failure": FailureRow,
+    "stages": StagesRow,
     "remedy": RemedyRow,
     "launcher": LauncherRow,
 }
