@@ -5,6 +5,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.reductions import averages_models
+from scalewise.doctor.script_words import wrapper_name
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import ScheduleNote
 
@@ -55,8 +56,9 @@ def _finding(case: Case, wrapper: WrapperRow, compared: tuple[Comparison, ...]) 
         sentence=f"The ranks hold different parameters from step {first.step} on: {len(first.gaps)} of {first.tensors} "
         f"tensors differ, {name} by {gap:.2g} of its norm.",
         evidence=tuple(evidence),
-        fix="# whatever changes parameters after DDP(...) must do the same on all ranks:\n"
-        "# change them before wrapping, call the wrapper in every training step, and step all optimizers alike",
+        fix="# change parameters alike on all ranks, or before wrapping, or let this follow:\n"
+        f"for parameter in {wrapper_name(case.first, wrapper)}.parameters():\n"
+        "    torch.distributed.broadcast(parameter.detach(), src=0)",
         where=case.first.places.get(wrapper.place),
         price=Price(max(last.gaps.values()), "share", f"of a tensor's norm apart after step {last.step}", "measured"),
         ranks=first.ranks,
