@@ -16,7 +16,8 @@ from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveDoneNote, CollectiveNote, ForwardNote, Note
 from scalewise.records.outcome import RankEnd
 
-ENDED_BADLY = ("hung", "left_early", "timed_out", "killed", "raised")
+# A run that was ended at its limit was at work: its ranks end wherever they are. One that stood still has hung.
+ENDED_BADLY = ("hung", "left_early", "killed", "raised")
 BACKWARD = "backward"
 MESSAGES = ("send", "recv", "batch_isend_irecv", "wait")
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")

@@ -159,3 +159,10 @@ def test_one_rank_and_an_unknown_end_are_not_judged(check):
         check.examine(case_of(Sheet().windows(2)))
     with pytest.raises(Abstain, match="not known"):
         check.examine(make_case(Sheet().windows(2), ranks=2, unfinished=True))
+
+
+@pytest.mark.parametrize("kind", ["timed_out", "enough"])
+def test_ranks_of_a_run_that_was_ended_from_outside_are_wherever_they_are(kind):
+    first = Sheet().windows(3, zero="before", batch=False).collective("barrier", done=False)
+    stood = end(1, doing="backward", stack=backward_stack(line=3))
+    assert not found(case_of(first, in_backward(3), kind=kind, ends=[end(0), stood]))

@@ -12,7 +12,7 @@ from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 
-ENDED_BADLY = ("raised", "killed", "left_early", "hung", "timed_out")
+ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # at its limit a run ends wherever its ranks are
 SHADOW_BYTES = 16  # what `Join` sums over the ranks at every forward pass: one number
 
 CHECK = Check(
