@@ -1,10 +1,12 @@
 """Tests of the time that a rank spends by itself."""
 
+from statistics import median
+
 from case_factory import Sheet, make_case, make_wrapper
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.doctor.own_time import longest_pause_at, own_times
+from scalewise.doctor.own_time import longest_pause_at, own_times, quantile
 from scalewise.records.notes import (
     BackwardNote,
     BatchNote,
@@ -116,3 +118,10 @@ def test_the_line_after_the_longest_pause_is_found():
     )
     rank = first(sheet)
     assert rank.places[longest_pause_at(rank.windows[1], rank.windows[0])].text == "loss.backward()"
+
+
+@given(st.lists(DURATIONS, min_size=1, max_size=20))
+def test_a_half_lies_below_the_median(values):
+    assert quantile(values, 0.5) == median(values)
+    assert quantile(values, 0.0) == min(values)
+    assert quantile(values, 1.0) == max(values)

@@ -1,7 +1,7 @@
 """The part of a window that a rank spends by itself, told apart from its waiting for others."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalewise.doctor.case import RankCase
@@ -38,10 +38,6 @@ class OwnTime:
     def own(self) -> int:
         """All but the waiting."""
         return self.data + self.forward + self.backward + self.host
-
-    def part(self, phase: str) -> int:
-        """One of PHASES."""
-        return int(getattr(self, phase))
 
 
 def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
@@ -118,3 +114,12 @@ def longest_pause_at(window: Window, before: Window) -> int:
         for earlier, later in itertools.pairwise(notes)
     ]
     return max(pauses, default=(0, NOWHERE))[1]
+
+
+def quantile(values: Sequence[int], level: float) -> float:
+    """The value that this share of them lies below; the median is that of a half."""
+    ordered = sorted(values)
+    place = level * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

@@ -87,7 +87,18 @@ def test_nobody_waits_for_a_rank_in_a_loop_without_synchronisation():
 def test_on_a_busy_machine_only_a_large_gap_counts():
     with pytest.raises(Abstain, match="other programs"):
         examine(two(rank(), rank(host=8.0), samples=BUSY))
-    assert examine(two(rank(), rank(host=24.0), samples=BUSY))
+    (finding,) = examine(two(rank(), rank(host=24.0), samples=BUSY))
+    assert "quick steps" in finding.price.how
+
+
+def test_on_a_busy_machine_the_quick_steps_are_compared():
+    def held_up(number):
+        return 0.5 if number % 3 else 25.0
+
+    (finding,) = examine(two(rank(30, forward=held_up), rank(30, host=24.0), samples=BUSY))
+    assert finding.ranks == (1,)
+    with pytest.raises(Abstain, match="other programs"):
+        examine(two(rank(30), rank(30, host=lambda number: 5.0 + held_up(number)), samples=BUSY))
 
 
 def test_a_run_too_short_for_samples_is_held_for_busy():

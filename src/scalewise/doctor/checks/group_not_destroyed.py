@@ -29,6 +29,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
     outcome = case.run.outcome
     if outcome is None or outcome.kind not in ("finished", "no_steps", "aborted_at_exit") or _cut(case):
         raise Abstain("the ranks did not end by themselves")
+    if any(rank.record.bad_lines or rank.record.torn_lines or rank.record.end is None for rank in case.ranks):
+        raise Abstain("the notes of a rank are not whole")
     left = tuple(rank for rank, notes in made.items() if notes[-1].event == "init")
     aborted = outcome.kind == "aborted_at_exit"
     if not left:

@@ -1,8 +1,9 @@
 """One rank takes longer than the others in nearly every step, and they wait for it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 
 from scalewise.analysis.machine_state import machine_state
@@ -10,7 +11,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups
-from scalewise.doctor.own_time import PHASES, OwnTime, longest_pause_at, own_times
+from scalewise.doctor.own_time import PHASES, OwnTime, longest_pause_at, own_times, quantile
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, Note
@@ -23,8 +24,10 @@ LEAST_GAP_NS = 1e6
 LEAST_GAP_SHARE = 0.1  # of the step
 STEPS_SHARE = 0.8  # in which it must show: a scheduler that takes a core away does so now and then
 WAITED_SHARE = 0.5  # of the gap that the others must be seen to wait
-# A core that is shared with other programs makes a straggler of its rank; it slows it down two-fold or so.
-BUSY_RATIO = 4.0
+# A core that is shared with other programs makes a straggler of its rank: its quick steps are then compared, which the
+# others seldom touch, and a difference that a shared core can make does not count.
+BUSY_LEVEL = 0.2
+BUSY_RATIO = 3.0
 BUSY_GAP_NS = 5e6
 FORWARD_SHARE = 0.15  # backward takes two to three times as long as forward
 
@@ -38,23 +41,27 @@ CHECK = Check(
     fix="if rank == 0 and step % 100 == 0:\n    save_pictures(batch)",
     needs=f"{LEAST_STEPS} settled steps of two ranks that average their gradients",
     silent="Noise: it must show in four steps of five, be more than 1 ms and a tenth of the step, and the others must "
-    "be seen to wait. While other programs use the cores, only a four-fold difference counts.",
+    "be seen to wait. While other programs use the cores, only a three-fold difference counts.",
 )
 
 
 @dataclass(frozen=True)
 class Behind:
-    """A rank and what it takes longer for, medians over the steps in nanoseconds."""
+    """A rank and what it takes longer for in its middle (or its quick) steps, in nanoseconds."""
 
     rank: int
     own: float
     others: float
-    gap: float
     waited: float  # longer by the others than by the rank itself
     phases: dict[str, float]  # gap of each
+    least: float  # gap that matters
     share: float  # of the steps in which it shows
     steps: int
-    step: float
+
+    @property
+    def gap(self) -> float:
+        """How much longer it takes."""
+        return self.own - self.others
 
     @property
     def phase(self) -> str:
@@ -65,32 +72,28 @@ class Behind:
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Compares each rank's own time with the median of the others', step by step."""
-    measured = []
-    for group in replica_groups(case):
-        times = _times(case, group)
-        if times:
-            measured.append(times)
+    """Compares each rank's own time with that of the others; on a busy machine by their quick steps."""
+    busy = _busy(case)
+    measured = [times for group in replica_groups(case) if (times := _times(case, group))]
     if not measured:
         raise Abstain(f"needs {LEAST_STEPS} settled steps of two ranks that average their gradients")
-    busy = _busy(case)
-    found = [behind for times in measured if (behind := _slowest(times)) is not None]
+    found = [behind for times in measured if (behind := _slowest(times, BUSY_LEVEL if busy else 0.5)) is not None]
     doubtful = [one for one in found if busy and (one.own < BUSY_RATIO * one.others or one.gap < BUSY_GAP_NS)]
     if doubtful:
         raise Abstain(f"rank {doubtful[0].rank} is behind, but other programs used the cores ({busy})")
-    return tuple(_finding(case, one) for one in found)
+    return tuple(_finding(case, one, "quick" if busy else "middle") for one in found)
 
 
 def _busy(case: Case) -> str:
-    """The load of others in words; empty: there was none, or the run was too short to tell (said by its shortness)."""
+    """The load of others in words; empty: there was none."""
     state = machine_state(case.run)
     if state.foreign is None:
         return "not measured: the run was too short"
     return state.text() if state.loaded else ""
 
 
-def _times(case: Case, group: Replicas) -> dict[int, dict[int, OwnTime]] | None:
-    """Window number -> rank -> its time, of the windows that all ranks of the group have."""
+def _times(case: Case, group: Replicas) -> dict[int, list[OwnTime]] | None:
+    """Rank -> its times, of the windows that all ranks of the group have."""
     by_rank = {
         rank.rank: {one.number: one for one in own_times(rank) if one.number >= WARM_UP}
         for rank in case.ranks
@@ -99,56 +102,53 @@ def _times(case: Case, group: Replicas) -> dict[int, dict[int, OwnTime]] | None:
     if len(by_rank) < 2:
         return None
     shared = sorted(set.intersection(*(set(times) for times in by_rank.values())))
-    if len(shared) < LEAST_STEPS:
-        return None
-    return {number: {rank: times[number] for rank, times in by_rank.items()} for number in shared}
+    return (
+        {rank: [times[one] for one in shared] for rank, times in by_rank.items()}
+        if len(shared) >= LEAST_STEPS
+        else None
+    )
 
 
-def _slowest(times: Mapping[int, Mapping[int, OwnTime]]) -> Behind | None:
-    ranks = sorted(next(iter(times.values())))
-    found = [behind for rank in ranks if (behind := _behind(rank, times)).share >= STEPS_SHARE and _matters(behind)]
+def _slowest(times: Mapping[int, list[OwnTime]], level: float) -> Behind | None:
+    found = [behind for rank in times if _matters(behind := _behind(rank, times, level))]
     return max(found, key=lambda one: one.gap, default=None)
 
 
-def _behind(rank: int, times: Mapping[int, Mapping[int, OwnTime]]) -> Behind:
-    own = [step[rank] for step in times.values()]
-    others = [[time for number, time in step.items() if number != rank] for step in times.values()]
-    middle = [median(time.own for time in rest) for rest in others]
-    gaps = [mine.own - rest for mine, rest in zip(own, middle, strict=True)]
-    shows = [
-        mine.own > LEAST_RATIO * rest and gap > max(LEAST_GAP_NS, LEAST_GAP_SHARE * mine.span)
-        for mine, rest, gap in zip(own, middle, gaps, strict=True)
-    ]
-    waited = [median(time.waited for time in rest) - mine.waited for mine, rest in zip(own, others, strict=True)]
-    phases = {
-        phase: median(
-            mine.part(phase) - median(time.part(phase) for time in rest) for mine, rest in zip(own, others, strict=True)
-        )
-        for phase in PHASES
-    }
+def _behind(rank: int, times: Mapping[int, list[OwnTime]], level: float) -> Behind:
+    mine, rest = times[rank], [one for number, one in times.items() if number != rank]
+
+    def own(value: Callable[[OwnTime], int]) -> float:
+        return quantile([value(time) for time in mine], level)
+
+    def others(value: Callable[[OwnTime], int]) -> float:
+        return median(quantile([value(time) for time in one], level) for one in rest)
+
+    usual = others(lambda time: time.own)
+    least = max(LEAST_GAP_NS, LEAST_GAP_SHARE * own(lambda time: time.span))
     return Behind(
         rank=rank,
-        own=median(mine.own for mine in own),
-        others=median(middle),
-        gap=median(gaps),
-        waited=median(waited),
-        phases=phases,
-        share=sum(shows) / len(shows),
-        steps=len(shows),
-        step=median(mine.span for mine in own),
+        own=own(lambda time: time.own),
+        others=usual,
+        # Who is held up by other programs in some steps waits in the others only: the middle one tells.
+        waited=median(median(time.waited for time in one) for one in rest) - median(time.waited for time in mine),
+        phases={phase: own(attrgetter(phase)) - others(attrgetter(phase)) for phase in PHASES},
+        least=least,
+        share=sum(time.own > max(LEAST_RATIO * usual, usual + least) for time in mine) / len(mine),
+        steps=len(mine),
     )
 
 
 def _matters(one: Behind) -> bool:
-    """In the middle of all steps, too, and the others wait for it."""
+    """In nearly all steps, by enough, and the others wait for it."""
     return (
-        one.own > LEAST_RATIO * one.others
-        and one.gap > max(LEAST_GAP_NS, LEAST_GAP_SHARE * one.step)
+        one.share >= STEPS_SHARE
+        and one.own > LEAST_RATIO * one.others
+        and one.gap > one.least
         and one.waited > WAITED_SHARE * one.gap
     )
 
 
-def _finding(case: Case, one: Behind) -> Finding:
+def _finding(case: Case, one: Behind, steps: str) -> Finding:
     rank = next(rank for rank in case.ranks if rank.rank == one.rank)
     own, others = seconds_text(one.own * NANO), seconds_text(one.others * NANO)
     cause = {
@@ -164,7 +164,7 @@ def _finding(case: Case, one: Behind) -> Finding:
         evidence=tuple(_evidence(case, one)),
         fix=_fix(one),
         where=_where(rank, one.phase),
-        price=Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", "measured, median of the steps"),
+        price=Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", f"measured in the {steps} steps"),
         ranks=(one.rank,),
         steps_seen=one.steps,
     )

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 def draw(weights):
     """Stands for a plotting library."""
-    time.sleep(0.025)
+    time.sleep(0.04)
     return weights.detach().abs().mean()
 
 
