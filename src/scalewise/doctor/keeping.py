@@ -56,8 +56,9 @@ def _losses(around: ast.AST, line: int) -> list[str]:
         if isinstance(node, ast.Call) and node.lineno == line and _called(node) == "backward":
             names += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
     for node in ast.walk(around):
-        scaled = isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.BinOp))
-        if scaled and any(isinstance(one, ast.Name) and one.id in names for one in node.targets):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, (ast.Name, ast.BinOp)):
+            continue
+        if any(isinstance(one, ast.Name) and one.id in names for one in node.targets):
             names += [one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)]
     return list(dict.fromkeys(names))
 

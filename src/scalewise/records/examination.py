@@ -132,7 +132,7 @@ class LauncherRow:
 
 @dataclass(frozen=True)
 class StagesRow:
-    """One forward pass of a model that lies on several devices: which of them had its turn, in order."""
+    """What led to one backward pass of a model on several devices: which of them had its turn, in order."""
 
     step: int  # that it belongs to, counted from 1
     place: int

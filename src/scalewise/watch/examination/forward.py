@@ -10,6 +10,7 @@ from torch import nn
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import EARLY_PASSES, Loop, autocast_now, loop_of
 from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.stages import Stages
 from scalewise.watch.examination.tensors import digest, quietly, readable, row_digests
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
 from scalewise.watch.hooks import compiler
@@ -22,6 +23,7 @@ MOST_ROWS = 64  # whose digests are taken
 def install(notebook: Notebook) -> None:
     """Wraps `nn.Module.__call__` around the watcher's own wrapper, which modules inside others need not pass."""
     loop, wrappers, calls = loop_of(notebook), wrappers_of(notebook), _Calls()
+    stages = Stages(loop)
     watched: Any = nn.Module.__call__
     plain: Any = nn.Module._wrapped_call_impl
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
@@ -31,6 +33,8 @@ def install(notebook: Notebook) -> None:
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
         if inside:
+            if stages.looking:
+                return stages.call(plain, self, args, kwargs)
             return plain(self, *args, **kwargs)
         if recorder.backward_depth or not notebook.on or this_thread() != main_thread:
             return watched(self, *args, **kwargs)
@@ -39,6 +43,7 @@ def install(notebook: Notebook) -> None:
         try:
             try:
                 looked = _Look(self, args, kwargs, loop, wrappers, calls)
+                stages.begin(self, args, kwargs)
             except Exception as error:
                 notebook.broke("forward", error)
             result = watched(self, *args, **kwargs)
@@ -47,6 +52,7 @@ def install(notebook: Notebook) -> None:
         try:
             if looked is not None:
                 looked.note(loop)
+                stages.end(result)
         except Exception as error:
             notebook.broke("forward", error)
         return result

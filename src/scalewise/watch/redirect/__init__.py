@@ -54,4 +54,9 @@ def is_on() -> bool:
 
 def believed_on_gpu(tensor: Any) -> bool:
     """Whether the script takes this tensor for one on a GPU; False where nothing is redirected."""
-    return _installed is not None and _installed[1].place(tensor) is not None
+    return believed_gpu(tensor) is not None
+
+
+def believed_gpu(tensor: Any) -> int | None:
+    """The index of the GPU that the script takes this tensor to be on; None: the host, or nothing is redirected."""
+    return None if _installed is None else _installed[1].place(tensor)
