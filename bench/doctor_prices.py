@@ -25,7 +25,8 @@ from scalewise.results.run import Run
 REPEATS = 5
 STEPS = 60
 TIME = "ms per step"
-WHOLE_LOOP = ("input-bound",)  # waiting for data is no part of a step
+# Waiting for data or for a slow rank may lie between steps; loaders would work on while their run waits for its turn.
+WHOLE_LOOP = ("input-bound", "straggler")
 
 
 class Tolerant(Silent):
@@ -82,7 +83,9 @@ def price_table(opened: Clinic, sick: Sequence[Examined], cured: Sequence[Examin
     for row in rows:
         _print(row)
     agreeing = sum(row.agrees for row in rows)
-    print(f"{agreeing} of {len(rows)} prices agree with what mending the script changed, within their intervals")
+    vague = sum(row.interval is None for row in rows)
+    print(f"{agreeing} of {len(rows)} prices agree with what mending the script changed, within their intervals;")
+    print(f"{vague} measurements cannot be told from nothing on this machine")
     return [{**vars(row), "ratio": row.ratio, "agrees": row.agrees} for row in rows]
 
 
@@ -131,13 +134,13 @@ def _checked(opened: Clinic, finding: Finding, before: Examined, after: Examined
 
 
 def _spared(opened: Clinic, script: Script, whole_loop: bool) -> Spared | None:
-    """How much shorter the mended script's step is, both watched as ever and in turns."""
+    """How much shorter the mended script's step is, both watched as ever; in turns where only steps count."""
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat in range(REPEATS):
         for index, side in enumerate(sides):
             spec = opened.spec(script, bool(index), examine=False, enough_steps=STEPS, repeat=repeat)
             ring = Turns(f"{script.name}-r{repeat}", index, 2)
-            side.append(replace(spec, name=f"{spec.name}-{index}-r{repeat}", turns=ring))
+            side.append(replace(spec, name=f"{spec.name}-{index}-r{repeat}", turns=None if whole_loop else ring))
     make = _maker(opened, f"prices-{script.name}")
     try:
         runs = make([spec for pair in zip(*sides, strict=True) for spec in pair])

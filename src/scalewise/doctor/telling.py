@@ -71,9 +71,10 @@ def sure_text(finding: Finding) -> str:
     proof = {
         "observed": "observed",
         "replayed": "shown by running it again with the fix",
-        "suspected": "suspected, not proved",
+        "suspected": "suspected, not proved;" if finding.steps_seen else "suspected, not proved",
     }[finding.proof]
-    steps = [f"in {counted(finding.steps_seen, 'step')}"] if finding.steps_seen else []
+    looked = "looked at in" if finding.proof == "suspected" else "in"
+    steps = [f"{looked} {counted(finding.steps_seen, 'step')}"] if finding.steps_seen else []
     ranks = [f"on {ranks_text(finding.ranks, small=True)}"] if finding.ranks else []
     return " ".join([proof, *steps, *ranks])
 

@@ -73,17 +73,21 @@ def _finding(case: Case, past: list[tuple[StepNote, float]]) -> Finding:
         evidence.append(f"the applied gradient is {statistics.median(ratios):.3g} of what backward left: not unscaled")
     if _stopped(case):
         evidence.append(f"scaler.update() ended the script: {MESSAGE}")
+    clipped = any(windows[step].clips for step, _ in past)
     place = rank.place(past[0][0])
     scaler, optimizer = scaler_names(rank)[0], called_on(place, "step", "optimizer")
     return Finding(
         check=CHECK.name,
         severity="wrong",
         sentence=f"The optimizer steps past the GradScaler in {len(past)} of {len(rank.windows)} steps, on gradients "
-        f"that are {scale:g} times too large.",
+        f"that {'were' if clipped else 'are'} {scale:g} times too large{' when they were clipped' if clipped else ''}.",
         evidence=tuple(evidence),
         fix=f"{scaler}.step({optimizer})\n{scaler}.update()",
         where=place,
-        price=Price(scale, "times", "too large is the applied gradient", "the loss scale at the step"),
+        # A clipping in between leaves of the scale what its threshold allows.
+        price=None
+        if clipped
+        else Price(scale, "times", "too large is the applied gradient", "the loss scale at the step"),
         proof="observed" if ratios else "suspected",
         steps_seen=len(rank.windows),
     )
