@@ -7,7 +7,7 @@ pass counts as one, called `backward`; messages between two ranks have no order 
 import linecache
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scalewise.doctor.case import Case, RankCase
@@ -108,12 +108,15 @@ def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str
 
 def _entered(rank: RankCase) -> Operation | None:
     """The operation that was entered last and has not returned."""
-    for note in reversed(rank.notes):
-        if isinstance(note, CollectiveDoneNote):
-            return None
-        if isinstance(note, CollectiveNote):
-            return _operation(rank, note)
-    return None
+    calls = [note for note in rank.notes if isinstance(note, CollectiveNote | CollectiveDoneNote)]
+    last = calls[-1] if calls else None
+    if not isinstance(last, CollectiveNote):
+        return None
+    entered = _operation(rank, last)
+    begun = [note for note in calls if isinstance(note, CollectiveNote) and not note.waits]
+    if last.operation == "wait" and begun and begun[-1].operation in ("send", "recv"):
+        return replace(entered, name=begun[-1].operation, peer=begun[-1].peer)  # what it waits for
+    return entered
 
 
 def _operation(rank: RankCase, note: CollectiveNote) -> Operation:

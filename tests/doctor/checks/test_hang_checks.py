@@ -125,6 +125,15 @@ def test_two_ranks_that_wait_for_each_others_messages_are_found(name):
     assert finding.ranks == (0, 1) and finding.where.text == f"dist.{name}(x, other)"
 
 
+def test_a_message_that_was_only_begun_blocks_where_it_is_waited_for():
+    sheets = [
+        Sheet().collective("recv", peer=1 - rank, waits=False).collective("wait", done=False, line="request.wait()")
+        for rank in range(2)
+    ]
+    (finding,) = found(case_of(*sheets))["send-send"]
+    assert finding.where.text == "request.wait()" and "rank 0 receives from rank 1" in finding.sentence
+
+
 def test_a_ring_of_three_is_found():
     sheets = [Sheet().collective("send", peer=(rank + 1) % 3, done=False) for rank in range(3)]
     (finding,) = found(case_of(*sheets))["send-send"]

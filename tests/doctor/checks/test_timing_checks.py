@@ -138,6 +138,15 @@ def test_a_warm_up_before_the_first_reading_is_right(tmp_path):
     assert warm_up(loop(sheet, first=50, rest=10)) == ()
 
 
+def test_a_clock_that_is_set_anew_shows_settled_steps_too(tmp_path):
+    sheet = Timed(tmp_path, ["last = clock()", "now = clock()", "print(steps / (now - last)); last = now"]).clock(0)
+    for step in range(30):
+        sheet.spend(10 if step else 400).window(batch=False)
+        if step % 10 == 9:
+            sheet.clock(1)
+    assert warm_up(sheet) == ()
+
+
 def test_a_late_slow_step_is_no_warm_up(tmp_path):
     sheet = Timed(tmp_path, LOOP).clock(0)
     for step in range(20):

@@ -61,12 +61,20 @@ def examine(case: Case) -> tuple[Finding, ...]:
 def _groups(rank: RankCase) -> list[list[Span]]:
     """Spans of which an average is made: one that holds many steps, or many of one step each."""
     spans = [span for span in spans_of(rank) if span.measure is not None and span.steps]
-    longest = {(span.started.index, span.where.index): span for span in spans if _divided(span)}
+    longest = {(span.where.index, span.measure): span for span in spans if _divided(span) and _is_first(rank, span)}
+    for span in spans:  # a clock that is set anew now and then shows settled steps, too
+        if not _is_first(rank, span):
+            longest.pop((span.where.index, span.measure), None)
     single: dict[object, list[Span]] = {}
     for span in spans:
         if span.steps == 1 and span.measure is not None and span.measure.averaged:
             single.setdefault((span.where.index, span.measure), []).append(span)
     return [*([span] for span in longest.values() if span.steps > 1), *single.values()]
+
+
+def _is_first(rank: RankCase, span: Span) -> bool:
+    """Whether it begins before the first step of the run."""
+    return not any(isinstance(note, StepNote) for note in rank.notes[: span.begin])
 
 
 def _divided(span: Span) -> bool:
@@ -76,7 +84,7 @@ def _divided(span: Span) -> bool:
 
 def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
     """None unless the spans begin before the first step and hold enough of them."""
-    if any(isinstance(note, StepNote) for note in rank.notes[: spans[0].begin]):
+    if not _is_first(rank, spans[0]):
         return None
     seconds = [span.seconds for span in spans] if len(spans) > 1 else _step_seconds(rank, spans[0])
     if len(seconds) < LEAST_STEPS:
