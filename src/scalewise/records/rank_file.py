@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from scalewise.records.codec import BadRecord, decode
-from scalewise.records.notes import Note, read_note
+from scalewise.records.note_lists import read_note
+from scalewise.records.notes import Note
 from scalewise.records.rows import ROW_KINDS, Row
 from scalewise.records.steps import StepMachine
 
