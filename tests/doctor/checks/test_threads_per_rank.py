@@ -52,6 +52,12 @@ def test_more_ranks_than_cores_are_not_a_matter_of_threads():
     assert examine(threaded(1, lambda rank: (0,), ranks=3)) == ()
 
 
+def test_what_torch_chose_by_itself_is_not_the_scripts_doing():
+    with pytest.raises(Abstain, match="torch itself chose 8 threads for 4 cores"):
+        examine(threaded(4, anywhere, threads_per_rank=None))
+    assert examine(threaded(6, anywhere, threads_per_rank=None))
+
+
 def test_ranks_on_gpus_are_left_alone():
     with pytest.raises(Abstain, match="GPUs"):
         examine(threaded(8, pinned, model={"devices": ("cuda:0",)}))

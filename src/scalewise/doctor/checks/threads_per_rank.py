@@ -20,7 +20,8 @@ CHECK = Check(
     example="torch.set_num_threads(os.cpu_count())  # in each of 4 ranks",
     fix="torch.set_num_threads(max(1, os.cpu_count() // int(os.environ['LOCAL_WORLD_SIZE'])))",
     needs="two ranks on one machine that compute on its cores",
-    silent="Ranks that compute on GPUs need few cores. It is a suspicion until a replay with fewer threads is faster.",
+    silent="Ranks that compute on GPUs need few cores. Torch's own choice is not the script's. It is a "
+    "suspicion until a replay with fewer threads is faster.",
 )
 
 
@@ -45,6 +46,10 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
     # More ranks than cores are the user's choice; threads on top of it are not.
     if not cores or sum(threads) <= max(len(cores), len(rows)):
         return None
+    if not any(_chosen(row, case.run.spec.threads_per_rank) for row in rows):
+        raise Abstain(
+            f"torch itself chose {sum(threads)} threads for {len(cores)} cores; the script did not ask for them"
+        )
     fair = max(1, len(cores) // len(rows))
     listed = f"{threads[0]} each" if len(set(threads)) == 1 else ", ".join(map(str, threads))
     return Finding(
@@ -62,6 +67,11 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
         steps_seen=len(case.first.windows),
         remedy=Remedy("threads", {"count": fair}),
     )
+
+
+def _chosen(row: StartRow, given: int | None) -> bool:
+    """Whether the script asked for this number: torch takes what it is given, or a thread for each core it may use."""
+    return row.threads != given if given is not None else row.threads > len(row.affinity)
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:

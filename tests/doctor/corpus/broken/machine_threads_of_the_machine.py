@@ -15,8 +15,8 @@ def main():
     #+ torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    dataset = TensorDataset(torch.randn(64, 64), torch.randn(64, 8))
-    loader = DataLoader(dataset, batch_size=8, sampler=DistributedSampler(dataset))
+    dataset = TensorDataset(torch.randn(4096, 64), torch.randn(4096, 8))
+    loader = DataLoader(dataset, batch_size=128, sampler=DistributedSampler(dataset))
     model = DDP(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for x, y in loader:
