@@ -1,0 +1,93 @@
+"""What a rehearsal comes to: per number of ranks a prediction and, where so many can run here, a measurement."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from scalewise.predict.link import Link
+from scalewise.predict.prediction import Predicted, Range, Spread
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.timeline import APART, Sharing
+
+Scaling = Literal["strong", "weak", "script"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """So many ranks really ran here."""
+
+    ranks: int
+    step: Range  # seconds; median over steps of the slowest rank in each, with the interval of that median
+    samples: float | None  # of all ranks in one step
+    peak_bytes: int | None  # of the rank that held most
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A prediction that was on disk before its measurement began, beside it."""
+
+    ranks: int
+    predicted: Range
+    measured: Range
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured."""
+        return self.predicted.value / self.measured.value
+
+    @property
+    def inside(self) -> bool:
+        """Whether what was measured lies in the interval that was predicted."""
+        return self.predicted.low <= self.measured.value <= self.predicted.high
+
+
+@dataclass(frozen=True)
+class AtRanks:
+    """One number of ranks: what was rehearsed, what follows from it, and what was measured."""
+
+    rehearsal: Rehearsed
+    predicted: Predicted
+    measured: Measured | None = None
+
+    @property
+    def ranks(self) -> int:
+        """How many."""
+        return self.predicted.ranks
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A number of ranks for which there is no prediction, and why."""
+
+    ranks: int
+    reason: str  # a sentence
+    hint: str = ""
+    words: tuple[str, ...] = ()  # the script's own last ones, where it failed by itself
+
+
+@dataclass(frozen=True)
+class Base:
+    """The step of one rank, against which speedups are told."""
+
+    step: Range
+    samples: float | None
+    measured: bool  # False: rehearsed
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything that `scalewise rehearse` has found; what it shows is worked out from this."""
+
+    script: str
+    args: tuple[str, ...]
+    device: str
+    link: Link
+    sharing: Sharing = APART
+    spread: Spread = Spread()  # with the error of the self-check in it
+    scaling: Scaling = "script"  # that was asked for
+    at: tuple[AtRanks, ...] = ()  # fewest ranks first
+    base: Base | None = None
+    checks: tuple[Checked, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    warnings: tuple[str, ...] = ()  # what of it may not hold, in sentences: steered, not rehearsed, ranks that differ
+    guesses: tuple[str, ...] = ()  # what the numbers rest on beside measurements
+    folder: str = ""  # of the runs
