@@ -1,6 +1,6 @@
 """What a rehearsal comes to: per number of ranks a prediction and, where so many can run here, a measurement."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from scalewise.predict.link import Link
@@ -82,7 +82,7 @@ class Answer:
     device: str
     link: Link
     sharing: Sharing = APART
-    spread: Spread = Spread()  # with the error of the self-check in it
+    spread: Spread = field(default_factory=Spread)  # with the error of the self-check in it
     scaling: Scaling = "script"  # that was asked for
     at: tuple[AtRanks, ...] = ()  # fewest ranks first
     base: Base | None = None

@@ -1,0 +1,119 @@
+"""A link that the user describes in a TOML file, checked as a whole: every mistake is told at once."""
+
+import tomllib
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from scalewise.errors import BadRequest, did_you_mean
+from scalewise.predict.catalogue import wire_of
+from scalewise.predict.link import Link, Wire
+
+KEYS = ("name", "source", "spread", "ranks_per_node", "inside", "between")
+WIRE_KEYS = {"start_us": 0.0, "hop_us": 0.0, "gigabytes_per_second": None, "handled_ps_per_byte": 0.0}
+SPREAD = 0.10  # where the file says none
+EXAMPLE = """A link is described so:
+name = "our cluster"
+source = "nccl-tests of last week"
+spread = 0.05          # how far times differ from the figures, as a share
+ranks_per_node = 8     # only with [between]
+[inside]
+start_us = 20.0        # once for a collective
+hop_us = 3.0           # for each rank that passes it on
+gigabytes_per_second = 300.0   # of one rank, each way
+[between]              # left out: every rank reaches every other by [inside]
+start_us = 20.0
+hop_us = 10.0
+gigabytes_per_second = 50.0    # of a whole node, each way"""
+
+
+def link_from_file(path: Path, per_node: int | None = None) -> Link:
+    """The link, or a BadRequest with everything that is wrong with the file."""
+    data = _read(path)
+    problems = [f"{key!r} is not known" + _asked(key, KEYS) for key in data if key not in KEYS]
+    inside = _wire(data, "inside", problems)
+    between = _wire(data, "between", problems) if "between" in data else None
+    if "inside" not in data:
+        problems.append("[inside] is missing")
+    spread = _number(data, "spread", problems, SPREAD, most=2.0)
+    told = _whole(data, "ranks_per_node", problems)
+    texts = {key: _text(data, key, problems) for key in ("name", "source")}
+    nodes = per_node or told
+    if "between" in data and not nodes:
+        problems.append("[between] is there, and ranks_per_node is not (or give --per-node)")
+    if "between" not in data and nodes:
+        problems.append("ranks_per_node is said, and what is [between] the nodes is not")
+    if problems or inside is None:
+        raise BadRequest(f"{path}: {'; '.join(problems)}.", EXAMPLE)
+    guesses = () if "spread" in data else (f"that {path.name} is right within {100 * SPREAD:.0f} %: it says no spread",)
+    return Link(
+        name=texts["name"] or path.stem,
+        inside=inside,
+        between=between,
+        ranks_per_node=nodes if between else 0,
+        origin="given",
+        source=texts["source"] or str(path),
+        spread=spread,
+        guesses=guesses,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadRequest(f"There is no link file {path}.", EXAMPLE) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"{path} cannot be read: {error}.", EXAMPLE) from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadRequest(f"{path} is not TOML: {error}.", EXAMPLE) from None
+
+
+def _wire(data: dict[str, Any], where: str, problems: list[str]) -> Wire | None:
+    table = data.get(where)
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        problems.append(f"{where} must be a table with {', '.join(WIRE_KEYS)}")
+        return None
+    before = len(problems)
+    problems += [f"{where}.{key!s} is not known" + _asked(key, WIRE_KEYS) for key in table if key not in WIRE_KEYS]
+    values = {key: _number(table, key, problems, default, f"{where}.") for key, default in WIRE_KEYS.items()}
+    if "gigabytes_per_second" in table and values["gigabytes_per_second"] == 0:
+        problems.append(f"{where}.gigabytes_per_second must be above 0")
+    return None if len(problems) > before else wire_of(values)
+
+
+def _number(
+    table: dict[str, Any], key: str, problems: list[str], default: float | None, where: str = "", most: float = inf
+) -> float:
+    value = table.get(key, default)
+    if value is None:
+        problems.append(f"{where}{key} is missing")
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf or value > most:
+        above = "" if most == inf else f" to {most:g}"
+        problems.append(f"{where}{key} must be a number from 0{above}, not {value!r}")
+        return 0.0
+    return float(value)
+
+
+def _whole(table: dict[str, Any], key: str, problems: list[str]) -> int:
+    value = table.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < (1 if key in table else 0):
+        problems.append(f"{key} must be a whole number from 1, not {value!r}")
+        return 0
+    return value
+
+
+def _text(table: dict[str, Any], key: str, problems: list[str]) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        problems.append(f"{key} must be a text, not {value!r}")
+        return ""
+    return value
+
+
+def _asked(key: str, allowed: Any) -> str:
+    near = did_you_mean(key, allowed)
+    return f" ({near})" if near else ""
