@@ -225,3 +225,41 @@ def test_a_compiled_model_is_examined_like_any_other(runner, how):
 def test_other_loops_print_what_they_do_alone(runner, script):
     ran = examined(runner, script)
     assert notes(ran, ForwardNote)
+
+
+@pytest.fixture(scope="module")
+def alone(runner):
+    """What the script does when nobody watches."""
+    return runner.raw("ddp_accumulate_amp_scaler.py", ranks=2)
+
+
+BROKEN = """
+import importlib
+
+def broken(*args, **kwargs):
+    raise ZeroDivisionError("a fault of the examination")
+
+module = importlib.import_module("scalewise.watch.examination.{module}")
+owner = getattr(module, "{owner}") if "{owner}" else module
+setattr(owner, "{name}", broken)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "name"),
+    [
+        ("backward", "", "reductions"),
+        ("probes", "Probe", "before"),
+        ("optimizer", "", "gradients_of"),
+        ("kept", "", "reduction_node"),
+        ("wrappers", "Wrappers", "index_of"),
+        ("parameters", "", "ordinary"),
+        ("loop", "Loop", "optimizer"),
+        ("forward", "", "install"),
+    ],
+)
+def test_an_examination_that_breaks_leaves_the_script_alone(runner, alone, module, owner, name):
+    sabotage = BROKEN.format(module=module, owner=owner, name=name)
+    ran = runner.watched("ddp_accumulate_amp_scaler.py", ranks=2, examine=True, sabotage=sabotage)
+    assert (ran.stdout, ran.codes, ran.stderr) == (alone.stdout, alone.codes, alone.stderr)
+    assert [row for row in ran.rows().rows if isinstance(row, TroubleRow)]

@@ -24,7 +24,7 @@ class Reduction:
 
     def count(self) -> None:
         """Before the pass, which frees what is saved for it."""
-        self.counted = self._elements
+        self.counted = self._elements if self.kind != "unknown" else None
         if "NllLoss" in self.node.name():
             target = self.node._saved_target
             chosen = readable(target, early=True)

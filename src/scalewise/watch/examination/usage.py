@@ -35,7 +35,7 @@ def install(notebook: Notebook) -> None:
         try:
             index = wrappers.index_of(self)
             use = uses.get(index)
-            if use is None:
+            if use is None and _trains(self):
                 use = uses[index] = _Use(loop, index, self)
         except Exception as error:
             notebook.broke("DistributedDataParallel", error)
@@ -60,6 +60,10 @@ def install(notebook: Notebook) -> None:
     loop.after_step.append(after_step)
     loop.unreached = lambda: {name for use in uses.values() for name in use.unreached()}
     atexit.register(at_end)
+
+
+def _trains(module: Any) -> bool:
+    return bool(module.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled())
 
 
 class _Use:
@@ -93,7 +97,7 @@ class _Use:
 
     def after_forward(self, ddp: Any) -> None:
         """Compares the buffers with what they were after the last forward pass that was looked at."""
-        if not (ddp.training and torch.is_grad_enabled()) or torch._C._get_tracing_state() is not None:
+        if not _trains(ddp) or torch._C._get_tracing_state() is not None:
             return
         if self._checks >= BUFFER_CHECKS and not (sampled(self._loop.windows) and not self._on_device(ddp)):
             return
