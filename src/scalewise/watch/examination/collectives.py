@@ -3,6 +3,7 @@
 import functools
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -15,6 +16,7 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.hooks import collectives
 from scalewise.watch.hooks.forward import first_tensor
 
+WRITTEN_AT_ONCE = 3  # times that a line is new
 _NEVER_WAITS = ("isend", "irecv", "batch_isend_irecv")
 
 
@@ -36,10 +38,19 @@ class _Inside:
     def __init__(self) -> None:
         self.one = False
         self.main = threading.main_thread().ident
+        self._told: Counter[int] = Counter()
 
     def skips(self) -> bool:
         """Whether this call is not to be noted."""
         return self.one or threading.get_ident() != self.main
+
+    def tell(self, notebook: Notebook, place: int) -> None:
+        """Two collectives that do not fit may kill the process at once: those at a new line are written at once."""
+        self._told[place] += 1
+        if self._told[place] <= WRITTEN_AT_ONCE:
+            notebook.write()
+        else:
+            notebook.write_if_due()
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ def _noted(notebook: Notebook, kind: str, original: Callable[..., Any], inside: 
         place = notebook.places.here()
         ranks, peer = signature.ranks(args, kwargs), signature.peer(args, kwargs)
         notebook.note("collective", kind, size_bytes, ranks, peer, waits, place=place)
-        notebook.write_if_due()
+        inside.tell(notebook, place)
         return place
 
     @functools.wraps(original)
@@ -118,7 +129,7 @@ def _see_waits(notebook: Notebook, inside: _Inside) -> None:
             return original(self, *args, **kwargs)
         place = notebook.places.here()
         notebook.note("collective", "wait", 0, [], NOWHERE, True, place=place)
-        notebook.write_if_due()
+        inside.tell(notebook, place)
         began_ns = perf_counter_ns()
         result = original(self, *args, **kwargs)
         notebook.note("collective_done", "wait", perf_counter_ns() - began_ns, place=place)
