@@ -7,6 +7,7 @@ from scalewise.predict.link import Link
 from scalewise.predict.prediction import Predicted, Range, Spread
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.timeline import APART, Sharing
+from scalewise.records.inspection import MemoryPartsRow
 
 Scaling = Literal["strong", "weak", "script"]
 
@@ -90,4 +91,7 @@ class Answer:
     refused: tuple[Refused, ...] = ()
     warnings: tuple[str, ...] = ()  # what of it may not hold, in sentences: steered, not rehearsed, ranks that differ
     guesses: tuple[str, ...] = ()  # what the numbers rest on beside measurements
+    others: tuple[Rehearsed, ...] = ()  # of other batches: they tell what a sample costs in time and memory
+    fine: Rehearsed | None = None  # with a bucket for each gradient: it tells what other sizes of buckets would do
+    parts: MemoryPartsRow | None = None  # of an inspected rehearsal with as many samples as that of the fewest ranks
     folder: str = ""  # of the runs

@@ -28,6 +28,7 @@ class Rehearsed:
     peak_bytes: int | None
     steered: tuple[SteeredRow, ...] = ()
     unrehearsed: tuple[UnrehearsedRow, ...] = ()
+    dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
 
     @property
     def typical(self) -> Tape:
@@ -65,6 +66,7 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         peak_bytes=_peak_bytes(run),
         steered=tuple(row for row in first.rehearsal if isinstance(row, SteeredRow)),
         unrehearsed=tuple(row for row in first.rehearsal if isinstance(row, UnrehearsedRow)),
+        dtypes=first.model.dtypes if first.model else (),
     )
 
 
