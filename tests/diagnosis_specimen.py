@@ -24,9 +24,9 @@ def place(script: Path, line: int, function: str = "train") -> PlaceRow:
     return PlaceRow(line, str(script), line, function, SCRIPT.splitlines()[line - 1].strip())
 
 
-def specimen_diagnosis(folder: Path) -> Diagnosis:
+def specimen_diagnosis(folder: Path, name: str = "train.py") -> Diagnosis:
     """Of a script that is written into the folder."""
-    script = folder / "train.py"
+    script = folder / name
     script.write_text(SCRIPT, encoding="utf-8")
     findings = (_undivided(script), _synchronised(script), _suspected(script), _note())
     unchecked = (

@@ -63,7 +63,7 @@ def page(tmp_path_factory):
     if PROGRAM is None:
         pytest.skip("no Chromium was found; on Debian: apt-get install chromium (see CONTRIBUTING.md)")
     folder: Path = tmp_path_factory.mktemp("doctor")
-    write_doctor_page(folder / "doctor.html", specimen_diagnosis(folder))
+    write_doctor_page(folder / "doctor.html", specimen_diagnosis(folder, f"{'train_with_a_long_name_' * 3}.py"))
     browser = Browser(PROGRAM, folder / "profile")
     try:
         browser.resize(1000, 900)
