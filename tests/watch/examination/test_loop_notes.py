@@ -220,7 +220,8 @@ def test_a_compiled_model_is_examined_like_any_other(runner, how):
 
 
 @pytest.mark.parametrize(
-    "script", ["checkpointing.py", "data_parallel.py", "random_streams.py", "saves_model.py", "two_optimizers.py"]
+    "script",
+    ["checkpointing.py", "data_parallel.py", "loop_odd.py", "random_streams.py", "saves_model.py", "two_optimizers.py"],
 )
 def test_other_loops_print_what_they_do_alone(runner, script):
     ran = examined(runner, script)

@@ -104,7 +104,8 @@ class _Look:
             loop.wrapper, loop.sync = wrappers.called(module)
         self._bypassed = NOWHERE if loop.in_wrapper else wrappers.bypassed_by(module)
         tensor = first_tensor((args, kwargs), depth=5)
-        self._rows = tensor.size(0) if tensor is not None and tensor.dim() else None
+        rows = tensor.size(0) if tensor is not None and tensor.dim() else None
+        self._rows = rows if type(rows) is int else None  # torch.jit.trace makes a tensor of it
         self._digest: str | None = None
         self._row_digests: list[str] = []
         if self._trains and calls.count(module) <= EARLY_PASSES and tensor is not None:

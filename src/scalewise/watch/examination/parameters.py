@@ -60,7 +60,8 @@ class _Sums:
             yield index, {name: one for name, one in wrapper.module.named_parameters() if name not in ignored}
 
     def _sum(self, step: int, wrapper: int, named: dict[str, torch.Tensor]) -> None:
-        mine = {name: one for name, one in named.items() if one.requires_grad and ordinary(one) and one.numel()}
+        real = {name: one for name, one in named.items() if one.requires_grad and one.is_floating_point()}
+        mine = {name: one for name, one in real.items() if ordinary(one) and one.numel()}
         names = list(mine)[:MOST_PARAMETERS]
         by_device: dict[torch.device, list[str]] = {}
         for name in names:
@@ -68,7 +69,7 @@ class _Sums:
         with quietly():
             for device, group in by_device.items():
                 tensors = [mine[name].detach() for name in group]
-                if device.type != "meta" and not tensors[0].is_complex():
+                if device.type != "meta":
                     self._start(step, wrapper, group, tensors)
 
     def _start(self, step: int, wrapper: int, names: list[str], tensors: list[torch.Tensor]) -> None:

@@ -10,6 +10,7 @@ import torch
 from scalewise.watch.examination.tensors import Values, any_value, ordinary, readable, values
 
 _CANDIDATES = 6
+_TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _LOUD = 0.01  # of the loudest candidate: a bias in front of a normalisation has a gradient of rounding errors
 
 
@@ -132,6 +133,7 @@ def _small_one(parameters: Iterable[torch.Tensor], early: bool) -> torch.Tensor 
         parameter
         for parameter in parameters
         if parameter.numel() > 1
+        and parameter.dtype in _TYPES
         and ordinary(parameter)
         and parameter.grad is not None
         and readable(parameter.grad, early)

@@ -49,7 +49,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                     except (IndexError, AttributeError, TypeError):
                         rows = rows_of(args, kwargs)
                     recorder.stamp(FORWARD)
-                    recorder.value(rows)
+                    recorder.value(rows if type(rows) is int else None)  # torch.jit.trace makes a tensor of it
                 else:
                     recorder.evaluating()
             except Exception as error:
