@@ -116,7 +116,7 @@ def longest_pause_at(window: Window, before: Window) -> int:
     return max(pauses, default=(0, NOWHERE))[1]
 
 
-def quantile(values: Sequence[int], level: float) -> float:
+def quantile(values: Sequence[float], level: float) -> float:
     """The value that this share of them lies below; the median is that of a half."""
     ordered = sorted(values)
     place = level * (len(ordered) - 1)

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.doctor.case import RankCase
+from scalewise.doctor.own_time import quantile
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import BatchNote, ForwardNote, LoaderNote
 
+QUICK = 0.2
 WARM_UP = 2  # windows: caches, first allocations, the closer look at the first of them
 
 
@@ -16,6 +18,7 @@ class Waiting:
 
     loader: int  # that is waited for most
     wait_ns: float
+    quick_ns: float  # the wait in quick blocks: four of five are longer
     iteration_ns: float
     share: float  # of the iteration that is spent waiting
     blocks_above: float  # share of the blocks that lie above both limits
@@ -43,6 +46,7 @@ def waiting(rank: RankCase, feeding: frozenset[int], block: int, least_ns: float
     return Waiting(
         loader=max(by_loader, key=lambda loader: by_loader[loader]),
         wait_ns=median(waits),
+        quick_ns=quantile(waits, QUICK),
         iteration_ns=median(spans),
         share=median(shares),
         blocks_above=above / len(blocks),

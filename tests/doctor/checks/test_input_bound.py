@@ -4,9 +4,13 @@ import pytest
 from case_factory import Sheet, make_case
 from data_sheets import LINE, MILLISECOND, loader_of, replay, two
 
+from factories import quiet_sample
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.input_bound import examine, settle
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, LoaderNote, StepNote
+
+QUIET = (quiet_sample(),)
+BUSY = (quiet_sample(foreign=0.6, pressure=0.8),)
 
 
 def loop(waits_ms, rest_ms=5.0, *, epoch=None, evaluates=False, **loader):
@@ -57,7 +61,13 @@ def test_a_short_wait_in_a_short_step_does_not_matter():
 
 def test_a_quarter_of_the_step_is_the_limit():
     assert examine(make_case(loop([1.5] * 12, rest_ms=5.0), ranks=2)) == ()
-    assert examine(make_case(loop([2.0] * 12, rest_ms=5.0), ranks=2))
+    assert examine(make_case(loop([2.0] * 12, rest_ms=5.0), ranks=2, samples=QUIET))
+
+
+def test_on_a_busy_machine_a_wait_must_be_long_in_quick_steps_too():
+    assert examine(make_case(loop([2.0] * 12, rest_ms=5.0), ranks=2, samples=BUSY)) == ()
+    assert examine(make_case(loop([0.5, 9.0, 9.0] * 6, rest_ms=5.0), ranks=2, samples=BUSY)) == ()
+    assert examine(make_case(loop([9.0] * 12, rest_ms=5.0), ranks=2, samples=BUSY))
 
 
 def test_a_few_slow_batches_are_no_rule():

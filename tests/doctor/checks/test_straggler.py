@@ -112,6 +112,19 @@ def test_a_forward_pass_that_waits_for_buffers_of_rank_zero_is_not_its_own_time(
     assert finding.ranks == (0,) and "waiting for its data" in finding.sentence
 
 
+def test_on_a_busy_machine_more_steps_are_needed():
+    with pytest.raises(Abstain, match="other programs"):
+        examine(two(rank(9), rank(9, host=24.0), samples=BUSY))
+
+
+def test_a_gap_that_lies_here_and_there_is_noise():
+    def sometimes(turn):
+        return lambda number: 9.0 if number % 3 == turn else 0.5
+
+    noisy = rank(30, data=sometimes(0), host=sometimes(1), forward=sometimes(2), compute=0.5)
+    assert examine(two(rank(30, forward=0.5, compute=0.5), noisy, samples=QUIET)) == ()
+
+
 def test_too_few_steps_say_nothing():
     with pytest.raises(Abstain, match="6 settled steps"):
         examine(two(rank(5), rank(5), samples=QUIET))

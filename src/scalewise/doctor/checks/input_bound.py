@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price, Proof
@@ -17,6 +18,8 @@ from scalewise.units import NANO, seconds_text
 
 LEAST_SHARE = 0.25  # of the loop iteration
 LEAST_NS = 1e6
+# While other programs use the cores, fetching takes longer like everything else: only quick steps are believed then.
+BUSY_NS = 3e6
 LEAST_WINDOWS = 4
 MOST_BLOCKS = 2 / 3  # of the blocks that must lie above both limits: one slow stretch is no rule
 
@@ -39,7 +42,9 @@ def examine(case: Case) -> tuple[Finding, ...]:
     found = {rank.rank: one for rank in case.ranks if (one := _waits(rank)) is not None}
     if not found:
         raise Abstain("no DataLoader feeds training in enough settled steps")
-    bound = {number: one for number, one in found.items() if _is_bound(one)}
+    state = machine_state(case.run)
+    quick_ns = BUSY_NS if state.loaded or state.foreign is None else 0.0
+    bound = {number: one for number, one in found.items() if _is_bound(one) and one.quick_ns >= quick_ns}
     # One rank that waits alone holds up the others: that is a straggler, and its cause is said there.
     if 2 * len(bound) <= len(found):
         return ()

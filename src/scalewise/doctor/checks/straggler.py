@@ -24,11 +24,13 @@ LEAST_GAP_NS = 1e6
 LEAST_GAP_SHARE = 0.1  # of the step
 STEPS_SHARE = 0.8  # in which it must show: a scheduler that takes a core away does so now and then
 WAITED_SHARE = 0.5  # of the gap that the others must be seen to wait
+CAUSE_SHARE = 0.6  # of the gap that lies in one cause: noise lies here and there
 # A core that is shared with other programs makes a straggler of its rank: its quick steps are then compared, which the
 # others seldom touch, and a difference that a shared core can make does not count.
 BUSY_LEVEL = 0.2
 BUSY_RATIO = 3.0
 BUSY_GAP_NS = 5e6
+BUSY_STEPS = 10
 FORWARD_SHARE = 0.15  # backward takes two to three times as long as forward
 
 CHECK = Check(
@@ -64,6 +66,12 @@ class Behind:
         return self.own - self.others
 
     @property
+    def cause(self) -> float:
+        """The gap of the largest cause; computing is one, in forward and in backward."""
+        phases = self.phases
+        return max(phases["data"], phases["host"], phases["forward"] + phases["backward"])
+
+    @property
     def phase(self) -> str:
         """The one with the largest gap; more work in forward is more in backward, and begins in forward."""
         largest = max(self.phases, key=lambda phase: self.phases[phase])
@@ -78,10 +86,15 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if not measured:
         raise Abstain(f"needs {LEAST_STEPS} settled steps of two ranks that average their gradients")
     found = [behind for times in measured if (behind := _slowest(times, BUSY_LEVEL if busy else 0.5)) is not None]
-    doubtful = [one for one in found if busy and (one.own < BUSY_RATIO * one.others or one.gap < BUSY_GAP_NS)]
+    doubtful = [one for one in found if busy and not _beyond_load(one)]
     if doubtful:
         raise Abstain(f"rank {doubtful[0].rank} is behind, but other programs used the cores ({busy})")
     return tuple(_finding(case, one, "quick" if busy else "middle") for one in found)
+
+
+def _beyond_load(one: Behind) -> bool:
+    """Whether a core that is shared with other programs cannot make such a difference."""
+    return one.own >= BUSY_RATIO * one.others and one.gap >= BUSY_GAP_NS and one.steps >= BUSY_STEPS
 
 
 def _busy(case: Case) -> str:
@@ -145,6 +158,7 @@ def _matters(one: Behind) -> bool:
         and one.own > LEAST_RATIO * one.others
         and one.gap > one.least
         and one.waited > WAITED_SHARE * one.gap
+        and one.cause >= CAUSE_SHARE * one.gap
     )
 
 

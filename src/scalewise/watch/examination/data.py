@@ -122,6 +122,7 @@ def _see_batches(notebook: Notebook, loaders: _Loaders, workers: Workers) -> Non
                 batch = original(self)
         except StopIteration:
             notebook.note("exhausted", number, place=place)
+            notebook.write()  # once an epoch: a rank that dies soon after has told that it was through
             raise
         notebook.note("batch", number, perf_counter_ns() - began_ns, place=place)
         return batch
