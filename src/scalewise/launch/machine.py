@@ -88,7 +88,7 @@ def _probe(server: ForkServer, precision: str, cap: str) -> str:
 
 def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
     key = repr((model, flags, sys.executable, _version("torch"), scalewise.__version__))
-    path = _cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    path = cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     try:
         return read_json(path, Tried)
     except BadRecord:
@@ -107,7 +107,8 @@ def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
     return tried
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where what was learnt of this machine is kept for the next time."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "scalewise"
 

@@ -72,7 +72,19 @@ SECONDS: dict[str, Callable[[Link, float, int], float]] = {
 
 def seconds(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
     """Of one collective among so many ranks; alone there is nothing to wait for."""
-    return SECONDS[kind](link, size_bytes, ranks) if ranks > 1 else 0.0
+    return SECONDS[kind](link, size_bytes, ranks) * _bend(link, size_bytes, ranks) if ranks > 1 else 0.0
+
+
+def _bend(link: Link, size_bytes: float, ranks: int) -> float:
+    """How many times as long as the wires say an all-reduce of that size really took, where it was measured.
+
+    Beyond the sizes that were measured it stays as at the last one; other collectives are taken to bend alike.
+    """
+    curve = next((one for one in link.curves if one.ranks == ranks), None)
+    if curve is None:
+        return 1.0
+    size_bytes = curve.within(size_bytes)
+    return curve.at(size_bytes) / all_reduce(link, size_bytes, ranks)
 
 
 def _ring(link: Link, size_bytes: float, ranks: int, rounds: int) -> float:

@@ -1,6 +1,8 @@
 """What lies between ranks: wires inside a node and between nodes, and what is known about them."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from math import exp, log
 from typing import Literal
 
 Origin = Literal["measured", "catalogue", "given", "emulated"]
@@ -22,6 +24,32 @@ class Wire:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """All-reduces as they were measured among so many ranks: what they took, by size from the smallest.
+
+    Over loopback times bend where threads, caches and copies set in, and no straight line describes them; so nothing
+    is laid through the points, and what lies between two is read off between their logarithms.
+    """
+
+    ranks: int
+    sizes_bytes: tuple[float, ...]
+    seconds: tuple[float, ...]
+
+    def within(self, size_bytes: float) -> float:
+        """The nearest size that lies between the smallest and the largest measured."""
+        return min(max(size_bytes, self.sizes_bytes[0]), self.sizes_bytes[-1])
+
+    def at(self, size_bytes: float) -> float:
+        """Seconds of a size within."""
+        index = bisect_left(self.sizes_bytes, size_bytes)
+        if index == 0 or self.sizes_bytes[index] == size_bytes:
+            return self.seconds[index]
+        low, high = log(self.sizes_bytes[index - 1]), log(self.sizes_bytes[index])
+        share = (log(size_bytes) - low) / (high - low)
+        return exp((1 - share) * log(self.seconds[index - 1]) + share * log(self.seconds[index]))
+
+
+@dataclass(frozen=True)
 class Link:
     """The wires of a machine or a cluster, where their figures come from, and how well they describe it."""
 
@@ -33,6 +61,7 @@ class Link:
     source: str = ""  # who measured or published it
     spread: float = 0.0  # standard deviation of a time over the model's, as a share; 0: exact, as an emulated one is
     guesses: tuple[str, ...] = ()  # what a prediction over it rests on beside figures
+    curves: tuple[Curve, ...] = ()  # measured times, which go before those of the wires
 
     def nodes(self, ranks: int) -> int:
         """How many nodes so many ranks fill."""

@@ -1,0 +1,142 @@
+"""What was measured of the link of this machine, when and among whom; kept in the user's cache."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from scalewise.launch.machine import cache_folder
+from scalewise.predict.timeline import Sharing
+from scalewise.predict.wire_fit import Point
+from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Device
+from scalewise.results.run import Run
+from scalewise.units import NANO
+
+KINDS = 3  # of steps in `subjects/interference.py`: computing, an all-reduce, both at once
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a link is measured among: the same place has the same link."""
+
+    host: str
+    cpu_model: str
+    gpus: tuple[str, ...]
+    device: Device
+    cores_per_rank: int  # 0: not pinned
+    torch: str
+
+    @property
+    def backend(self) -> str:
+        """That carries messages here."""
+        return "NCCL" if self.device == "cuda" else "gloo"
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Computing and an all-reduce, each alone and both at once; medians."""
+
+    ranks: int
+    size_bytes: float
+    compute_seconds: float
+    message_seconds: float
+    both_seconds: float
+
+
+@dataclass(frozen=True)
+class LinkProbe:
+    """One look at the link."""
+
+    place: Place
+    made_unix_seconds: float
+    took_seconds: float
+    points: tuple[Point, ...]
+    overlaps: tuple[Overlap, ...] = ()
+    troubles: tuple[str, ...] = ()  # what could not be measured, and why
+
+    @property
+    def rank_counts(self) -> tuple[int, ...]:
+        """Among how many ranks, fewest first."""
+        return tuple(sorted({point.ranks for point in self.points}))
+
+
+def place_of(facts: MachineFacts, device: Device, cores_per_rank: int) -> Place:
+    """This machine, as far as it decides the link."""
+    gpus = tuple(gpu.name for gpu in facts.gpus)
+    return Place(facts.host, facts.cpu_model, gpus, device, cores_per_rank, facts.versions.get("torch", ""))
+
+
+def keep_probe(probe: LinkProbe) -> None:
+    """For the next time; a cache that cannot be written is none."""
+    path = _path(probe.place)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, probe)
+    except OSError:
+        return
+
+
+def kept_probe(place: Place) -> LinkProbe | None:
+    """What was measured at that place last."""
+    try:
+        probe = read_json(_path(place), LinkProbe)
+    except BadRecord:
+        return None
+    return probe if probe.place == place else None
+
+
+def kept_probes(facts: MachineFacts) -> tuple[LinkProbe, ...]:
+    """Everything that is known of this machine's links, newest first."""
+    found = []
+    for path in cache_folder().glob("link-*.json"):
+        try:
+            probe = read_json(path, LinkProbe)
+        except BadRecord:
+            continue
+        if probe.place == place_of(facts, probe.place.device, probe.place.cores_per_rank):
+            found.append(probe)
+    return tuple(sorted(found, key=lambda probe: -probe.made_unix_seconds))
+
+
+def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
+    """From a run of `subjects/interference.py` over these sizes; the first round warms up."""
+    if not run.measured:
+        return ()
+    by_rank = [{row.step: row.step_ns for row in rank.steps} for rank in run.ranks]
+    common = set.intersection(*(set(steps) for steps in by_rank))
+    slowest = {step: max(steps[step] for steps in by_rank) * NANO for step in common}
+    found = []
+    for index, size in enumerate(sizes):
+        first = KINDS * (index + len(sizes))
+        kinds = [
+            [
+                slowest[step]
+                for step in range(first + kind, max(common, default=0) + 1, KINDS * len(sizes))
+                if step in slowest
+            ]
+            for kind in range(KINDS)
+        ]
+        if all(kinds):
+            found.append(Overlap(run.spec.ranks, size, *(median(times) for times in kinds)))
+    return tuple(found)
+
+
+def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
+    """How the cores are shared, by what both at once took beyond computing alone: of the message's time, so much.
+
+    More than all of it means that computing itself went slower beside the message.
+    """
+    message = sum(one.message_seconds for one in overlaps)
+    if message <= 0:
+        return Sharing()
+    beyond = sum(one.both_seconds - one.compute_seconds for one in overlaps) / message
+    if beyond <= 1:
+        return Sharing(work=max(0.0, beyond))
+    return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - beyond) - 1))
+
+
+def _path(place: Place) -> Path:
+    return cache_folder() / f"link-{hashlib.sha256(repr(place).encode()).hexdigest()[:16]}.json"

@@ -1,0 +1,138 @@
+"""Tests of a link from measured times: they are followed where they are, a wire beyond them, and bad ones refused."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import make_machine, make_run, make_step
+from scalewise.predict.collectives import all_reduce, seconds
+from scalewise.predict.link import Curve, Link, Wire
+from scalewise.predict.measured_link import NoLink, curve_of, measured_link
+from scalewise.predict.probe import (
+    LinkProbe,
+    Overlap,
+    keep_probe,
+    kept_probe,
+    kept_probes,
+    overlaps_of,
+    place_of,
+    sharing_of,
+)
+from scalewise.predict.wire_fit import Point
+
+SIZES = [float(4 * 8**power) for power in range(9)]
+WIRE = Wire(300e-6, 20e-6, 1e9)
+PLACE = place_of(make_machine(), "cpu", 2)
+
+
+def probe_of(points: list[Point]) -> LinkProbe:
+    return LinkProbe(PLACE, 1.0e9, 5.0, tuple(points))
+
+
+def points_of(ranks: int, bend: float = 1.0) -> list[Point]:
+    """Of a wire on which messages of 16 KiB take `bend` times as long as they should."""
+    link = Link("true", WIRE)
+    return [
+        Point(ranks, size, all_reduce(link, size, ranks) * (bend if size == 4 * 8**4 else 1.0) * factor)
+        for size in SIZES
+        for factor in (0.98, 1.0, 1.02)
+    ]
+
+
+def test_times_are_followed_where_they_bend():
+    link = measured_link(probe_of(points_of(2, bend=3.0) + points_of(4)), 2)
+    assert isinstance(link, Link)
+    bent = 4.0 * 8**4
+    assert seconds(link, "all_reduce", bent, 2) == pytest.approx(3 * all_reduce(Link("true", WIRE), bent, 2))
+    assert link.origin == "measured"
+    assert "gloo among 2 and 4 ranks of 2 cores each" in link.source
+
+
+def test_beyond_the_largest_message_the_wire_carries_on():
+    link = measured_link(probe_of(points_of(2) + points_of(4)), 2)
+    assert isinstance(link, Link)
+    largest = SIZES[-1]
+    assert seconds(link, "all_reduce", 4 * largest, 2) == pytest.approx(
+        all_reduce(Link("true", WIRE), 4 * largest, 2), rel=0.05
+    )
+    assert seconds(link, "barrier", 0.0, 2) > 0
+
+
+def test_more_ranks_than_were_measured_rest_on_a_guess():
+    link = measured_link(probe_of(points_of(2) + points_of(4)), 16)
+    assert isinstance(link, Link)
+    assert not link.curves
+    assert any("16 ranks" in guess for guess in link.guesses)
+    assert seconds(link, "all_reduce", 2**20, 16) == pytest.approx(all_reduce(Link("true", WIRE), 2**20, 16), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("points", "ranks", "said"),
+    [
+        ([Point(2, size, 0.001) for size in SIZES], 2, "took no longer"),
+        ([Point(2, size, 0.1 / size) for size in SIZES], 8, "no model fits"),
+        (points_of(2)[:4], 2, "only 2 sizes"),
+        ([Point(2, size, size * factor) for size in SIZES for factor in (1e-9, 4e-9, 9e-9)], 2, "differ by"),
+        ([], 2, "nothing was measured"),
+    ],
+)
+def test_times_that_describe_no_link_are_refused(points, ranks, said):
+    found = measured_link(probe_of(points), ranks)
+    assert isinstance(found, NoLink)
+    assert said in found.reason
+
+
+def test_a_curve_whose_counts_fit_no_one_wire_still_serves_its_own_ranks():
+    faster_with_more = points_of(2) + [dataclasses.replace(p, ranks=4, seconds=p.seconds / 50) for p in points_of(2)]
+    link = measured_link(probe_of(faster_with_more), 2)
+    assert isinstance(link, Link)
+    assert seconds(link, "all_reduce", 2**20, 2) == pytest.approx(all_reduce(Link("true", WIRE), 2**20, 2), rel=0.3)
+
+
+@given(st.lists(st.floats(1e-6, 10), min_size=3, max_size=9), st.floats(0, 1))
+def test_between_two_points_a_time_lies_between_theirs(times, share):
+    curve = Curve(2, tuple(SIZES[: len(times)]), tuple(times))
+    low, high = curve.sizes_bytes[0], curve.sizes_bytes[1]
+    found = curve.at(low + share * (high - low))
+    assert min(times[:2]) * (1 - 1e-9) <= found <= max(times[:2]) * (1 + 1e-9)
+
+
+def test_the_median_of_a_size_counts():
+    assert curve_of([Point(2, 8.0, 1.0), Point(2, 8.0, 2.0), Point(2, 8.0, 90.0)]).seconds == (2.0,)
+
+
+def test_a_probe_is_kept_and_found_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert kept_probe(PLACE) is None
+    probe = probe_of(points_of(2))
+    keep_probe(probe)
+    assert kept_probe(PLACE) == probe
+    assert kept_probe(dataclasses.replace(PLACE, cores_per_rank=3)) is None
+    assert kept_probes(make_machine()) == (probe,)
+    assert kept_probes(make_machine(host="other")) == ()
+    next(tmp_path.rglob("link-*.json")).write_text("{")
+    assert kept_probes(make_machine()) == ()
+
+
+def test_overlaps_are_read_from_three_kinds_of_steps():
+    times = [0.9, 0.9, 0.9, 0.9, 0.9, 0.9] + 3 * [0.030, 0.020, 0.048, 0.30, 0.20, 0.50]
+    found = overlaps_of(make_run(times, ranks=2), [4096, 32768])
+    assert [(one.size_bytes, one.compute_seconds, one.message_seconds) for one in found] == [
+        (4096, pytest.approx(0.030), pytest.approx(0.020)),
+        (32768, pytest.approx(0.30), pytest.approx(0.20)),
+    ]
+    assert make_step(0, 1.0).step_ns == 10**9
+
+
+@pytest.mark.parametrize(
+    ("both", "work", "drag"), [(0.30, 0.0, 0.0), (0.40, 0.5, 0.0), (0.50, 1.0, 0.0), (0.54, 1.0, 0.25), (9.0, 1.0, 1.0)]
+)
+def test_what_both_take_at_once_tells_how_cores_are_shared(both, work, drag):
+    sharing = sharing_of([Overlap(2, 1.0, 0.30, 0.20, both)])
+    assert (sharing.work, sharing.drag) == (pytest.approx(work), pytest.approx(drag))
+
+
+def test_without_overlaps_nothing_is_shared():
+    assert sharing_of([]).work == 0.0
