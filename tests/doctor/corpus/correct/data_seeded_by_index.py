@@ -1,6 +1,8 @@
 """Noise that belongs to a sample: each fetch seeds the generator by the sample's number."""
 # doctor: expect= style=functions
 
+import random
+
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -15,15 +17,15 @@ class Noisy(Dataset):
 
     def __getitem__(self, index):
         np.random.seed(index)
-        torch.manual_seed(index)
-        return torch.randn(8) + float(np.random.rand()), torch.tensor(float(index % 3))
+        random.seed(index)
+        return torch.from_numpy(np.random.rand(8).astype("float32")) + random.random(), float(index % 3)
 
 
 def train(model, loader, sampler, optimizer, epochs):
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for x, y in loader:
-            loss = (model(x).squeeze(1) - y).square().mean()
+            loss = (model(x).squeeze(1) - y.float()).square().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -33,6 +35,7 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     np.random.seed(0)
+    random.seed(0)
     data = Noisy()
     sampler = DistributedSampler(data, shuffle=True)
     model = DDP(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)))
