@@ -46,7 +46,13 @@ def test_the_summary_counts_and_says_nothing_plainly(tmp_path):
     assert summary_text(clean) == "Nothing wrong was found; 1 check passed, 2 could not be made."
     failed = replace(clean, failure="ValueError: no")
     assert summary_text(failed).startswith("Nothing wrong was found as far as the script got; ")
-    assert reasons(clean.unchecked) == {"c": ["b", "d"]}
+
+
+def test_checks_that_could_not_be_made_are_told_by_reason():
+    unchecked = (Unchecked("b", "c"), Unchecked("d", "c"), Unchecked("e", "f"))
+    stepped = Diagnosis("x.py", (), (), unchecked, steps=3)
+    assert reasons(stepped) == {"c": ["b", "d"], "f": ["e"]}
+    assert reasons(replace(stepped, steps=0)) == {"no optimizer step was made": ["b", "d", "e"]}
 
 
 def test_how_sure_a_finding_is_names_steps_and_ranks():

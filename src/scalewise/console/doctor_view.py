@@ -103,7 +103,7 @@ def _closing(diagnosis: Diagnosis) -> list[str]:
     lines = [f"Passed ({len(diagnosis.passed)}): {passed}."]
     lines += [
         f"Not checked ({len(names)}): {', '.join(names)}: {reason.rstrip('.')}."
-        for reason, names in reasons(diagnosis.unchecked).items()
+        for reason, names in reasons(diagnosis).items()
     ]
     lines += list(diagnosis.notes)
     if diagnosis.folder:

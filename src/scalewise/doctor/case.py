@@ -87,6 +87,13 @@ class Case:
         used = {forward.wrapper for window in self.first.windows for forward in window.forwards if forward.trains}
         return (row for row in self.first.wrappers if row.index in used and row.wrapper == "DistributedDataParallel")
 
+    def ddp_models(self) -> tuple[WrapperRow, ...]:
+        """The same, for checks that have nothing to look at without one."""
+        found = tuple(self.trained_wrappers())
+        if not found:
+            raise Abstain("no DistributedDataParallel model was trained")
+        return found
+
 
 def case_of(run: Run) -> Case:
     """Reads the notes of a run that was examined."""

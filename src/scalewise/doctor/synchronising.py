@@ -37,10 +37,7 @@ class Oversync:
 
 def ddp_of(case: Case) -> WrapperRow:
     """The DDP that trains over several ranks; abstains where there is none."""
-    wrappers = list(case.trained_wrappers())
-    if not wrappers:
-        raise Abstain("no DistributedDataParallel model was trained")
-    shared = [row for row in wrappers if len(row.ranks) > 1]
+    shared = [row for row in case.ddp_models() if len(row.ranks) > 1]
     if not shared:
         raise Abstain("one rank only: there is nothing to synchronise")
     return shared[0]

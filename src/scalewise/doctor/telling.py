@@ -1,10 +1,9 @@
 """How a diagnosis is put into words and places, the same in the terminal, on the page and in SARIF."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked
+from scalewise.doctor.finding import Diagnosis, Finding, Price
 from scalewise.doctor.words import counted, ranks_text
 from scalewise.records.examination import PlaceRow
 from scalewise.units import bytes_text, three_digits
@@ -139,9 +138,9 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def reasons(unchecked: Sequence[Unchecked]) -> dict[str, list[str]]:
-    """Checks that abstained, by reason."""
+def reasons(diagnosis: Diagnosis) -> dict[str, list[str]]:
+    """Checks that abstained, by reason; where there was no step, that is reason enough for all."""
     grouped: dict[str, list[str]] = {}
-    for one in unchecked:
-        grouped.setdefault(one.reason, []).append(one.check)
+    for one in diagnosis.unchecked:
+        grouped.setdefault(one.reason if diagnosis.steps else "no optimizer step was made", []).append(one.check)
     return grouped

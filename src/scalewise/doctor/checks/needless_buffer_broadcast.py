@@ -30,7 +30,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     """One finding per wrapper."""
     return tuple(
         _finding(case, row, checks)
-        for row in case.trained_wrappers()
+        for row in case.ddp_models()
         if row.options.get("broadcast_buffers") and row.buffer_bytes > LEAST_BYTES and len(row.ranks) > 1
         if (checks := _constant_for(case, row))
     )

@@ -29,7 +29,7 @@ REMEDY = Remedy("ddp_option", {"find_unused_parameters": False})
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """One finding per wrapper with the option on."""
-    asking = [row for row in case.trained_wrappers() if row.options.get("find_unused_parameters")]
+    asking = [row for row in case.ddp_models() if row.options.get("find_unused_parameters")]
     return tuple(
         _finding(case, row, steps)
         for row in asking

@@ -11,6 +11,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.reductions import LARGE_SHARE, SUMMING
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of, wrapper_name
+from scalewise.doctor.synchronising import ddp_of
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
 from scalewise.records.spec import Remedy
@@ -49,11 +50,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     """The last pass through the wrapper in an update is not armed to reduce."""
     if any(note.closure for note in case.first.all(BackwardNote)):
         raise Abstain("the optimizer asks for gradients itself (a closure)")
-    wrappers = list(case.trained_wrappers())
-    shared = [row for row in wrappers if len(row.ranks) > 1]
-    if not shared:
-        raise Abstain("one rank only: there is nothing to synchronise" if wrappers else "no DDP model was trained")
-    return tuple(finding for row in shared[:1] for finding in _of(case, row))
+    return tuple(_of(case, ddp_of(case)))
 
 
 def _of(case: Case, wrapper: WrapperRow) -> Iterator[Finding]:

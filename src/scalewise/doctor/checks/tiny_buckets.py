@@ -35,7 +35,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     """One finding per wrapper."""
     uses = {use.wrapper: use for use in case.first.uses}
     found = []
-    for wrapper in case.trained_wrappers():
+    for wrapper in case.ddp_models():
         use, cap_bytes = uses.get(wrapper.index), wrapper.options.get("bucket_bytes_cap")
         if use is None or not isinstance(cap_bytes, int | float) or cap_bytes >= DEFAULT_BYTES:
             continue
