@@ -128,6 +128,8 @@ BAD_REQUESTS = [
     (["run", "train.py", "--ranks", "0"], "0 is not a number of ranks", "1,2,4"),
     (["run", "train.py", "--repeat", "0"], "--repeat 0 measures nothing", "at least 1"),
     (["run", "train.py", "--change", "remove_comunication"], "remove_comunication", "'remove_communication'"),
+    (["run", "train.py", "--emulate-link", "1GB/s"], "lacks its rate", "--emulate-link 1ms,1GB/s"),
+    (["run", "train.py", "--emulate-link", "1ms,1GB/s", "--change", "emulate_link:1s,1B/s"], "too", "Say it once"),
     (["run", "train.py", "--limit", "-1"], "--limit -1 is not a time", "above 0"),
     (["run", "train.py", "--nodes", "2", "--launcher", "torchrun"], "is not HOST:PORT", "host 0"),
     (["run", "tour", "--plain"], "--plain is for a script", "tour.toml"),

@@ -137,6 +137,13 @@ def test_slowing_a_rank_that_is_not_there_is_refused_for_that_arm_only():
     assert plan.refusals[0].reason == "there is no rank 1 among 1"
 
 
+def test_a_link_is_emulated_between_cpu_ranks_only():
+    suite = suite_of(ranks=(2,), interventions=((), parse_intervention("emulate_link:1ms,1GB/s")))
+    assert expand(suite, make_machine(gpus=2), CWD).refusals[0].remedy == "use device cpu"
+    made = expand(suite, make_machine(), CWD)
+    assert names(made) == ["e-ranks2-r0", "e-emulate_link_0.001s_1GB_s-ranks2-r0"]
+
+
 def test_several_nodes_need_torchrun():
     nodes = Nodes(2, 0, "127.0.0.1", 29500)
     assert "one node" in expand(suite_of(), make_machine(), CWD, nodes=nodes).refusals[0].reason

@@ -52,6 +52,9 @@ def test_any_text_is_either_ranks_or_a_bad_request(text):
         ("remove_communication", (Intervention("remove_communication"),)),
         ("sleep_before_backward:0.01", (Intervention("sleep_before_backward", 0.01),)),
         ("slow_rank:0.02@0", (Intervention("slow_rank", 0.02, 0),)),
+        ("emulate_link:1ms,1GB/s", (Intervention("emulate_link", 1e-3, None, 1e9),)),
+        ("emulate_link: 20us, 10Gbit/s", (Intervention("emulate_link", 20e-6, None, 1.25e9),)),
+        ("emulate_link:0s,1.5MB/s", (Intervention("emulate_link", 0.0, None, 1.5e6),)),
         (
             "remove_communication + slow_rank:2e-2@3",
             (Intervention("remove_communication"), Intervention("slow_rank", 0.02, 3)),
@@ -76,6 +79,15 @@ def test_interventions_are_read(text, expected):
         ("sleep_before_backward:0.01@1", "takes no rank"),
         ("remove_communication:3", "takes no seconds"),
         ("slow_rank:1@0+slow_rank:2@1", "twice"),
+        ("emulate_link", "lacks its latency and rate"),
+        ("emulate_link:1ms", "lacks its rate"),
+        ("emulate_link:1,1GB/s", "'1' is not a latency"),
+        ("emulate_link:-1ms,1GB/s", "'-1ms' is not a latency"),
+        ("emulate_link:1ms,1GB", "'1GB' is not a rate"),
+        ("emulate_link:1ms,0GB/s", "'0GB/s' is not a rate"),
+        ("emulate_link:1ms,1e9TB/s", "'1e9TB/s' is not a rate"),
+        ("emulate_link:1.2.3ms,1GB/s", "'1.2.3ms' is not a latency"),
+        ("emulate_link:1ms,1GB/s@1", "takes no rank"),
         ("none+slow_rank:1@0", "'none' is not an intervention"),
         ("", "is not an intervention"),
     ],
@@ -92,6 +104,7 @@ INTERVENTIONS = st.one_of(
     st.just(Intervention("remove_communication")),
     SECONDS.map(lambda seconds: Intervention("sleep_before_backward", seconds)),
     st.builds(Intervention, st.just("slow_rank"), SECONDS, st.integers(0, 1000)),
+    st.builds(Intervention, st.just("emulate_link"), SECONDS, st.none(), st.floats(1, 1e15)),
 )
 
 

@@ -7,6 +7,7 @@ from scalewise.records.spec import Intervention, Nodes
 
 def test_interventions_have_names_for_tables():
     assert Intervention("remove_communication").label() == "remove communication"
+    assert Intervention("emulate_link", 2e-4, None, 1.5e9).label() == "emulated link of 0.2 ms, 1.5 GB/s"
     assert Intervention("sleep_before_backward", 0.01).label() == "sleep before backward 10 ms"
     assert Intervention("slow_rank", 0.0205, 0).label() == "slow rank 20.5 ms on rank 0"
 

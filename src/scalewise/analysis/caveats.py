@@ -242,7 +242,7 @@ def _not_applied(one: Measured) -> list[str]:
         for intervention in spec.interventions
         # One rank has nothing to communicate with.
         if not one.run.applied(intervention.kind)
-        and not (intervention.kind == "remove_communication" and spec.world_size == 1)
+        and not (intervention.kind in ("remove_communication", "emulate_link") and spec.world_size == 1)
     ]
 
 

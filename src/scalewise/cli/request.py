@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewise.errors import BadRequest
 from scalewise.plan.experiment import Suite, changed
-from scalewise.records.spec import Nodes
+from scalewise.records.spec import Intervention, Nodes
 
 if TYPE_CHECKING:
     from scalewise.results.run import LoadedSuite
@@ -55,7 +55,7 @@ def requested_sides(a: Path, b: Path) -> "tuple[LoadedSuite, LoadedSuite]":
 
 def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.adhoc import script_suite
-    from scalewise.plan.words import parse_intervention, parse_ranks
+    from scalewise.plan.words import parse_ranks
 
     if options["full"]:
         raise BadRequest(f"--full is for a suite; {script} is a script.", "It is run as it is in any case.")
@@ -65,7 +65,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "device": options["device"],
         "launcher": options["launcher"],
         "mode": "python" if options["plain"] else None,
-        "interventions": ((), *(parse_intervention(text) for text in options["change"])) if options["change"] else None,
+        "interventions": _interventions(options["change"], options.get("emulate_link")),
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
@@ -74,13 +74,29 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
 
 
+def _interventions(changes: Sequence[str], link: str | None) -> tuple[tuple[Intervention, ...], ...] | None:
+    """The arms: as it is, and each change; an emulated link is part of all of them."""
+    from scalewise.plan.words import parse_intervention, parse_link
+
+    everywhere: tuple[Intervention, ...] = ()
+    if link is not None:
+        everywhere = (parse_link(link, f"--emulate-link {link}", "Write it as --emulate-link 1ms,1GB/s."),)
+    arms = tuple(parse_intervention(text) for text in changes)
+    if everywhere and any(one.kind == everywhere[0].kind for arm in arms for one in arm):
+        raise BadRequest("A link is emulated by --emulate-link and by --change, too.", "Say it once.")
+    return tuple(everywhere + arm for arm in ((), *arms)) if arms or everywhere else None
+
+
 def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.find import find_suite
 
     path = find_suite(name)
-    for option in ("plain", "change", "turns", "inspect", "limit", "stall"):
-        if options[option]:
-            raise BadRequest(f"--{option} is for a script; {name} is a suite.", f"Say it in the suite's file: {path}.")
+    for option in ("plain", "change", "emulate_link", "turns", "inspect", "limit", "stall"):
+        if options.get(option):
+            raise BadRequest(
+                f"--{option.replace('_', '-')} is for a script; {name} is a suite.",
+                f"Say it in the suite's file: {path}.",
+            )
     if args:
         raise BadRequest(f"{args[0]!r} is an argument for a script; {name} is a suite.", f"Put it into {path}.")
     from scalewise.plan.suite import load_suite

@@ -63,7 +63,10 @@ def machine(as_json: bool, quiet: bool) -> int:
 @click.option("--ranks", default=None, help="World sizes of a script, such as 1,2,4.  [default: 1]")
 @click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
-              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0.")  # fmt: skip
+              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, "
+              "emulate_link:1ms,1GB/s.")  # fmt: skip
+@click.option("--emulate-link", default=None, metavar="LATENCY,RATE", help="Hold messages back as a link of, say, "
+              "1ms,1GB/s would.")  # fmt: skip
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
 @click.option("--inspect", is_flag=True, help="One more run of each arm, not timed: memory by purpose, transfers, "
               "who works when, gradients.")  # fmt: skip

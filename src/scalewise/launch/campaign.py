@@ -168,7 +168,7 @@ def outcome_path(run: RunFolder, spec: RunSpec) -> Path:
 def clear(run: RunFolder) -> None:
     """Makes room for a run: rows that an unfinished one has left are kept aside, where nobody takes them for a run."""
     if not run.rank_files():
-        for left in (run.outcome, *run.path.glob("rank*.stack.txt")):
+        for left in (run.outcome, run.link, *run.path.glob("rank*.stack.txt")):
             left.unlink(missing_ok=True)
         return
     number = 1

@@ -13,7 +13,7 @@ from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
-from scalewise.plan.words import filled, intervention_text, placeholders, value_text
+from scalewise.plan.words import LINK, filled, intervention_text, placeholders, value_text
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import AxisValue, Device, Nodes, RunSpec
 
@@ -153,6 +153,9 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
             else f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} are visible",
             "use device cpu, where ranks are logical devices, or fewer ranks",
         )
+    if _device(experiment, machine) == "cuda" and any(one.kind == LINK for one in arm.interventions):
+        reason = "a link is emulated on the host, and a GPU would not wait for it"
+        return Refusal(experiment.name, what, reason, "use device cpu")
     world = arm.ranks * (nodes.count if nodes else 1)
     for one in arm.interventions:
         if one.rank is not None and one.rank >= world:

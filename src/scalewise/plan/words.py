@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.spec import AxisValue, Intervention
@@ -9,12 +10,20 @@ from scalewise.records.spec import AxisValue, Intervention
 MOST_RANKS = 1024  # more is a slip of the finger on one node
 PLAIN = "none"  # the intervention that changes nothing
 
+LINK = "emulate_link"
+
 # kind -> (takes seconds, takes a rank, an example)
 INTERVENTIONS = {
     "remove_communication": (False, False, "remove_communication"),
     "sleep_before_backward": (True, False, "sleep_before_backward:0.01"),
     "slow_rank": (True, True, "slow_rank:0.02@0"),
+    LINK: (True, False, "emulate_link:1ms,1GB/s"),
 }
+# Exact, so that 20us is 2e-05 and not a neighbour of it.
+_SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6)}
+_BYTES = {f"{prefix}B/s": Fraction(1000**power) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
+_BITS = {f"{prefix}bit/s": Fraction(1000**power, 8) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
+MOST_BYTES_PER_SECOND = 1e15  # a thousand times what any link does
 
 _PLACEHOLDER = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}", re.ASCII)
 
@@ -55,7 +64,7 @@ def ranks_problem(count: int) -> str:
 
 
 def parse_intervention(text: str) -> tuple[Intervention, ...]:
-    """`none`, or one or more of `KIND[:SECONDS][@RANK]` joined by `+`, as what they change."""
+    """`none`, or one or more of `KIND[:SECONDS][@RANK]` or `emulate_link:LATENCY,RATE` joined by `+`."""
     if text.strip() == PLAIN:
         return ()
     found = tuple(_one_intervention(part.strip()) for part in text.split("+"))
@@ -76,6 +85,8 @@ def _one_intervention(text: str) -> Intervention:
         raise BadRequest(f"{kind!r} is not an intervention{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
     takes_seconds, takes_rank, example = INTERVENTIONS[kind]
     hint = f"Write it as {example}."
+    if kind == LINK and not at:
+        return parse_link(seconds_word, text, hint)
     if takes_seconds != bool(seconds_word):
         raise BadRequest(f"{text!r} {'lacks its seconds' if takes_seconds else 'takes no seconds'}.", hint)
     if bool(at) != takes_rank:
@@ -83,6 +94,38 @@ def _one_intervention(text: str) -> Intervention:
     seconds = _seconds(seconds_word, text, hint) if takes_seconds else 0.0
     rank = _rank(rank_word, text, hint) if takes_rank else None
     return Intervention(kind, seconds, rank)  # type: ignore[arg-type]
+
+
+def parse_link(words: str, text: str, hint: str) -> Intervention:
+    """`1ms,1GB/s` as an emulated link; `text` is what the person wrote, for the sentence that refuses it."""
+    latency_word, comma, rate_word = (part.strip() for part in words.partition(","))
+    if not comma:
+        raise BadRequest(f"{text!r} lacks its {'rate' if words else 'latency and rate'}.", hint)
+    latency = _with_unit(latency_word, _SECONDS)
+    if latency is None or not 0 <= latency <= 3600:
+        raise BadRequest(f"{text!r}: {latency_word!r} is not a latency from 0 to 3600 s.", hint)
+    rate = _with_unit(rate_word, _BYTES | _BITS)
+    if rate is None or not 1 <= rate <= MOST_BYTES_PER_SECOND:
+        raise BadRequest(f"{text!r}: {rate_word!r} is not a rate from 1 B/s to 1000 TB/s.", hint)
+    return Intervention(LINK, latency, None, rate)  # type: ignore[arg-type]
+
+
+def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
+    """A number with one of the units behind it; None where it is not."""
+    found = re.fullmatch(r"([0-9.]+(?:e-?[0-9]{1,3})?) ?([A-Za-z/]*)", word, re.ASCII)
+    try:
+        return float(Fraction(found[1]) * units[found[2]]) if found else None
+    except (ValueError, KeyError, OverflowError):
+        return None
+
+
+def _link_text(link: Intervention) -> str:
+    """So that it reads back as the very same numbers."""
+    for unit, scale in reversed(_BYTES.items()):
+        number = f"{link.bytes_per_second / float(scale):.10g}"
+        if link.bytes_per_second >= scale and _with_unit(f"{number}{unit}", _BYTES) == link.bytes_per_second:
+            return f"{link.kind}:{link.seconds!r}s,{number}{unit}"
+    return f"{link.kind}:{link.seconds!r}s,{link.bytes_per_second!r}B/s"
 
 
 def _seconds(word: str, text: str, hint: str) -> float:
@@ -105,6 +148,9 @@ def intervention_text(interventions: Iterable[Intervention]) -> str:
     """The inverse of `parse_intervention`."""
     parts = []
     for one in interventions:
+        if one.kind == LINK:
+            parts.append(_link_text(one))
+            continue
         seconds = f":{one.seconds!r}" if one.seconds else ""
         rank = f"@{one.rank}" if one.rank is not None else ""
         parts.append(f"{one.kind}{seconds}{rank}")

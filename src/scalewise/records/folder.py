@@ -31,6 +31,11 @@ class RunFolder:
         return self.path / "pulse.bin"
 
     @property
+    def link(self) -> Path:
+        """When each rank had its messages ready, where a link between them is emulated."""
+        return self.path / "link.bin"
+
+    @property
     def samples(self) -> Path:
         """`SampleRow` lines."""
         return self.path / "samples.jsonl"

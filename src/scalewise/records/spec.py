@@ -6,7 +6,7 @@ from typing import Literal
 Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
 Device = Literal["cpu", "cuda"]
-InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank"]
+InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank", "emulate_link"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 AxisValue = str | int | float | bool
 
@@ -16,11 +16,14 @@ class Intervention:
     """One thing changed from outside to learn its price; named in the spec and in every rank's records."""
 
     kind: InterventionKind
-    seconds: float = 0.0
+    seconds: float = 0.0  # of emulate_link: the latency of a message
     rank: int | None = None  # None: every rank
+    bytes_per_second: float = 0.0  # of emulate_link
 
     def label(self) -> str:
         """A short name for tables: `slow_rank 20 ms on rank 0`."""
+        if self.kind == "emulate_link":
+            return f"emulated link of {self.seconds * 1000:g} ms, {self.bytes_per_second / 1e9:g} GB/s"
         parts = [self.kind.replace("_", " ")]
         if self.seconds:
             parts.append(f"{self.seconds * 1000:g} ms")

@@ -85,6 +85,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
             rehearsal.install(recorder, spec.rehearse, local_rank)
+        _emulate(recorder, spec, folder)
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         if spec.inspect:
@@ -106,6 +107,15 @@ def _redirect(recorder: Recorder) -> None:
         redirect.install()
     except Exception as error:
         recorder.journal.trouble("redirecting to the CPU", error)
+
+
+def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
+    """A rehearsed rank sends nothing that a link could hold back."""
+    links = [item for item in recorder.interventions if item.kind == "emulate_link"]
+    if links and spec.rehearse is None:
+        from scalewise.watch import emulation
+
+        emulation.install(recorder, links[0], spec, folder)
 
 
 def _inspect(recorder: Recorder) -> None:

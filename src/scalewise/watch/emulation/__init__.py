@@ -1,0 +1,25 @@
+"""Puts a slower link between the ranks: every message is really sent, and held back until that link would be through.
+
+What is emulated: the buckets of DistributedDataParallel, its broadcast of buffers, and what is called through
+torch.distributed. Messages that C++ sends by itself otherwise (at construction, functional collectives) are not.
+"""
+
+from scalewise.records.folder import RunFolder
+from scalewise.records.spec import Intervention, RunSpec
+from scalewise.watch.emulation import buckets, collectives
+from scalewise.watch.emulation.carrier import Carrier
+from scalewise.watch.emulation.readiness import Readiness
+from scalewise.watch.recorder import Recorder
+
+
+def install(recorder: Recorder, link: Intervention, spec: RunSpec, folder: RunFolder) -> None:
+    """Before the ordinary hooks, which then see the collectives as long as the emulated link makes them."""
+    readiness = None
+    if spec.nodes is None:
+        try:
+            readiness = Readiness(folder.link, spec.world_size)
+        except (OSError, ValueError) as error:
+            recorder.broke("emulated link", error)
+    carrier = Carrier(link.seconds, link.bytes_per_second, readiness, recorder.intervene)
+    collectives.install(carrier)
+    buckets.install(recorder, carrier)

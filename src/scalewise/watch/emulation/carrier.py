@@ -1,0 +1,108 @@
+"""The emulated link of one rank: a thread that lets go of messages one after another, each when its time has come.
+
+A message takes the link's latency and its bytes at the link's rate, and begins when the last rank is ready and the
+message before it is through. Sleeping takes no core, so computing goes on beside it as it would beside a real link. No
+message is released before the real one has arrived; those that were late are counted.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scalewise.watch.emulation.readiness import Readiness
+
+KIND = "emulate_link"
+LATE = "emulate_link late"  # the real message took longer than the emulated link would have
+NANO = 1e-9
+
+
+@dataclass
+class Message:
+    """One message on its way; `error` is what became of the real one, where it failed."""
+
+    size_bytes: int
+    number: int  # among the messages of all ranks; 0: of some ranks only
+    ready_ns: int
+    arrive: Callable[[], object] = lambda: None  # waits for the real one
+    released: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+    then: list[Callable[[], None]] = field(default_factory=list)
+
+    def wait(self) -> None:
+        """Until the link has let go of it."""
+        self.released.wait()
+        if self.error is not None:
+            raise self.error
+
+
+class Carrier:
+    """One per process; messages pass in the order in which they were handed over."""
+
+    def __init__(
+        self,
+        latency_seconds: float,
+        bytes_per_second: float,
+        readiness: Readiness | None,
+        count: Callable[[str], None],
+    ) -> None:
+        self._latency_seconds, self._bytes_per_second = latency_seconds, bytes_per_second
+        self._readiness, self._count = readiness, count
+        self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._thread_of = 0  # the process in which the thread runs: a forked child has none
+        self._numbers = 0
+        self._free_seconds = 0.0
+        self._lock = threading.Lock()
+
+    def ready(self, size_bytes: int, rank: int | None) -> Message:
+        """Before the real message is sent; `rank` in the group of all ranks, None: another group."""
+        now_ns = time.perf_counter_ns()
+        if rank is None or self._readiness is None:
+            return Message(size_bytes, 0, now_ns)
+        self._numbers += 1
+        self._readiness.tell(rank, self._numbers, now_ns)
+        return Message(size_bytes, self._numbers, now_ns)
+
+    def carry(self, message: Message) -> None:
+        """Hands it over to the link; returns at once."""
+        if self._thread_of != os.getpid():
+            self._thread_of = os.getpid()
+            threading.Thread(target=self._run, name="emulated-link", daemon=True).start()
+        self._queue.put(message)
+
+    def then(self, message: Message, do: Callable[[], None]) -> None:
+        """Once it is released; at once where it is already."""
+        with self._lock:
+            if not message.released.is_set():
+                message.then.append(do)
+                return
+        do()
+
+    def _run(self) -> None:
+        while True:
+            message = self._queue.get()
+            try:
+                message.arrive()
+                self._hold(message)
+            except BaseException as error:  # the real message failed: whoever waits is told
+                message.error = error
+            with self._lock:
+                message.released.set()
+                waiting, message.then = message.then, []
+            for do in waiting:
+                do()
+
+    def _hold(self, message: Message) -> None:
+        ready_ns = message.ready_ns
+        if message.number and self._readiness is not None:
+            ready_ns = self._readiness.last(message.number, ready_ns)
+        begin = max(self._free_seconds, ready_ns * NANO)
+        self._free_seconds = begin + self._latency_seconds + message.size_bytes / self._bytes_per_second
+        left = self._free_seconds - time.perf_counter()
+        self._count(KIND)
+        if left > 0:
+            time.sleep(left)
+        else:
+            self._count(LATE)

@@ -1,0 +1,117 @@
+"""Sends what is called through torch.distributed over the emulated link: calls return, and handles are done, later."""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from scalewise.watch.emulation.carrier import Carrier, Message
+from scalewise.watch.hooks.collectives import KIND_OF, put
+from scalewise.watch.hooks.forward import first_tensor
+
+# What the first tensor argument is of the whole message: a shard of it, or all.
+_SHARD_FIRST = ("reduce_scatter_tensor", "reduce_scatter_single", "reduce_scatter", "all_gather")
+_REAL: dict[str, Callable[..., Any]] = {}
+
+
+def install(carrier: Carrier) -> None:
+    """Replaces each function by one that sends, and waits for the rest of the emulated time."""
+    inside = threading.local()  # collectives call one another: only the outermost is a message
+    replaced: dict[Any, Any] = {}
+    for name in KIND_OF:
+        original = getattr(dist, name, None)
+        if original is not None:
+            _REAL[name] = original
+            replaced[original] = _held_back(carrier, name, original, inside)
+    put(replaced)
+
+
+def real(name: str) -> Callable[..., Any]:
+    """The function of torch.distributed that nothing is held back by."""
+    return _REAL[name]
+
+
+def rank_among_all(group: Any) -> int | None:
+    """This process's rank where the group is that of all ranks, None where it is another."""
+    default = dist.distributed_c10d._get_default_group()
+    return dist.get_rank() if group in (None, dist.group.WORLD, default) else None
+
+
+def _held_back(
+    carrier: Carrier, name: str, original: Callable[..., Any], inside: threading.local
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def held_back(*args: Any, **kwargs: Any) -> Any:
+        group = _group(args, kwargs)
+        if getattr(inside, "now", False) or not dist.is_initialized() or dist.get_world_size(group) < 2:
+            return original(*args, **kwargs)
+        message = carrier.ready(_size_bytes(name, args, kwargs, group), rank_among_all(group))
+        inside.now = True
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            inside.now = False
+        works = result if isinstance(result, list) else [result]
+        if not works or not all(isinstance(one, dist.Work) for one in works):
+            carrier.carry(message)
+            message.wait()
+            return result
+        message.arrive = lambda: [one.wait() for one in works]
+        carrier.carry(message)
+        handles = [_Handle(carrier, message, one) for one in works]
+        return handles if isinstance(result, list) else handles[0]
+
+    return held_back
+
+
+def _group(args: Any, kwargs: Any) -> Any:
+    found = (value for value in (*args, *kwargs.values()) if isinstance(value, dist.ProcessGroup))
+    return next(found, None)
+
+
+def _size_bytes(name: str, args: Any, kwargs: Any, group: Any) -> int:
+    """Of the whole message: of an all-gather what every rank holds in the end, of a reduce-scatter what it had."""
+    if name == "batch_isend_irecv":
+        return sum(
+            one.tensor.numel() * one.tensor.element_size() for one in (args[0] if args else kwargs["p2p_op_list"])
+        )
+    tensor = first_tensor((args, kwargs), depth=4)
+    size = 0 if tensor is None else tensor.numel() * tensor.element_size()
+    return size * dist.get_world_size(group) if name in _SHARD_FIRST else size
+
+
+class _Handle(dist.Work):
+    """Stands for a real one, and is done when the emulated link has let go of the message."""
+
+    def __init__(self, carrier: Carrier, message: Message, work: dist.Work) -> None:
+        super().__init__()
+        self._carrier, self._message, self._work = carrier, message, work
+
+    def wait(self, timeout: Any = None) -> bool:
+        """For the link; errors of the real one are raised here."""
+        self._message.wait()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the link is through."""
+        return self._message.released.is_set()
+
+    def is_success(self) -> bool:
+        """Whether the real one was."""
+        return self.is_completed() and self._message.error is None
+
+    def get_future(self) -> Any:
+        """The real one's result, later."""
+        arrived, released = self._work.get_future(), torch.futures.Future()  # type: ignore[var-annotated]
+
+        def settle() -> None:
+            if self._message.error is None:
+                released.set_result(arrived.value())
+            else:
+                released.set_exception(self._message.error)
+
+        self._carrier.then(self._message, settle)
+        return released
