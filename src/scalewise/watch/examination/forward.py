@@ -2,6 +2,7 @@
 
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -62,24 +63,26 @@ def install(notebook: Notebook) -> None:
     recorder.on_unseen_forward = lambda: None  # an examined run never rests, so the hook is where it must be
 
 
+@dataclass
+class _Known:
+    """What is known of a module that was called."""
+
+    learns: bool  # it has parameters: a loss or an activation is no model
+    trained: int = 0  # times it was called to train
+
+
 class _Calls:
-    """What is known of modules that were called."""
+    """The modules that were called."""
 
     def __init__(self) -> None:
-        self._trained: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
-        self._learns: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
 
-    def learns(self, module: nn.Module) -> bool:
-        """Whether it has parameters: a loss or an activation is no model."""
-        known = self._learns.get(module)
-        if not known:  # a lazy module gets its parameters late
-            known = self._learns[module] = next(module.parameters(), None) is not None
+    def of(self, module: nn.Module) -> _Known:
+        """Looked at once; a lazy module gets its parameters late."""
+        known = self._known.get(module)
+        if known is None or not known.learns:
+            known = self._known[module] = _Known(next(module.parameters(), None) is not None)
         return known
-
-    def count(self, module: nn.Module) -> int:
-        """How often it was called to train, this time included."""
-        calls = self._trained[module] = self._trained.get(module, 0) + 1
-        return calls
 
 
 class _Look:
@@ -94,7 +97,8 @@ class _Look:
         wrappers: Wrappers,
         calls: _Calls,
     ) -> None:
-        self.counts = calls.learns(module)
+        known = calls.of(module)
+        self.counts = known.learns
         if not self.counts:
             return
         self._name = type(getattr(module, "_orig_mod", module)).__name__
@@ -108,8 +112,9 @@ class _Look:
         self._rows = rows if type(rows) is int else None  # torch.jit.trace makes a tensor of it
         self._digest: str | None = None
         self._row_digests: list[str] = []
-        if self._trains and calls.count(module) <= EARLY_PASSES and tensor is not None:
+        if self._trains and known.trained < EARLY_PASSES and tensor is not None:
             self._take_digests(tensor)
+        known.trained += self._trains
         self._began_ns = now_ns()
 
     def _take_digests(self, tensor: torch.Tensor) -> None:

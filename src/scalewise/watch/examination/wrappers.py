@@ -56,9 +56,10 @@ class Wrappers:
     def called(self, module: nn.Module) -> tuple[int, bool]:
         """The wrapper that a module called from outside is, and whether it will synchronise."""
         module = getattr(module, "_orig_mod", module)
-        if isinstance(module, nn.DataParallel):
+        kind: Any = type(module)
+        if issubclass(kind, nn.DataParallel):
             return self.index_of(module), True
-        if _shards(module):
+        if _shards(kind):
             return self.index_of(module), _fsdp_synchronises(module)
         return NOWHERE, False
 
@@ -170,14 +171,16 @@ def _describe(index: int, wrapper: nn.Module, place: int) -> WrapperRow:
 
 def _name(wrapper: nn.Module) -> str:
     """A class of the user's that derives from DDP is a DDP; all kinds of FSDP are one."""
-    if _shards(wrapper):
+    made: Any = type(wrapper)
+    if _shards(made):
         return "FSDP"
     kinds = (kind.__name__ for kind in type(wrapper).__mro__ if kind.__module__.startswith("torch."))
     return next(kinds, type(wrapper).__name__)
 
 
-def _shards(module: nn.Module) -> bool:
-    return any(kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") for kind in type(module).__mro__)
+@functools.cache
+def _shards(kind: type) -> bool:
+    return any(base.__name__ in ("FSDPModule", "FullyShardedDataParallel") for base in kind.__mro__)
 
 
 def _options(wrapper: Any) -> dict[str, str | int | float | bool]:

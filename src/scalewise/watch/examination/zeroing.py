@@ -59,7 +59,7 @@ def _loses(loop: Loop, probe: Probe | None, parameters: list[torch.Tensor]) -> b
     """Whether something is thrown away: zeros that an earlier call has left are nothing."""
     if probe is None or probe.parameter is None:
         return any(one.grad is not None for one in parameters)
-    held = probe.holds(loop.early)
-    lost = not probe.zeroed if held is None else held
+    held = probe.holds(loop.early) if loop.close else None  # later what was seen of backward and zeroing is enough
+    lost = not probe.zeroed and probe.gradient is not None if held is None else held
     probe.zeroed = True
     return lost
