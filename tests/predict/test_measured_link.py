@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import make_machine, make_run, make_step
+from factories import make_machine, make_run
 from scalewise.predict.collectives import all_reduce, seconds
 from scalewise.predict.link import Curve, Link, Wire
 from scalewise.predict.measured_link import NoLink, curve_of, measured_link
@@ -119,11 +119,13 @@ def test_a_probe_is_kept_and_found_again(tmp_path, monkeypatch):
 def test_overlaps_are_read_from_three_kinds_of_steps():
     times = [0.9, 0.9, 0.9, 0.9, 0.9, 0.9] + 3 * [0.030, 0.020, 0.048, 0.30, 0.20, 0.50]
     found = overlaps_of(make_run(times, ranks=2), [4096, 32768])
-    assert [(one.size_bytes, one.compute_seconds, one.message_seconds) for one in found] == [
-        (4096, pytest.approx(0.030), pytest.approx(0.020)),
-        (32768, pytest.approx(0.30), pytest.approx(0.20)),
-    ]
-    assert make_step(0, 1.0).step_ns == 10**9
+    assert [one.size_bytes for one in found] == 3 * [4096, 32768]
+    assert found[0] == Overlap(2, 4096, pytest.approx(0.030), pytest.approx(0.020), pytest.approx(0.048))
+    assert sharing_of(found).work == pytest.approx(0.95)
+
+
+def test_steps_that_were_cut_off_give_no_overlap():
+    assert overlaps_of(make_run([0.9] * 5, ranks=2), [4096]) == ()
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,22 @@ def verbs() -> None:
 
 
 @verbs.command()
+@click.option("--measure", is_flag=True, help="Also measure what lies between ranks here, in 10 s at most.")
 @_as_json
 @_quiet
-def machine(as_json: bool, quiet: bool) -> int:
-    """What is here: cores, GPUs, versions, and the precisions that really work."""
-    from scalewise.console.machine_view import show_machine
+def machine(measure: bool, as_json: bool, quiet: bool) -> int:
+    """What is here: cores, GPUs, versions, the precisions that really work, and the links that were measured."""
+    from scalewise.cli.machine import look
+    from scalewise.console.machine_view import links_json, show_machine
     from scalewise.console.output import Output
-    from scalewise.launch.forkserver import Servers
-    from scalewise.launch.machine import machine_facts
     from scalewise.records.codec import encode
 
     output = Output(quiet)
-    with Servers() as servers:
-        facts = machine_facts(servers)
+    facts, probes = look(measure, output)
     if as_json:
-        output.json(encode(facts))
+        output.json(encode(facts) | {"links": links_json(probes)})
     else:
-        show_machine(output, facts)
+        show_machine(output, facts, probes)
     return DONE
 
 

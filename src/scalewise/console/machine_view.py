@@ -1,20 +1,66 @@
-"""Shows what is here, in a few lines."""
+"""Shows what is here, in a few lines, and the links that were measured."""
+
+from collections.abc import Sequence
+from typing import Any
 
 from rich.table import Table
 
 from scalewise.console.output import Output
+from scalewise.predict.link import Curve, Link
+from scalewise.predict.measured_link import measured_link, source_text
+from scalewise.predict.probe import LinkProbe, sharing_of
+from scalewise.predict.wire_fit import NoWireFit, fit_wire
+from scalewise.records.codec import encode
 from scalewise.records.machine import MachineFacts, Probe
-from scalewise.units import bytes_text
+from scalewise.units import bytes_text, seconds_text
+
+SHOWN_SIZES = 4
 
 
-def show_machine(output: Output, facts: MachineFacts) -> None:
+def show_machine(output: Output, facts: MachineFacts, probes: Sequence[LinkProbe] = ()) -> None:
     """Two columns: what, and how it is here."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _lines(facts):
+    for name, value in [*_lines(facts), *(line for probe in probes for line in link_lines(probe))]:
         table.add_row(name, value)
     output.data.print(table)
+
+
+def links_json(probes: Sequence[LinkProbe]) -> list[dict[str, Any]]:
+    """What was measured, and what it comes to."""
+    return [{**encode(probe), "in_words": [value for _, value in link_lines(probe)]} for probe in probes]
+
+
+def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
+    """The link as it was measured: times, the wire that was fitted or why none was, and how cores are shared."""
+    lines = [("link", f"{source_text(probe)}, in {probe.took_seconds:.1f} s")]
+    for ranks in probe.rank_counts:
+        link = measured_link(probe, ranks)
+        if isinstance(link, Link):
+            lines.append(
+                ("", f"{ranks} ranks: {_curve_text(link.curves[0])}; one differs by {100 * link.spread:.0f} %")
+            )
+        else:
+            lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
+    fit = fit_wire(probe.points)
+    if isinstance(fit, NoWireFit):
+        lines.append(("", f"other numbers of ranks: refused, for {fit.reason}"))
+    else:
+        start, rate = seconds_text(fit.wire.start_seconds), fit.wire.bytes_per_second / 1e9
+        missed = f"misses a time by {100 * fit.mean_error:.0f} % in the mean"
+        lines.append(("", f"fitted: {start} to start, {rate:.2f} GB/s each way; {missed}"))
+    if probe.overlaps:
+        sharing = sharing_of(probe.overlaps)
+        drag = f", and computing takes {100 * sharing.drag:.0f} % longer beside it" if sharing.drag >= 0.005 else ""
+        lines.append(("", f"cores are at work for {100 * sharing.work:.0f} % of a message's time{drag}"))
+    return lines + [("", trouble) for trouble in probe.troubles]
+
+
+def _curve_text(curve: Curve) -> str:
+    every = max(1, (len(curve.sizes_bytes) - 1) // (SHOWN_SIZES - 1))
+    shown = list(zip(curve.sizes_bytes, curve.seconds, strict=True))[::-every][::-1]
+    return ", ".join(f"{bytes_text(size)} {seconds_text(seconds)}" for size, seconds in shown)
 
 
 def _lines(facts: MachineFacts) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Computing and an all-reduce, each alone and both at once; medians."""
+    """Computing and an all-reduce, each alone and both at once, one right after the other."""
 
     ranks: int
     size_bytes: float
@@ -109,18 +109,11 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
     common = set.intersection(*(set(steps) for steps in by_rank))
     slowest = {step: max(steps[step] for steps in by_rank) * NANO for step in common}
     found = []
-    for index, size in enumerate(sizes):
-        first = KINDS * (index + len(sizes))
-        kinds = [
-            [
-                slowest[step]
-                for step in range(first + kind, max(common, default=0) + 1, KINDS * len(sizes))
-                if step in slowest
-            ]
-            for kind in range(KINDS)
-        ]
-        if all(kinds):
-            found.append(Overlap(run.spec.ranks, size, *(median(times) for times in kinds)))
+    for first in range(KINDS * len(sizes), max(common, default=0) + 1, KINDS):
+        times = [slowest.get(first + kind) for kind in range(KINDS)]
+        if None not in times:
+            size = sizes[first // KINDS % len(sizes)]
+            found.append(Overlap(run.spec.ranks, size, *(time for time in times if time is not None)))
     return tuple(found)
 
 
@@ -129,10 +122,8 @@ def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
 
     More than all of it means that computing itself went slower beside the message.
     """
-    message = sum(one.message_seconds for one in overlaps)
-    if message <= 0:
-        return Sharing()
-    beyond = sum(one.both_seconds - one.compute_seconds for one in overlaps) / message
+    ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
+    beyond = median(ratios) if ratios else 0.0
     if beyond <= 1:
         return Sharing(work=max(0.0, beyond))
     return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - beyond) - 1))

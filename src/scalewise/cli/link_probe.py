@@ -1,0 +1,145 @@
+"""Measures what lies between the ranks of this machine, in ten seconds at most: all-reduces, and beside computing."""
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scalewise.analysis.link_points import link_points
+from scalewise.cli.measure import Here
+from scalewise.launch.campaign import run_campaign
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.expand import expand
+from scalewise.plan.experiment import subject_folder
+from scalewise.plan.shares import share_size
+from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
+from scalewise.predict.wire_fit import Point
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.outcome import Outcome
+from scalewise.records.pulse import Pulse
+from scalewise.records.spec import Device, RunSpec
+from scalewise.results.load import load
+from scalewise.results.run import Run
+
+MOST_SECONDS = 10.0
+LEAST_SECONDS = 2.0  # left, for one more run to be worth its start
+FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
+SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
+REPEATS = 9
+OVERLAP_SIZES = (1 << 25,)  # small ones are lost in what computing differs by
+OVERLAP_REPEATS = 6
+USUAL_COUNTS = (2, 4)
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Who can really run here: so many ranks at most, each with so many cores."""
+
+    device: Device
+    counts: tuple[int, ...]  # of two ranks or more, fewest first; empty: no two ranks fit
+    cores_per_rank: int  # 0: on a GPU
+    slots: int  # ranks that fit at once
+
+
+def seating(facts: MachineFacts, device: Device, asked: Sequence[int]) -> Seating:
+    """The numbers of ranks asked for that fit here, or two where none does."""
+    if device == "cuda":
+        counts = tuple(sorted({count for count in asked if 2 <= count <= len(facts.gpus)}))
+        return Seating(device, counts or ((2,) if len(facts.gpus) > 1 else ()), 0, len(facts.gpus))
+    cores = len(facts.cores)
+    counts = tuple(sorted({count for count in asked if 2 <= count <= cores})) or ((2,) if cores > 1 else ())
+    size = share_size(cores, counts or (1,))
+    return Seating(device, counts, size, cores // size)
+
+
+def usual_seating(facts: MachineFacts) -> Seating:
+    """Where nobody asks for numbers of ranks: two and four, or all GPUs."""
+    if facts.gpus:
+        return seating(facts, "cuda", tuple(1 << power for power in range(1, 8)))
+    return seating(facts, "cpu", USUAL_COUNTS)
+
+
+def known_link(here: Here, seats: Seating) -> LinkProbe:
+    """What was measured within the hour among all these, or is measured now."""
+    kept = kept_probe(place_of(here.facts, seats.device, seats.cores_per_rank))
+    return kept if kept is not None and _serves(kept, seats) else probe_link(here, seats)
+
+
+def _serves(kept: LinkProbe, seats: Seating) -> bool:
+    fresh = time.time() - kept.made_unix_seconds < FRESH_SECONDS
+    return fresh and set(seats.counts) <= set(kept.rank_counts) and bool(kept.overlaps or seats.device == "cuda")
+
+
+def probe_link(here: Here, seats: Seating) -> LinkProbe:
+    """Measures, and keeps what it found."""
+    began = time.monotonic()
+    points: list[Point] = []
+    overlaps: list[Overlap] = []
+    troubles: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="scalewise-link-") as folder:
+        for spec in _specs(here, seats):
+            left = MOST_SECONDS - (time.monotonic() - began)
+            if left < LEAST_SECONDS:
+                troubles.append(f"no time was left for {_what(spec)}")
+                continue
+            run = _made(replace(spec, limit_seconds=left), SuiteFolder(Path(folder)), here)
+            if not run.measured:
+                troubles.append(f"{_what(spec)}: {run.outcome.sentence if run.outcome else 'not made'}")
+            elif spec.experiment == "interference":
+                overlaps += overlaps_of(run, OVERLAP_SIZES)
+            else:
+                points += [Point(one.ranks, one.bytes, one.seconds) for one in link_points(run)]
+    place = place_of(here.facts, seats.device, seats.cores_per_rank)
+    took = time.monotonic() - began
+    probe = LinkProbe(place, time.time(), took, tuple(points), tuple(overlaps), tuple(troubles))
+    if points:
+        keep_probe(probe)
+    return probe
+
+
+class Silent:
+    """Hears of the runs and says nothing."""
+
+    def started(self, index: int, total: int, spec: RunSpec) -> None:
+        """A run begins."""
+
+    def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
+        """Signs of life."""
+
+    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It has ended."""
+
+    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It had been made before."""
+
+
+def _specs(here: Here, seats: Seating) -> list[RunSpec]:
+    """Fewest ranks first, and computing beside messages right after them: what comes last may find no time left."""
+    sizes = ",".join(map(str, SIZES))
+    hot = ["--hot", "--sizes", sizes, "--repeats", str(REPEATS)]
+    beside = ["--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(OVERLAP_REPEATS)]
+    link = _expanded(here, seats, "allreduce.py", hot)
+    if seats.device == "cuda" or not link:
+        return link
+    return [link[0], _expanded(here, seats, "interference.py", beside)[0], *link[1:]]
+
+
+def _expanded(here: Here, seats: Seating, subject: str, args: Sequence[str]) -> list[RunSpec]:
+    if not seats.counts:
+        return []
+    suite = script_suite(subject_folder() / subject, args, ranks=seats.counts, device=seats.device)
+    return list(expand(suite, here.facts, Path.cwd()).runs)
+
+
+def _made(spec: RunSpec, folder: SuiteFolder, here: Here) -> Run:
+    (outcome,) = run_campaign([spec], folder, here.facts, Silent(), here.servers)
+    if outcome is None or outcome.kind == "interrupted":
+        raise KeyboardInterrupt
+    return load(folder.run(spec.name).path).runs[0]
+
+
+def _what(spec: RunSpec) -> str:
+    task = "computing beside messages" if spec.experiment == "interference" else "messages"
+    return f"{task} among {spec.ranks} ranks"

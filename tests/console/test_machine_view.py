@@ -1,0 +1,40 @@
+"""Tests of how a measured link is shown: its times, its fit or why there is none, and how cores are shared."""
+
+from dataclasses import replace
+
+from factories import make_machine
+from scalewise.console.machine_view import link_lines, links_json
+from scalewise.predict.collectives import all_reduce
+from scalewise.predict.link import Link, Wire
+from scalewise.predict.probe import LinkProbe, Overlap, place_of
+from scalewise.predict.wire_fit import Point
+
+SIZES = [4.0 * 8**power for power in range(9)]
+TRUE = Link("true", Wire(300e-6, 0.0, 1e9))
+POINTS = tuple(Point(2, size, all_reduce(TRUE, size, 2)) for size in SIZES)
+PROBE = LinkProbe(
+    place_of(make_machine(), "cpu", 1), 0.0, 4.5, POINTS, (Overlap(2, 1.0, 0.1, 0.1, 0.2),), ("no time was left",)
+)
+
+
+def test_a_link_is_shown_with_its_times_and_its_fit():
+    text = "\n".join(value for _, value in link_lines(PROBE))
+    assert "gloo among 2 ranks of 1 core each on box, measured 1970-01-01 00:00 UTC, in 4.5 s" in text
+    assert "64.0 MiB 67.4 ms" in text
+    assert "fitted: 300 us to start, 1.00 GB/s each way; misses a time by 0 % in the mean" in text
+    assert "cores are at work for 100 % of a message's time" in text
+    assert "no time was left" in text
+
+
+def test_a_fit_that_is_refused_is_said():
+    bad = replace(PROBE, points=tuple(replace(point, seconds=1.0 / point.size_bytes) for point in POINTS))
+    text = "\n".join(value for _, value in link_lines(bad))
+    assert "2 ranks: refused, for 64.0 MiB took no longer than 4 B" in text
+    assert "other numbers of ranks: refused" in text
+
+
+def test_the_same_is_there_for_machines():
+    (one,) = links_json([PROBE])
+    assert one["place"]["host"] == "box"
+    assert len(one["points"]) == len(SIZES)
+    assert one["in_words"]
