@@ -12,6 +12,7 @@ from scalewise.plan.suite import load_suite
 
 SUITES = ("homework1", "practical7", "homework2", "homework3")
 CWD = Path("/somewhere")
+LINKS = ("link", "link-in-training")  # they train nothing
 
 
 def planned(name, machine=None, **changes):
@@ -29,7 +30,7 @@ def test_everything_of_a_suite_can_run_on_two_cores(name):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name):
-    timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment != "link"]
+    timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment not in LINKS]
     assert timed and all(int(spec.env["STEPS"]) >= 45 for spec in timed)
 
 
@@ -37,7 +38,8 @@ def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name)
 def test_every_batch_can_be_shared_evenly(name):
     for spec in planned(name).runs:
         if "BATCH" in spec.env:
-            assert int(spec.env["BATCH"]) % (spec.ranks * int(spec.env.get("ACCUM_STEPS", "1"))) == 0
+            ranks = spec.rehearse.world_size if spec.rehearse else spec.ranks
+            assert int(spec.env["BATCH"]) % (ranks * int(spec.env.get("ACCUM_STEPS", "1"))) == 0
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -48,7 +50,7 @@ def test_the_same_request_finds_its_folder_again(name):
 
 
 def test_homework_1_asks_for_the_courses_values():
-    strong = experiment("strong-scaling", "homework1")
+    strong = [spec for spec in experiment("strong-scaling", "homework1") if spec.rehearse is None]
     assert {spec.ranks for spec in strong} == {1, 2, 4} and {spec.env["BATCH"] for spec in strong} == {"64"}
     assert {spec.axes["batch"] for spec in experiment("batch-scaling", "homework1")} == {32, 64, 128, 256}
     assert {spec.env["DELAY"] for spec in experiment("delay", "homework1")} == {"0", "0.01"}
@@ -113,5 +115,27 @@ def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
 @pytest.mark.parametrize("name", SUITES)
 def test_a_script_is_told_the_device_so_that_it_can_notice_a_gpu_that_has_gone(name):
     for machine, device in ((make_machine(cores=2), "cpu"), (make_machine(cores=2, gpus=4), "cuda")):
-        runs = [spec for spec in planned(name, machine).runs if spec.experiment != "link"]
+        runs = [spec for spec in planned(name, machine).runs if spec.experiment not in LINKS]
         assert {spec.env["DEVICE"] for spec in runs} == {device}
+
+
+def rehearsed(name, machine=None):
+    return [
+        (spec.rehearse.world_size, spec.ranks)
+        for spec in experiment(name, "homework1", machine)
+        if spec.rehearse is not None
+    ]
+
+
+def test_ranks_that_are_not_here_are_rehearsed_in_company_and_the_most_that_are_here_for_the_check():
+    assert rehearsed("strong-scaling") == [(2, 2), (4, 2), (8, 2)]
+    assert rehearsed("model-size") == [(2, 2), (4, 2), (8, 2)] * 2
+    assert rehearsed("strong-scaling", make_machine(cores=4)) == [(4, 4), (8, 4)]
+    assert rehearsed("strong-scaling", make_machine(cores=2, gpus=1)) == [(2, 1), (4, 1), (8, 1)]
+    assert rehearsed("strong-scaling", make_machine(cores=8, gpus=8)) == []
+
+
+def test_a_rehearsed_model_is_as_large_as_the_measured_one():
+    specs = experiment("model-size", "homework1")
+    sizes = {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if spec.rehearse}
+    assert sizes == {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if not spec.rehearse}

@@ -7,6 +7,7 @@ from math import inf
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.ratio import Side
+from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
@@ -79,7 +80,7 @@ def arm_of(runs: Sequence[Run]) -> ArmRuns:
 def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
     """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it.
 
-    Inspected runs are left out: their times mean nothing.
+    Inspected runs are left out: their times mean nothing. So are rehearsed ones, whose other ranks were not there.
     """
 
     rings: dict[str, float] = {}  # runs of a ring start at once: its first start, then their places in it
@@ -94,7 +95,7 @@ def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
         return run.spec.repeat, started, turns.index if turns else 0, run.spec.name
 
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted((run for run in runs if not run.spec.inspect), key=place):
+    for run in sorted((run for run in runs if timed(run)), key=place):
         groups.setdefault(arm_key(run.spec), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
 

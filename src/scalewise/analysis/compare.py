@@ -42,6 +42,12 @@ class Comparison:
 def compare_suites(a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = ()) -> tuple[Comparison, ...]:
     """Every arm that both have, or the only arm of each whatever it is."""
     arms_a, arms_b = arms_of(a.runs), arms_of(b.runs)
+    for side, arms in ((a, arms_a), (b, arms_b)):
+        if not arms and any(run.spec.rehearse for run in side.runs):
+            raise BadRequest(
+                f"{side.path} was rehearsed, not measured: the other ranks were not there.",
+                "Name a run of real ranks.",
+            )
     if len(arms_a) == 1 and len(arms_b) == 1:
         return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow),)
     others = {arm_key(arm.spec): arm for arm in arms_b}

@@ -15,6 +15,7 @@ from scalewise.analysis.compare import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
+from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -96,6 +97,7 @@ class Analysis:
     notes: tuple[str, ...]  # what could not be read
     inspected_runs: int = 0  # they are in none of the tables; `analysis.inspection` reads them
     failed_inspections: tuple[FailedInspection, ...] = ()
+    rehearsed_runs: tuple[RehearsedRun, ...] = ()  # nor are these
 
     @property
     def doubtful(self) -> bool:
@@ -106,14 +108,15 @@ class Analysis:
     def failed(self) -> bool:
         """Whether any run failed."""
         rows = [row for one in self.experiments for row in one.rows]
-        return bool(self.failed_inspections) or any(row.runs_failed for row in rows)
+        beside = bool(self.failed_inspections) or any(one.failure for one in self.rehearsed_runs)
+        return beside or any(row.runs_failed for row in rows)
 
 
 def summarise(loaded: LoadedSuite) -> Analysis:
     """The analysis of everything that was loaded."""
     experiments = []
     for text in loaded.experiments:
-        runs = [run for run in loaded.runs if run.spec.experiment == text.name and not run.spec.inspect]
+        runs = [run for run in loaded.runs if run.spec.experiment == text.name and timed(run)]
         if runs:
             experiments.append(_experiment(text.name, text.title, text.question, runs))
     return Analysis(
@@ -125,6 +128,7 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         notes=loaded.notes,
         inspected_runs=sum(run.spec.inspect for run in loaded.runs),
         failed_inspections=failed_inspections_of(loaded.runs),
+        rehearsed_runs=rehearsed_runs_of(loaded.runs),
     )
 
 

@@ -17,6 +17,7 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
+from scalewise.console.untimed_view import untimed_lines
 from scalewise.plan.words import value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
@@ -35,18 +36,8 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
         _show_experiment(output, experiment)
     rows = [row for experiment in analysis.experiments for row in experiment.rows]
     output.data.print()
-    for line in (*_legend(rows), *_inspected(analysis), *_verdict(analysis, rows)):
+    for line in (*_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
         show_paragraph(output, line)
-
-
-def _inspected(analysis: Analysis) -> list[str]:
-    """How many runs were looked into; they are in none of the tables."""
-    count, failed = analysis.inspected_runs, analysis.failed_inspections
-    if not count:
-        return []
-    runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
-    holes = [f"inspection {one.run} shows nothing: {one.reason.rstrip('.')}." for one in failed]
-    return [f"{runs}{f', {len(failed)} of them in vain' if failed else ''}.", *holes]
 
 
 def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from scalewise.plan.experiment import CASE, Arm, Experiment, Suite
+from scalewise.plan.rehearsals import rehearsal_names, rehearsals
 from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
@@ -68,6 +69,8 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
         runs += in_rings(timed) if experiment.turns else timed
         if experiment.inspect:
             runs += _inspected(experiment, specs, names)
+        if experiment.rehearse and nodes is None:
+            runs += _rehearsed(experiment, machine, common)
     return Plan(tuple(runs), tuple(refusals))
 
 
@@ -78,6 +81,18 @@ def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence
             values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}
             more = {key: filled(text, values) for key, text in experiment.inspect_env.items()}
             yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
+
+
+def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[str, object]) -> Iterator[RunSpec]:
+    """Last, like inspected runs."""
+    found = [
+        (arm, spec)
+        for arm, spec in rehearsals(experiment, machine, lambda arm: _spec(experiment, arm, machine, common))
+        if not script_problem(experiment.script, Path(spec.script), Path(str(common["cwd"])))
+    ]
+    arms = [arm for arm, _ in found]
+    for (_, spec), name in zip(found, rehearsal_names(_arm_names(experiment, arms), arms), strict=True):
+        yield dataclasses.replace(spec, name=name)
 
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:

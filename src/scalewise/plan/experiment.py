@@ -66,6 +66,7 @@ class Experiment:
     few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks
     inspect: bool = False  # one more run per arm, watched so closely that its times do not count
     inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
+    rehearse: tuple[int, ...] = ()  # numbers of ranks that are to be predicted where they cannot be measured
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
     examination: Examination | None = None  # None: the runs are measured, not examined

@@ -66,6 +66,7 @@ class ExperimentTable(BaseModel):
     shrink: ShrinkTable | None = None
     inspect: bool = False
     inspect_env: dict[str, str] = {}
+    rehearse: Annotated[list[Annotated[int, Field(ge=2, le=MOST_RANKS)]], Field(min_length=1)] = []
     limit_seconds: Seconds = LIMIT_SECONDS
     stall_seconds: Seconds = STALL_SECONDS
 
@@ -122,6 +123,7 @@ def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values["script"] = table.script if named else str((Path(escaped(str(folder))) / table.script).resolve())
     values["args"] = tuple(table.args)
     values["ranks"] = tuple(table.ranks)
+    values["rehearse"] = tuple(table.rehearse)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
     values["interventions"] = tuple(parse_intervention(text) for text in table.interventions)
     values["shrink"] = Shrink(table.shrink.gflop_per_core) if table.shrink else None

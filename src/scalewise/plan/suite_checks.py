@@ -30,18 +30,7 @@ def meaning_problems(data: dict[str, Any], subjects: Sequence[str]) -> list[Prob
         name = raw.get("name")
         if isinstance(name, str) and names.index(name) < index:
             problems.append((f"{where}.name", f"{name!r} is used by another experiment of this suite"))
-        for check in (
-            _script,
-            _ranks,
-            _axes,
-            _cases,
-            _placeholders,
-            _interventions,
-            _base,
-            _shrink,
-            _inspect,
-            _devices,
-        ):
+        for check in CHECKS:
             problems += [(f"{where}.{place}", what) for place, what in check(raw, subjects)]
     return problems
 
@@ -125,6 +114,17 @@ def _inspect(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]
         yield "inspect_env", "there is no inspected run to set it for; add inspect = true"
 
 
+def _rehearse(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+    counts = _list(raw, "rehearse")
+    for index, count in enumerate(counts):
+        if count in counts[:index]:
+            yield f"rehearse[{index}]", f"{count} is named twice"
+    if counts and raw.get("mode") == "python":
+        yield "rehearse", "mode 'python' starts one plain process, which has no ranks to rehearse; use mode 'torchrun'"
+    if counts and "interventions" in raw and PLAIN not in _list(raw, "interventions"):
+        yield "rehearse", f"only runs with nothing changed are rehearsed; add {PLAIN!r} to interventions"
+
+
 def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
     known = [*([CASE] if "cases" in raw else []), *_table(raw, "axes"), "ranks", "device"]
     for place, text in _texts(raw).items():
@@ -197,4 +197,16 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-CHECKS = (_script, _ranks, _axes, _cases, _placeholders, _interventions, _base, _shrink, _inspect, _devices)
+CHECKS = (
+    _script,
+    _ranks,
+    _axes,
+    _cases,
+    _placeholders,
+    _interventions,
+    _base,
+    _shrink,
+    _inspect,
+    _rehearse,
+    _devices,
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
+from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
 from scalewise.records.folder import RunFolder
@@ -121,7 +122,7 @@ def _run_line(loaded: LoadedSuite) -> str:
     first = next((run.spec for run in loaded.runs), None)
     if first is None or loaded.title != Path(first.script).name:
         return f"scalewise run {shlex.quote(loaded.name)}"
-    ranks = ",".join(str(ranks) for ranks in sorted({run.spec.ranks for run in loaded.runs}))
+    ranks = ",".join(str(ranks) for ranks in sorted({run.spec.ranks for run in loaded.runs if timed(run)}))
     how = "--plain" if first.mode == "python" else f"--ranks {ranks}"
     repeats = max(run.spec.repeat for run in loaded.runs) + 1
     words = [
@@ -134,7 +135,7 @@ def _run_line(loaded: LoadedSuite) -> str:
 
 def _torchrun_line(evidence: Evidence) -> Iterator[str]:
     """One run without scalewise, as its folder keeps it, with the folders of this machine taken out."""
-    runs = sorted(evidence.loaded.runs, key=lambda run: -run.spec.world_size)
+    runs = sorted(filter(timed, evidence.loaded.runs), key=lambda run: -run.spec.world_size)
     for run in runs:
         try:
             text = RunFolder(run.folder).command.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,59 @@
+"""Which numbers of ranks of an experiment are rehearsed here: those that cannot be measured, and one that can."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from scalewise.plan.experiment import Arm, Experiment
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Rehearsal, RunSpec
+
+GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all of one node
+
+
+def rehearsals(
+    experiment: Experiment, machine: MachineFacts, spec_of: Callable[[Arm], RunSpec]
+) -> Iterator[tuple[Arm, RunSpec]]:
+    """One run, nothing changed in it, for every number of ranks that is asked for and is not here.
+
+    Where there is any, the most of those that are here is rehearsed as well: it was measured, too, so that the error
+    of a prediction is known.
+    """
+    absent = [count for count in experiment.rehearse if not _here(spec_of(_any_arm(experiment, count)), machine)]
+    if not absent:
+        return
+    known = [count for count in experiment.rehearse if count not in absent and count in experiment.ranks]
+    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), interventions=((),)).arms():
+        yield arm, _as_rehearsal(spec_of(arm), machine)
+
+
+def rehearsal_names(names: Sequence[str], arms: Sequence[Arm]) -> list[str]:
+    """`strong-scaling-ranks8` becomes `strong-scaling-rehearse8`."""
+    ends = [f"ranks{arm.ranks}" for arm in arms]
+    return [
+        f"{name.removesuffix(end)}rehearse{arm.ranks}" if name.endswith(end) else f"{name}-rehearse{arm.ranks}"
+        for name, end, arm in zip(names, ends, arms, strict=True)
+    ]
+
+
+def _any_arm(experiment: Experiment, ranks: int) -> Arm:
+    return replace(experiment, ranks=(ranks,)).arms()[0]
+
+
+def _here(spec: RunSpec, machine: MachineFacts) -> bool:
+    return spec.ranks <= len(machine.gpus) if spec.device == "cuda" else not spec.oversubscribed
+
+
+def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
+    """As many processes as have a place of their own stand for the first ranks and keep each other company."""
+    places = len(machine.gpus) if spec.device == "cuda" else len(dict.fromkeys(spec.shares))
+    company = max(1, min(spec.ranks, places))
+    per_node = min(spec.ranks, GPUS_PER_NODE) if spec.device == "cuda" else spec.ranks
+    return replace(
+        spec,
+        launcher="fork",
+        ranks=company,
+        shares=spec.shares[:company],
+        oversubscribed=False,
+        emulated=False,
+        rehearse=Rehearsal(spec.ranks, 0, per_node),
+    )
