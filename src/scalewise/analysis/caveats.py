@@ -9,6 +9,7 @@ import numpy as np
 from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
+from scalewise.records.spec import Intervention, RunSpec
 
 LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
 WIDEST_INTERVAL = 0.10  # of the median within one run: wider cannot show the effects people look for
@@ -240,10 +241,16 @@ def _not_applied(one: Measured) -> list[str]:
     return [
         f"{intervention.label()} was applied 0 times in {spec.name}"
         for intervention in spec.interventions
-        # One rank has nothing to communicate with.
-        if not one.run.applied(intervention.kind)
-        and not (intervention.kind in ("remove_communication", "emulate_link") and spec.world_size == 1)
+        if not one.run.applied(intervention.kind) and not _nothing_to_change(intervention, spec)
     ]
+
+
+def _nothing_to_change(intervention: Intervention, spec: RunSpec) -> bool:
+    """One rank has nothing to communicate with, and what is removed cannot be held back."""
+    removed = any(one.kind == "remove_communication" for one in spec.interventions)
+    if intervention.kind == "emulate_link":
+        return removed or spec.world_size == 1
+    return intervention.kind == "remove_communication" and spec.world_size == 1
 
 
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (

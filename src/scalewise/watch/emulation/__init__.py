@@ -22,4 +22,4 @@ def install(recorder: Recorder, link: Intervention, spec: RunSpec, folder: RunFo
             recorder.broke("emulated link", error)
     carrier = Carrier(link.seconds, link.bytes_per_second, readiness, recorder.intervene)
     collectives.install(carrier)
-    buckets.install(recorder, carrier)
+    buckets.install(carrier)

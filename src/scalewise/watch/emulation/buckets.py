@@ -1,69 +1,92 @@
-"""Sends the buckets of DistributedDataParallel, and its buffers, over the emulated link."""
+"""Sends the buckets of DistributedDataParallel, and its buffers, over the emulated link.
+
+The reducer is given a process group that stands before the real one and holds back its all-reduces. A communication
+hook would do, too, but it has to divide the gradients in a pass of its own, which costs a large model 4 % of its step;
+the reducer does it while it copies.
+"""
 
 import functools
+import weakref
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.emulation.carrier import Carrier, Message
-from scalewise.watch.emulation.collectives import rank_among_all, real
-from scalewise.watch.recorder import Recorder
+from scalewise.watch.emulation.collectives import rank_among_all
 
 
-def install(recorder: Recorder, carrier: Carrier) -> None:
-    """A communication hook; one of the script's own keeps its place, and its collectives are held back instead."""
-    original_init: Any = DistributedDataParallel.__init__
-    original_forward: Any = DistributedDataParallel.forward
-    register: Any = DistributedDataParallel.register_comm_hook  # as torch has it: the watcher counts the script's own
+def install(carrier: Carrier) -> None:
+    """A hook of the script's own goes past the reducer's group, and its collectives are held back as calls."""
+    original: Any = DistributedDataParallel._ddp_init_helper
+    # The reducer holds the C++ side of a group only; without its Python side, ours would be one without a backend.
+    kept: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
     _wrap_buffers(carrier)
 
-    @functools.wraps(original_init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original_init(self, *args, **kwargs)
-        self.__dict__["_link_is_new"] = True
+    @functools.wraps(original)
+    def _ddp_init_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        group = self.process_group
+        if dist.get_world_size(group) > 1:
+            self.process_group = kept[self] = _Group(carrier, group)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            self.process_group = group
 
-    @functools.wraps(original_forward)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Not before the first forward: until then the script may still register a hook of its own.
-        if self.__dict__.pop("_link_is_new", False) and not self._comm_hooks:
-            try:
-                if dist.get_world_size(self.process_group) > 1:
-                    register(self, None, _held_back(carrier, self.process_group, self.gradient_as_bucket_view))
-            except Exception as error:
-                recorder.broke("emulated link", error)
-        return original_forward(self, *args, **kwargs)
-
-    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
-    DistributedDataParallel.forward = forward  # type: ignore[method-assign]
+    DistributedDataParallel._ddp_init_helper = _ddp_init_helper  # type: ignore[method-assign]
 
 
-def _held_back(carrier: Carrier, group: Any, views: bool) -> Any:
-    """A communication hook that does what the reducer does by itself; torch reads its annotations."""
-    ranks, rank = dist.get_world_size(group), rank_among_all(group)
-    all_reduce = real("all_reduce")
+class _Group(dist.ProcessGroup):
+    """What the reducer asks of its group, passed on to the real one."""
 
-    def hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        buffer = bucket.buffer()
-        # As the reducer divides, to the last bit: it multiplies while it copies, and divides where nothing is copied.
-        buffer.div_(ranks) if views else buffer.mul_(1.0 / ranks)
-        message = carrier.ready(buffer.numel() * buffer.element_size(), rank)
-        message.arrive = all_reduce(buffer, group=group, async_op=True).wait
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        carrier.then(message, lambda: _settle(future, message, buffer))
-        carrier.carry(message)
-        return future
+    def __init__(self, carrier: Carrier, group: dist.ProcessGroup) -> None:
+        super().__init__(group.rank(), group.size())  # type: ignore[call-arg]
+        self._carrier, self._group, self._rank = carrier, group, rank_among_all(group)
 
-    return hook
+    def getBackendName(self) -> str:
+        """Not the real one's: by a name that it knows, DDP would look for that backend's settings here."""
+        return "emulated"
+
+    def allreduce(self, tensors: Any, options: Any = None) -> Any:  # type: ignore[override]
+        """A bucket, or the few numbers that say which parameters were used."""
+        given = tensors if isinstance(tensors, list) else [tensors]
+        size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given)
+        message = self._carrier.ready(size_bytes, self._rank)
+        work = self._group.allreduce(tensors, options) if options is not None else self._group.allreduce(tensors)
+        message.arrive = work.wait
+        future: torch.futures.Future[Any] = torch.futures.Future()
+        self._carrier.then(message, lambda: _settle(future, message, given))
+        self._carrier.carry(message)
+        return _Work(message, future)
+
+    def broadcast(self, tensors: Any, options: Any = None) -> Any:  # type: ignore[override]
+        """Of the order of buckets, once: it is part of no step's usual work."""
+        return self._group.broadcast(tensors, options)
 
 
-def _settle(future: torch.futures.Future[torch.Tensor], message: Message, buffer: torch.Tensor) -> None:
+class _Work(dist.Work):
+    """One message, for the reducer."""
+
+    def __init__(self, message: Message, future: Any) -> None:
+        super().__init__()
+        self._message, self._future = message, future
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Until the link is through."""
+        self._message.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """With the reduced tensors."""
+        return self._future
+
+
+def _settle(future: torch.futures.Future[Any], message: Message, tensors: list[torch.Tensor]) -> None:
     if message.error is None:
-        future.set_result(buffer)
+        future.set_result(tensors)
     else:
-        future.set_exception(message.error)  # type: ignore[arg-type]
+        future.set_exception(message.error)
 
 
 def _wrap_buffers(carrier: Carrier) -> None:

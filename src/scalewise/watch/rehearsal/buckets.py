@@ -19,8 +19,8 @@ def install(recorder: Recorder, tape: TapeRecorder) -> None:
 
     def hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
-        # The reducer divides before it reduces; that is work of the step and stays.
-        buffer.div_(torch.distributed.get_world_size())
+        # Without a hook the reducer divides while it copies, which takes as long as copying alone: a pass of its own
+        # to divide would make the step longer than it is. The gradient of this rank stands for the mean of all.
         pending.append(tape.issue("all_reduce", buffer.numel() * buffer.element_size(), 0))
         if bucket.is_last():
             for number in pending:
@@ -44,3 +44,20 @@ def install(recorder: Recorder, tape: TapeRecorder) -> None:
 
     DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
     DistributedDataParallel.forward = forward  # type: ignore[method-assign]
+    _tape_buffers(tape)
+
+
+def _tape_buffers(tape: TapeRecorder) -> None:
+    """The broadcast of buffers before forward (batch norm's running statistics) comes from C++; its caller does not."""
+    original = getattr(DistributedDataParallel, "_sync_buffers", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _sync_buffers(self: Any) -> Any:
+        size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in self.module.buffers())
+        if size_bytes:
+            tape.wait(tape.issue("broadcast", size_bytes, 0))
+        return original(self)
+
+    DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]
