@@ -1,0 +1,218 @@
+"""What to change, ranked by the throughput that the model foresees: each change is a step made otherwise and re-run.
+
+What a change gains is a ratio of two runs of the same model, so what both are unsure of in the same way cancels: every
+part is moved by its reach in both, and only what the ratio moves by remains.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp, hypot, log
+from typing import Literal
+
+from scalewise.predict.altered import (
+    among,
+    bucket_bytes,
+    groups_by_cap,
+    groups_like,
+    regrouped,
+    with_accumulation,
+    with_batch,
+    with_smaller_gradients,
+)
+from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.faster import faster_links
+from scalewise.predict.link import Link
+from scalewise.predict.memory import MemoryLine
+from scalewise.predict.prediction import QUANTILE, OnLink, Range
+from scalewise.predict.tape import Tape
+from scalewise.predict.timeline import Sharing, simulate
+from scalewise.predict.work import PHASES, WorkLine, samples_of
+
+FACTORS = (2, 4)
+CAPS_MIB = (1, 2, 5, 10, 25, 50, 100, 250, 1000)
+LEAST_GAIN = 0.005  # less is nothing
+HALF = ("bfloat16", "float16")
+NO_FINE = "no rehearsal with small buckets was made from which others could be put together"
+Verdict = Literal["helps", "may help", "does not help", "does not fit"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing made otherwise."""
+
+    what: str  # batch per rank x2
+    why: str  # what changes with it, in words
+    step: Range  # seconds, predicted
+    gain: Range  # throughput over what it is without the change
+    verdict: Verdict
+    peak_bytes: float | None = None
+    guesses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A change that nothing can be said about."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """For one number of ranks, the largest gain first."""
+
+    ranks: int
+    changes: tuple[Change, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True)
+class _Otherwise:
+    """A change before it is run: `before` is what it is held against."""
+
+    what: str
+    why: str
+    before: Tape
+    after: Tape
+    link: Link
+    more_samples: float = 1.0
+    batch: float = 1.0  # times as many samples in a micro-batch
+    guesses: tuple[str, ...] = ()
+
+
+def changes_at(
+    answer: Answer, at: AtRanks, line: WorkLine, memory: MemoryLine | None = None, capacity_bytes: float | None = None
+) -> Changes:
+    """Everything that can be tried on this number of ranks."""
+    found: list[Change] = []
+    left_out: list[LeftOut] = []
+    for one in _tried(answer, at, line):
+        if isinstance(one, LeftOut):
+            left_out.append(one)
+        else:
+            found.append(_run(one, answer, at, memory, capacity_bytes))
+    ranked = sorted(found, key=lambda one: (one.verdict == "does not fit", -one.gain.value))
+    return Changes(at.ranks, tuple(ranked), tuple(left_out))
+
+
+def _tried(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+    tape = at.rehearsal.typical
+    for factor in FACTORS:
+        samples = samples_of(tape)
+        yield _Otherwise(
+            f"batch per rank x{factor}", f"{factor} times the samples in a step, the same messages", tape,
+            with_batch(tape, factor, line), answer.link, factor, factor, line.beyond(samples * factor),
+        )  # fmt: skip
+    for factor in FACTORS:
+        yield _accumulated(answer, tape, factor)
+    yield _smaller(answer, at)
+    yield from _buckets(answer, at, line)
+    yield from _links(answer, at)
+
+
+def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOut:
+    what = f"accumulation x{factor}"
+    after = with_accumulation(tape, factor)
+    if after is None:
+        return LeftOut(what, "no forward and backward pass is on the tape")
+    why = f"{factor} times the samples in a step, gradients sent once"
+    return _Otherwise(what, why, tape, after, answer.link, factor)
+
+
+def _smaller(answer: Answer, at: AtRanks) -> _Otherwise | LeftOut:
+    what, tape = "gradients sent in bf16", at.rehearsal.typical
+    dtypes = at.rehearsal.dtypes
+    if dtypes and all(one.removeprefix("torch.") in HALF for one in dtypes):
+        return LeftOut(what, f"they are {' and '.join(dtypes)} already")
+    after = with_smaller_gradients(tape, 0.5)
+    if after == tape:
+        return LeftOut(what, "no message of the step carries gradients of all ranks")
+    guesses = ["that turning gradients into bf16 and back costs no time"]
+    guesses += [] if dtypes else ["that gradients are float32 now"]
+    return _Otherwise(what, "half the bytes of every gradient", tape, after, answer.link, guesses=tuple(guesses))
+
+
+def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+    """The best size only: the others say nothing more."""
+    fine, present = answer.fine, bucket_bytes(at.rehearsal.typical)
+    if fine is None:
+        yield LeftOut("bucket size", NO_FINE)
+        return
+    sizes = bucket_bytes(fine.typical)
+    if len(sizes) <= len(present) or abs(sum(sizes) - sum(present)) > 0.01 * sum(present):
+        yield LeftOut(
+            "bucket size", "the rehearsal with small buckets does not have the same gradients in smaller ones"
+        )
+        return
+    tape = with_batch(fine.typical, samples_of(at.rehearsal.typical) / samples_of(fine.typical), line)
+    before = among(regrouped(tape, groups_like(sizes, present)), at.ranks)
+    tried: dict[tuple[int, ...], int] = {}
+    for cap in CAPS_MIB:
+        tried.setdefault(groups_by_cap(sizes, cap * 2**20), cap)
+    options = [
+        _Otherwise(
+            f"buckets of {cap} MiB", f"{_count(len(groups), 'message')} instead of {len(present)}", before,
+            among(regrouped(tape, groups), at.ranks), answer.link,
+        )
+        for groups, cap in tried.items()
+        if groups != groups_like(sizes, present)
+    ]  # fmt: skip
+    yield from sorted(options, key=lambda one: _seconds(one.after, at.ranks, one.link, answer.sharing))[:1]
+
+
+def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
+    if answer.sharing.work > 0:
+        yield LeftOut("faster link", "the ranks' own cores carry the messages here, and they would carry them there")
+        return
+    tape = at.rehearsal.typical
+    links = faster_links(answer.link, at.ranks)
+    if not links:
+        yield LeftOut("faster link", f"the catalogue has none that is faster than {answer.link.name}")
+    for link in links:
+        wire = link.between or link.inside
+        why = f"{wire.bytes_per_second / 1e9:.3g} GB/s {'out of a node' if link.between else 'each way'}"
+        yield _Otherwise(f"link {link.name}", why, tape, tape, link, guesses=link.guesses)
+
+
+def _run(
+    one: _Otherwise, answer: Answer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
+) -> Change:
+    gain = _gain(one, answer, at.ranks)
+    value = at.predicted.step.value * one.more_samples / gain.value
+    low, high = at.predicted.step.low / at.predicted.step.value, at.predicted.step.high / at.predicted.step.value
+    peak = memory.bytes_with(samples_of(at.rehearsal.typical) * one.batch) if memory and one.batch != 1 else None
+    verdict: Verdict = "helps" if gain.low > 1 + LEAST_GAIN else "may help"
+    if gain.value <= 1 + LEAST_GAIN:
+        verdict = "does not help"
+    if peak is not None and capacity_bytes is not None and peak > capacity_bytes:
+        verdict = "does not fit"
+    return Change(one.what, one.why, Range(value, value * low, value * high), gain, verdict, peak, one.guesses)
+
+
+def _gain(one: _Otherwise, answer: Answer, ranks: int) -> Range:
+    """The ratio of throughputs, and how far it moves with each part."""
+    spread, sharing = answer.spread, answer.sharing
+    compute, wires = hypot(spread.compute, spread.model), hypot(spread.link, spread.model)
+    other = hypot(one.link.spread, spread.model)
+
+    def ratio(slower: float = 0.0, before: float = 0.0, after: float = 0.0) -> float:
+        longer = dict.fromkeys(PHASES, exp(QUANTILE * slower))
+        was = _seconds(one.before.scaled(longer), ranks, answer.link, sharing, exp(QUANTILE * before))
+        becomes = _seconds(one.after.scaled(longer), ranks, one.link, sharing, exp(QUANTILE * after))
+        return one.more_samples * was / becomes if becomes > 0 else 1.0
+
+    value = ratio()
+    moved = [ratio(slower=compute)]
+    moved += (
+        [ratio(before=wires, after=wires)] if one.link is answer.link else [ratio(before=wires), ratio(after=other)]
+    )
+    reach = hypot(*(log(each / value) for each in moved))
+    return Range(value, value * exp(-reach), value * exp(reach))
+
+
+def _seconds(tape: Tape, ranks: int, link: Link, sharing: Sharing, factor: float = 1.0) -> float:
+    return simulate(tape, OnLink(link, ranks, factor), sharing).step_seconds
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,55 @@
+"""What follows from an answer: scaling, knees, what to change, memory and cost, each worked out once for all views."""
+
+from dataclasses import dataclass
+
+from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.change import Changes, changes_at
+from scalewise.predict.cost import CostRow, Training, cost_rows
+from scalewise.predict.knees import Knee, knees
+from scalewise.predict.memory import MemoryRow, memory_line, memory_rows
+from scalewise.predict.scaling import Curve, ScalingTable, scaling_table
+from scalewise.predict.work import WorkLine
+
+NO_TRAINING = Training()
+
+
+@dataclass(frozen=True)
+class Conclusions:
+    """All that can be said; empty where there is no prediction."""
+
+    scaling: ScalingTable | None = None
+    knees: tuple[Knee, ...] = ()
+    changes: tuple[Changes, ...] = ()  # for each number of ranks, fewest first
+    memory: tuple[MemoryRow, ...] = ()
+    costs: tuple[CostRow, ...] = ()
+    training: Training = NO_TRAINING
+    guesses: tuple[str, ...] = ()  # all that the numbers rest on, each once
+
+
+def conclude(answer: Answer, capacity_bytes: float | None = None, training: Training = NO_TRAINING) -> Conclusions:
+    """From an answer, the memory of a rank and the training that is planned."""
+    table = scaling_table(answer)
+    if table is None:
+        return Conclusions(training=training)
+    line = Curve(answer, table.kind).line
+    return Conclusions(
+        scaling=table,
+        knees=knees(answer, table),
+        changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at),
+        memory=memory_rows(answer, capacity_bytes),
+        costs=cost_rows(answer, training),
+        training=training,
+        guesses=_guesses(answer, table, line),
+    )
+
+
+def _changes(answer: Answer, at: AtRanks, line: WorkLine, capacity_bytes: float | None) -> Changes:
+    return changes_at(answer, at, line, memory_line(answer, at), capacity_bytes)
+
+
+def _guesses(answer: Answer, table: ScalingTable, line: WorkLine) -> tuple[str, ...]:
+    """Of the table and the knees; each change brings its own."""
+    of_predictions = [guess for at in answer.at for guess in at.predicted.guesses]
+    of_line = line.guesses if table.kind == "strong" else ()
+    every = (*answer.guesses, *answer.link.guesses, *of_predictions, *table.guesses, *of_line)
+    return tuple(dict.fromkeys(every))

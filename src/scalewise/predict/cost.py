@@ -1,0 +1,70 @@
+"""What a training would take: hours, GPU-hours and, where a price is given, money."""
+
+from dataclasses import dataclass
+from math import ceil
+
+from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.prediction import Range
+
+HOUR_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """So many steps or so many samples; and what an hour of one GPU costs, in whatever money."""
+
+    steps: int | None = None
+    samples: float | None = None
+    price_per_gpu_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """One number of ranks."""
+
+    ranks: int
+    steps: int
+    samples: float | None
+    hours: Range
+    gpu_hours: Range
+    cost: Range | None
+
+
+def cost_rows(answer: Answer, training: Training) -> tuple[CostRow, ...]:
+    """Of every number of ranks for which the number of steps is known; times between steps are counted as rehearsed."""
+    rows = [_row(at, training) for at in answer.at]
+    return tuple(row for row in rows if row is not None)
+
+
+def cheapest(rows: tuple[CostRow, ...]) -> CostRow | None:
+    """With the fewest GPU-hours for a sample, or for a step where samples are not known."""
+    known = [row for row in rows if row.samples]
+    if known:
+        return min(known, key=lambda row: row.gpu_hours.value / (row.samples or 1.0))
+    return min(rows, key=lambda row: row.gpu_hours.value / row.steps, default=None)
+
+
+def _row(at: AtRanks, training: Training) -> CostRow | None:
+    per_step = at.predicted.samples
+    if training.steps is not None:
+        steps = training.steps
+    elif training.samples is not None and per_step:
+        steps = ceil(training.samples / per_step)
+    else:
+        return None
+    between = at.rehearsal.between_seconds
+    hours = _each(at.predicted.step, between, steps / HOUR_SECONDS)
+    gpu_hours = _each(at.predicted.step, between, steps * at.ranks / HOUR_SECONDS)
+    price = training.price_per_gpu_hour
+    return CostRow(
+        ranks=at.ranks,
+        steps=steps,
+        samples=per_step * steps if per_step else None,
+        hours=hours,
+        gpu_hours=gpu_hours,
+        cost=None if price is None else _each(gpu_hours, 0.0, price),
+    )
+
+
+def _each(step: Range, plus: float, times: float) -> Range:
+    return Range(*((one + plus) * times for one in (step.value, step.low, step.high)))

@@ -1,0 +1,61 @@
+"""The next faster links of the catalogue in the place of one that is there."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+from scalewise.predict.catalogue import Entry, catalogue
+from scalewise.predict.link import Link, Wire
+
+MOST = 2  # of each kind: the next, and the one after it
+_PORTS = re.compile(r"x(\d+)$")
+
+
+def faster_links(link: Link, ranks: int) -> tuple[Link, ...]:
+    """With another wire inside the node or, where so many ranks fill several, between nodes."""
+    names = link.name.split("+")
+    if link.between is not None and link.nodes(ranks) > 1:
+        between = _next("between", link.between, names[-1])
+        inside = _next("inside", link.inside, names[0])
+        return (
+            *(_with(link, f"{names[0]}+{name}", entry, between=entry.wire) for name, entry in between),
+            *(_with(link, f"{name}+{names[-1]}", entry, inside=entry.wire) for name, entry in inside),
+        )
+    known = catalogue().entries.get(_PORTS.sub("", names[0]))
+    joins = known.joins if known else "inside"
+    return tuple(
+        replace(_with(link, name, entry, inside=entry.wire), source="; ".join(entry.sources), guesses=entry.guesses)
+        for name, entry in _next(joins, link.inside, names[0])
+    )
+
+
+def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, between: Wire | None = None) -> Link:
+    return replace(
+        link,
+        name=name,
+        inside=inside or link.inside,
+        between=between or link.between,
+        origin="catalogue",
+        spread=max(link.spread, entry.spread),
+        guesses=tuple(dict.fromkeys((*link.guesses, *entry.guesses))),
+    )
+
+
+def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tuple[str, Entry]]:
+    """By rate, with as many ports as there are."""
+    found = _PORTS.search(name)
+    ports = int(found[1]) if found and joins == "between" else 1
+    faster = [
+        (f"{entry.name}x{ports}" if ports > 1 else entry.name, entry)
+        for entry in _ported(joins, ports)
+        if entry.wire.bytes_per_second > wire.bytes_per_second * 1.001
+    ]
+    return sorted(faster, key=lambda one: one[1].wire.bytes_per_second)[:MOST]
+
+
+def _ported(joins: str, ports: int) -> Iterator[Entry]:
+    for entry in catalogue().entries.values():
+        if entry.joins == joins:
+            rate = ports * entry.wire.bytes_per_second
+            yield replace(entry, wire=replace(entry.wire, bytes_per_second=rate))

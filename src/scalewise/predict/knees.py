@@ -1,0 +1,79 @@
+"""Where efficiency falls under a share: looked for with the model among the numbers of ranks that fill nodes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scalewise.predict.answer import Answer
+from scalewise.predict.prediction import Range
+from scalewise.predict.scaling import Curve, ScalingTable, figures
+
+SHARES = (0.8, 0.5)
+FARTHEST = 16_384
+GROWTH = 1.15  # from one number of ranks that is tried to the next
+Side = Literal["value", "low", "high"]
+
+
+@dataclass(frozen=True)
+class Knee:
+    """The first number of ranks below the share; of the interval's lower end it comes early, of its upper end late."""
+
+    share: float
+    ranks: int | None  # None: not up to `looked_to`
+    earliest: int | None
+    latest: int | None
+    looked_to: int
+    beyond: bool  # farther than anything that was rehearsed
+
+
+def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
+    """Of the shares that people ask for."""
+    curve = Curve(answer, table.kind)
+    farthest = min(FARTHEST, curve.most_ranks or FARTHEST)
+    candidates = _candidates(max(farthest, answer.at[-1].ranks), answer.link.ranks_per_node)
+    found: dict[int, Range] = {}
+
+    def efficiency(ranks: int) -> Range:
+        if ranks not in found:
+            told = figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
+            found[ranks] = told.efficiency
+        return found[ranks]
+
+    return tuple(_knee(share, candidates, efficiency, answer.at[-1].ranks) for share in SHARES)
+
+
+def _knee(share: float, candidates: Sequence[int], efficiency: Callable[[int], Range], rehearsed: int) -> Knee:
+    def first(side: Side) -> int | None:
+        return _first_below(candidates, lambda ranks: float(getattr(efficiency(ranks), side)), share)
+
+    ranks = first("value")
+    beyond = ranks is not None and ranks > rehearsed
+    return Knee(share, ranks, first("low"), first("high"), candidates[-1], beyond)
+
+
+def _first_below(candidates: Sequence[int], value: Callable[[int], float], share: float) -> int | None:
+    """By growing steps, then by halving between the last one above and the first one below."""
+    marks = _marks(len(candidates))
+    below = next((at for at in marks if value(candidates[at]) < share), None)
+    if below is None:
+        return None
+    above = max((at for at in marks if at < below), default=-1)
+    while below - above > 1:
+        middle = (above + below) // 2
+        above, below = (above, middle) if value(candidates[middle]) < share else (middle, below)
+    return candidates[below]
+
+
+def _marks(count: int) -> list[int]:
+    marks, at = [], 0
+    while at < count - 1:
+        marks.append(at)
+        at = max(at + 1, int(at * GROWTH))
+    return [*marks, count - 1]
+
+
+def _candidates(most: int, per_node: int) -> list[int]:
+    """Every number inside a node, then whole nodes; one rank is what the others are held against."""
+    most = max(2, most)
+    inside = min(per_node, most) if per_node else most
+    return [*range(2, inside + 1), *range(2 * per_node, most + 1, per_node or most)]

@@ -1,0 +1,41 @@
+"""The two lanes of `predict.timeline` for thousands of variants of one step at once: the same law, arrays for numbers.
+
+Messages are carried one after another, so all that has to be known of them is how much was issued and how much of it is
+through; beside computing both go at the rates of `Sharing`.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scalewise.analysis.estimate import Floats
+from scalewise.predict.tape import Compute, Issue, Phase, Tape
+from scalewise.predict.timeline import APART, Sharing
+
+
+def steps_seconds(
+    tape: Tape, message_seconds: Floats, factors: Mapping[Phase, Floats] | None = None, sharing: Sharing = APART
+) -> Floats:
+    """Of every variant: a column of `message_seconds` (a row for each message in order) and of the phases' factors."""
+    variants = message_seconds.shape[1]
+    factors, whole = factors or {}, np.ones(variants)
+    message_rate = 1 / (1 + sharing.work)
+    compute_rate = (1 - sharing.work * message_rate) / (1 + sharing.drag)
+    now, issued, through = (np.zeros(variants) for _ in range(3))
+    ends: dict[int, Floats] = {}
+    at = 0
+    for entry in tape.entries:
+        if isinstance(entry, Compute):
+            work = entry.seconds * factors.get(entry.phase, whole)
+            beside = np.minimum(work / compute_rate, (issued - through) / message_rate)
+            now += beside + (work - beside * compute_rate)
+            through += beside * message_rate
+        elif isinstance(entry, Issue):
+            issued = issued + message_seconds[at]
+            ends[entry.number] = issued
+            at += 1
+        else:
+            still = np.maximum(0.0, ends.get(entry.number, issued) - through)
+            now += still
+            through += still
+    return now

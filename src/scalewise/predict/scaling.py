@@ -1,0 +1,203 @@
+"""How a script scales: step, throughput, speedup and efficiency against one rank for every number of ranks.
+
+Between and beyond the numbers that were rehearsed the model is run on their tapes: with weak scaling they stay as they
+are, with strong scaling the batch of a rank shrinks and computing follows `predict.work`. Between two rehearsals both
+are moved there, and the nearer one counts more.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, hypot, log
+from typing import Literal
+
+from scalewise.predict.altered import among, with_batch
+from scalewise.predict.answer import Answer, AtRanks, Base
+from scalewise.predict.prediction import Bound, Predicted, Range, step_seconds
+from scalewise.predict.work import WorkLine, work_line
+
+Kind = Literal["strong", "weak"]
+SAME = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one number of ranks does; speedup and efficiency are of throughput, against one rank."""
+
+    step: Range  # seconds
+    throughput: Range | None  # samples a second of all ranks
+    speedup: Range
+    efficiency: Range
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """One number of ranks."""
+
+    ranks: int
+    predicted: Figures
+    measured: Figures | None
+    ideal: Figures  # as quick as one rank, times as many
+    samples: float | None  # of all ranks in one step
+    bound: Bound
+    exposed_share: float  # of the step: computing stood still for a message, or was slowed by one
+
+
+@dataclass(frozen=True)
+class ScalingTable:
+    """All numbers of ranks, and what their comparison rests on."""
+
+    kind: Kind
+    base: Base  # one rank
+    base_modelled: bool  # nobody ran or rehearsed one rank: its step is computing alone
+    rows: tuple[ScalingRow, ...]
+    guesses: tuple[str, ...]
+
+
+def scaling_table(answer: Answer) -> ScalingTable | None:
+    """From an answer with at least one prediction."""
+    if not answer.at:
+        return None
+    kind, guesses = scaling_kind(answer)
+    curve = Curve(answer, kind)
+    base = answer.base or curve.base()
+    rows = tuple(_row(one, base, kind) for one in answer.at)
+    if answer.base is None:
+        guesses = (*guesses, "that one rank alone takes as long as the computing that was rehearsed")
+    return ScalingTable(kind, base, answer.base is None, rows, guesses)
+
+
+def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
+    """As the samples tell; as it was asked for where they do not; and what is guessed."""
+    points = [(one.ranks, one.predicted.samples) for one in answer.at]
+    if answer.base is not None:
+        points.insert(0, (1, answer.base.samples))
+    known = [(ranks, samples) for ranks, samples in points if samples]
+    if len({ranks for ranks, _ in known}) > 1:
+        if _same([samples for _, samples in known]):
+            return "strong", ()
+        if _same([samples / ranks for ranks, samples in known]):
+            return "weak", ()
+        return "weak", ("that further ranks get a batch as large: the script's batches are neither of the two",)
+    if answer.scaling == "strong" or answer.scaling == "weak":
+        return answer.scaling, ()
+    return "weak", (
+        "that the batch of a rank stays as it is with more ranks: how many samples a step has is not known",
+    )
+
+
+def _same(values: Sequence[float]) -> bool:
+    return max(values) <= (1 + SAME) * min(values)
+
+
+def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
+    line, ranks = at.predicted.timeline, at.ranks
+    measured = None
+    if at.measured is not None:
+        measured = figures(at.measured.step, at.measured.samples, ranks, base, kind)
+    return ScalingRow(
+        ranks=ranks,
+        predicted=figures(at.predicted.step, at.predicted.samples, ranks, base, kind),
+        measured=measured,
+        ideal=_ideal(at.predicted, base, kind),
+        samples=at.predicted.samples,
+        bound=at.predicted.bound,
+        exposed_share=(line.exposed_seconds + line.slowed_seconds) / line.step_seconds if line.step_seconds else 0.0,
+    )
+
+
+def figures(step: Range, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
+    """A step against that of one rank: what both are unsure of adds in squares."""
+    per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
+    value = per_step * base.step.value / step.value
+    down = exp(-hypot(_log(step.high, step.value), _log(base.step.value, base.step.low)))
+    up = exp(hypot(_log(step.value, step.low), _log(base.step.high, base.step.value)))
+    return Figures(
+        step=step,
+        throughput=Range(samples / step.value, samples / step.high, samples / step.low) if samples else None,
+        speedup=Range(value, value * down, value * up),
+        efficiency=Range(value / ranks, value * down / ranks, value * up / ranks),
+    )
+
+
+def _ideal(predicted: Predicted, base: Base, kind: Kind) -> Figures:
+    samples, ranks = predicted.samples, predicted.ranks
+    per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
+    seconds = base.step.value * per_step / ranks
+    return figures(Range(seconds, seconds, seconds), samples, ranks, _exact(base), kind)
+
+
+def _exact(base: Base) -> Base:
+    value = base.step.value
+    return Base(Range(value, value, value), base.samples, base.measured)
+
+
+def _log(above: float, below: float) -> float:
+    return max(0.0, log(above / below)) if above > 0 and below > 0 else 0.0
+
+
+class Curve:
+    """The step over any number of ranks."""
+
+    def __init__(self, answer: Answer, kind: Kind) -> None:
+        self._answer, self._kind = answer, kind
+        self._at = answer.at
+        self._numbers = [one.ranks for one in answer.at]
+        self.line: WorkLine = work_line([*(one.rehearsal for one in answer.at), *answer.others])
+        self._typical = [
+            step_seconds(one.rehearsal.typical, answer.link, one.ranks, answer.sharing) for one in answer.at
+        ]
+
+    def base(self) -> Base:
+        """One rank by the model: nothing to be sent."""
+        first = self._at[0]
+        samples = first.predicted.samples
+        if samples is not None and self._kind == "weak":
+            samples /= first.ranks
+        return Base(self.step(1), samples, measured=False)
+
+    @property
+    def most_ranks(self) -> int | None:
+        """With strong scaling a rank has at least one sample; None: no limit."""
+        samples = self._at[0].predicted.samples
+        return max(1, int(samples)) if self._kind == "strong" and samples else None
+
+    def step(self, ranks: int) -> Range:
+        """With the interval of the rehearsals that it comes from."""
+        near = self._near(ranks)
+        value = exp(sum(weight * log(self._moved(index, ranks)) for index, weight in near))
+        low = sum(weight * self._reach(index)[0] for index, weight in near)
+        high = sum(weight * self._reach(index)[1] for index, weight in near)
+        return Range(value, value * exp(-low), value * exp(high))
+
+    def samples(self, ranks: int) -> float | None:
+        """Of all ranks in one step."""
+        first = self._at[0]
+        if first.predicted.samples is None:
+            return None
+        return first.predicted.samples * (ranks / first.ranks if self._kind == "weak" else 1)
+
+    def _near(self, ranks: int) -> list[tuple[int, float]]:
+        above = bisect_left(self._numbers, ranks)
+        if above == len(self._numbers):
+            return [(above - 1, 1.0)]
+        if above == 0 or self._numbers[above] == ranks:
+            return [(above, 1.0)]
+        low, high = log(self._numbers[above - 1]), log(self._numbers[above])
+        weight = (log(ranks) - low) / (high - low)
+        return [(above - 1, 1 - weight), (above, weight)]
+
+    def _moved(self, index: int, ranks: int) -> float:
+        """That rehearsal among other ranks, put right by what its typical step differs from its median one."""
+        at = self._at[index]
+        if at.ranks == ranks:
+            return at.predicted.step.value
+        tape = among(at.rehearsal.typical, ranks)
+        if self._kind == "strong":
+            tape = with_batch(tape, at.ranks / ranks, self.line)
+        moved = step_seconds(tape, self._answer.link, ranks, self._answer.sharing)
+        return max(moved, 1e-12) * at.predicted.step.value / max(self._typical[index], 1e-12)
+
+    def _reach(self, index: int) -> tuple[float, float]:
+        step = self._at[index].predicted.step
+        return _log(step.value, step.low), _log(step.high, step.value)

@@ -1,0 +1,125 @@
+"""What a sample costs: seconds of each phase over the samples of a micro-batch, from rehearsals of several batches."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import get_args
+
+import numpy as np
+
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.tape import Compute, Phase, Tape
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
+PER_SAMPLE: tuple[Phase, ...] = ("data", "forward", "backward")
+LEAST_SPAN = 1.5  # largest over smallest batch: within less, noise decides the slope
+ONE_BATCH = "that forward and backward take time in proportion to the batch: only one batch was rehearsed"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Something that is there once, and something for each sample."""
+
+    fixed: float
+    per_sample: float
+
+    def at(self, samples: float) -> float:
+        """Of a micro-batch of so many."""
+        return self.fixed + samples * self.per_sample
+
+
+@dataclass(frozen=True)
+class WorkLine:
+    """Computing and messages over the samples of a micro-batch."""
+
+    phases: dict[Phase, Line]
+    messages: tuple[Line, ...]  # bytes of each message of a step, in their order; empty: not known
+    least: float  # samples of the smallest micro-batch that was rehearsed
+    most: float
+    guesses: tuple[str, ...] = ()
+
+    def factors(self, samples: float, factor: float) -> dict[Phase, float]:
+        """How many times as long each phase takes with so many times the samples."""
+        return {phase: _ratio(line, samples, factor) for phase, line in self.phases.items()}
+
+    def message_factor(self, number: int, samples: float, factor: float) -> float:
+        """How many times as large that message is."""
+        return _ratio(self.messages[number], samples, factor)
+
+    def beyond(self, samples: float) -> tuple[str, ...]:
+        """What is guessed about a batch that lies outside those rehearsed."""
+        if self.guesses or (self.least <= samples * (1 + 1e-9) and samples <= self.most * (1 + 1e-9)):
+            return self.guesses
+        return (f"that {samples:g} samples cost as the line through {self.least:g} to {self.most:g} says",)
+
+
+def samples_of(tape: Tape) -> float:
+    """Of one micro-batch; 1 where nobody knows, so that the batch itself is the unit."""
+    return tape.samples / max(1, tape.micro_batches) if tape.samples else 1.0
+
+
+def phase_seconds(tape: Tape) -> dict[Phase, float]:
+    """Of a whole step."""
+    found: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
+    for entry in tape.entries:
+        if isinstance(entry, Compute):
+            found[entry.phase] += entry.seconds
+    return found
+
+
+def work_line(rehearsals: Sequence[Rehearsed]) -> WorkLine:
+    """From all that kept the same company: neighbours on the machine cost time, too."""
+    by_company: dict[int, list[Rehearsed]] = defaultdict(list)
+    for one in rehearsals:
+        by_company[one.company].append(one)
+    used = max(by_company.values(), key=lambda group: (_span(group) >= LEAST_SPAN, group[0].company))
+    batches = [samples_of(one.typical) for one in used]
+    if _span(used) < LEAST_SPAN or any(one.typical.samples is None for one in used):
+        return _proportional(used[0].typical)
+    taken = [_typical_seconds(one) for one in used]
+    lines: dict[Phase, Line] = {
+        phase: _fitted(batches, [seconds[phase] for seconds in taken]) for phase in PHASES if phase != "optimizer"
+    }
+    return WorkLine(lines, _message_lines(used, batches), min(batches), max(batches))
+
+
+def _span(rehearsals: Sequence[Rehearsed]) -> float:
+    batches = [samples_of(one.typical) for one in rehearsals]
+    return max(batches) / min(batches)
+
+
+def _typical_seconds(rehearsal: Rehearsed) -> dict[Phase, float]:
+    """Of one micro-batch, the median over steps."""
+    steps = [(phase_seconds(tape), max(1, tape.micro_batches)) for tape in rehearsal.tapes]
+    return {phase: median(seconds[phase] / count for seconds, count in steps) for phase in PHASES}
+
+
+def _proportional(tape: Tape) -> WorkLine:
+    samples, seconds = samples_of(tape), phase_seconds(tape)
+    lines = {phase: Line(0.0, seconds[phase] / samples) for phase in PER_SAMPLE}
+    return WorkLine(lines, (), samples, samples, (ONE_BATCH,))
+
+
+def _fitted(batches: Sequence[float], seconds: Sequence[float]) -> Line:
+    """Least squares; neither part can be negative."""
+    samples, target = np.array(batches), np.array(seconds)
+    centre, mean = float(samples.mean()), float(target.mean())
+    around = samples - centre
+    slope = max(0.0, float(around @ target) / float(around @ around)) if float(around @ around) else 0.0
+    fixed = mean - slope * centre
+    if fixed < 0:
+        return Line(0.0, max(0.0, float(samples @ target) / float(samples @ samples)))
+    return Line(fixed, slope)
+
+
+def _message_lines(rehearsals: Sequence[Rehearsed], batches: Sequence[float]) -> tuple[Line, ...]:
+    sent = [one.typical.messages for one in rehearsals]
+    if len({tuple(message.kind for message in messages) for messages in sent}) > 1:
+        return ()
+    return tuple(_fitted(batches, [message.size_bytes for message in same]) for same in zip(*sent, strict=True))
+
+
+def _ratio(line: Line, samples: float, factor: float) -> float:
+    before = line.at(samples)
+    return line.at(samples * factor) / before if before > 0 else 1.0

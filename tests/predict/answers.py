@@ -1,0 +1,57 @@
+"""Answers as a rehearsal would give them, for tests of what follows from them and of how it is shown."""
+
+from dataclasses import replace
+
+from steps import MIB, SLOW, ddp_tape, rehearsal
+
+from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
+from scalewise.predict.link import Link
+from scalewise.predict.prediction import Range, Spread, predict
+from scalewise.predict.timeline import APART, Sharing
+
+GIB = 2**30
+
+
+def around(value: float, share: float = 0.05) -> Range:
+    return Range(value, value * (1 - share), value * (1 + share))
+
+
+def answer_of(
+    numbers=(2, 8, 64),
+    *,
+    strong: bool = False,
+    link: Link = SLOW,
+    sharing: Sharing = APART,
+    samples: float = 64.0,
+    per_sample: float = 0.5e-3,
+    **changes,
+) -> Answer:
+    """Steps of 1 ms and so much for every sample; strong: all ranks together have `samples`."""
+    spread = Spread(link=link.spread, model=0.02)
+    at = []
+    for ranks in numbers:
+        own = samples / ranks if strong else samples
+        tape = ddp_tape(ranks, own, forward=1e-3, per_sample=per_sample)
+        one = rehearsal(tape, peak_bytes=int(GIB + own * 4 * MIB))
+        at.append(AtRanks(one, predict(one, link, sharing, spread)))
+    alone = ddp_tape(1, samples, forward=1e-3, per_sample=per_sample).compute_seconds
+    known = {"at": tuple(at), "base": Base(around(alone), samples, measured=True), "scaling": "script"}
+    return Answer("train.py", ("--batch", "64"), "cpu", link, sharing, spread, **{**known, **changes})
+
+
+def full_answer() -> Answer:
+    """With everything in it: two ranks measured, one number refused, a warning, guesses, text of a script."""
+    plain = answer_of(strong=True)
+    first = plain.at[0]
+    step = around(first.predicted.step.value * 1.04)
+    measured = Measured(2, step, 64.0, int(1.2 * GIB))
+    return replace(
+        plain,
+        at=(replace(first, measured=measured), *plain.at[1:]),
+        checks=(Checked(2, first.predicted.step, step),),
+        refused=(Refused(1024, "64 samples cannot be shared by 1024 ranks.", "Use a larger batch."),),
+        warnings=("The loss of all ranks decides when the script stops (<b>train.py</b>:12): its steps may differ.",),
+        guesses=("that a hop costs nothing more: measured among 2 ranks only",),
+        fine=rehearsal(ddp_tape(2, 32.0, forward=1e-3, per_sample=0.5e-3, buckets=16, bucket_bytes=2 * MIB)),
+        folder="runs/train",
+    )

@@ -1,0 +1,26 @@
+"""Everything that follows from an answer, and nothing from an empty one."""
+
+from answers import GIB, answer_of, full_answer
+from steps import SLOW
+
+from scalewise.predict.answer import Answer
+from scalewise.predict.conclusion import conclude
+from scalewise.predict.cost import Training
+from scalewise.predict.work import ONE_BATCH
+
+
+def test_each_question_has_its_answer():
+    found = conclude(full_answer(), 2 * GIB, Training(steps=1000, price_per_gpu_hour=2))
+    assert len(found.scaling.rows) == len(found.memory) == len(found.costs) == len(found.changes) == 3
+    assert [one.share for one in found.knees] == [0.8, 0.5]
+    assert found.guesses == ("that a hop costs nothing more: measured among 2 ranks only",)
+
+
+def test_no_prediction_has_no_conclusions():
+    found = conclude(Answer("train.py", (), "cpu", SLOW))
+    assert found.scaling is None and found.changes == () and found.costs == ()
+
+
+def test_strong_scaling_from_one_batch_says_what_is_guessed():
+    assert ONE_BATCH in conclude(answer_of((8,), strong=True)).guesses
+    assert ONE_BATCH not in conclude(answer_of((8,))).guesses

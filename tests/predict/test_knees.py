@@ -1,0 +1,57 @@
+"""The first number of ranks at which efficiency falls under a share is found, with the interval around it."""
+
+from answers import answer_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from steps import QUICK
+
+from scalewise.predict.knees import knees
+from scalewise.predict.link import Link, Wire
+from scalewise.predict.scaling import Curve, figures, scaling_table
+
+
+def efficiency(answer, ranks):
+    table = scaling_table(answer)
+    curve = Curve(answer, table.kind)
+    return figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency.value
+
+
+def found(answer):
+    return {one.share: one for one in knees(answer, scaling_table(answer))}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(1e-6, 1e-3), st.floats(1e8, 1e11), st.booleans())
+def test_a_knee_is_the_first_number_below(hop, rate, strong):
+    answer = answer_of(strong=strong, link=Link("any", Wire(1e-5, hop, rate), spread=0.1))
+    for share, knee in found(answer).items():
+        if knee.ranks is not None:
+            assert efficiency(answer, knee.ranks) < share
+            assert knee.ranks == 2 or efficiency(answer, knee.ranks - 1) >= share
+            assert knee.earliest <= knee.ranks
+            assert knee.latest is None or knee.latest >= knee.ranks
+
+
+def test_fewer_ranks_are_above_80_than_above_50_percent():
+    knee = found(answer_of(strong=True, per_sample=5e-3))
+    assert knee[0.8].ranks <= knee[0.5].ranks <= 64
+
+
+def test_a_link_that_is_quick_enough_has_no_knee_as_far_as_was_looked():
+    knee = found(answer_of(link=Link("ideal", Wire(0, 0, 1e15))))[0.8]
+    assert knee.ranks is None and knee.looked_to == 16_384
+
+
+def test_strong_scaling_is_looked_at_until_a_rank_has_one_sample():
+    assert found(answer_of((2, 8), strong=True, samples=32, link=QUICK))[0.5].looked_to == 32
+
+
+def test_a_knee_farther_than_any_rehearsal_says_so():
+    knee = found(answer_of((2, 4), link=Link("far", Wire(0, 1e-3, 1e9))))[0.5]
+    assert knee.ranks > 4 and knee.beyond
+
+
+def test_beyond_one_node_only_whole_nodes_are_tried():
+    inside, between = Wire(1e-6, 1e-6, 1e12), Wire(1e-5, 1e-5, 5e8)
+    knee = found(answer_of((2, 64), link=Link("two", inside, between, 8)))[0.8]
+    assert knee.ranks % 8 == 0

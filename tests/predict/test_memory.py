@@ -1,0 +1,69 @@
+"""Whether a rank fits and the largest batch that does, from rehearsals of several batches or from an inspected one."""
+
+from dataclasses import replace
+
+import pytest
+from answers import GIB, answer_of
+from steps import MIB, ddp_tape, rehearsal
+
+from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.memory import memory_rows
+from scalewise.predict.prediction import predict
+from scalewise.predict.tape import Compute, Issue, Tape
+from scalewise.records.inspection import MemoryPartsRow
+
+
+def test_replicas_of_any_number_tell_what_a_sample_needs():
+    rows = memory_rows(answer_of(strong=True), 2 * GIB)
+    assert [row.fits for row in rows] == [True, True, True]
+    assert rows[0].line.fixed_bytes == pytest.approx(GIB, rel=1e-6)
+    assert rows[0].line.bytes_per_sample == pytest.approx(4 * MIB, rel=1e-6)
+    assert {row.largest_batch for row in rows} == {256}
+    assert rows[0].samples == 32 and "1, 8, 32 samples" in rows[0].line.how
+
+
+def test_what_does_not_fit_is_said_to_and_its_largest_batch_may_be_none_at_all():
+    rows = memory_rows(answer_of(strong=True), 0.5 * GIB)
+    assert [row.fits for row in rows] == [False] * 3
+    assert rows[0].largest_batch == 0
+
+
+def test_one_batch_has_no_largest_and_says_why():
+    (row,) = memory_rows(answer_of((8,)), 2 * GIB)
+    assert row.fits and row.line is None and row.largest_batch is None
+    assert "only one batch" in row.why_not
+
+
+def test_without_a_capacity_nothing_is_said_of_fitting():
+    row = memory_rows(answer_of(strong=True), None)[0]
+    assert row.fits is None and row.largest_batch is None and "not known" in row.why_not
+
+
+def test_an_inspected_rehearsal_tells_it_too():
+    parts = MemoryPartsRow(3, 200 * MIB, 200 * MIB, 0, 128 * MIB, 0, 0, 700 * MIB, {"activations": 64 * MIB})
+    row = memory_rows(answer_of((8,), parts=parts), 2 * GIB)[0]
+    assert row.line.bytes_per_sample == pytest.approx(MIB)
+    assert row.line.bytes_with(64) == row.peak_bytes
+    assert "inspected" in row.line.how
+
+
+def sharded(ranks, samples):
+    tape = Tape((Issue(0, "all_gather", 8.0, ranks), Compute(1e-3, "forward")), ranks, 0, samples)
+    one = rehearsal(tape, peak_bytes=int(8 * GIB / ranks + samples * MIB))
+    return AtRanks(one, predict(one, answer_of((2,)).link))
+
+
+def test_shards_need_rehearsals_of_the_same_number_of_ranks():
+    plain = answer_of((2,))
+    answer = Answer("train.py", (), "cpu", plain.link, at=(sharded(2, 32), sharded(8, 8)))
+    assert [row.line for row in memory_rows(answer, GIB)] == [None, None]
+    rows = memory_rows(replace(answer, others=(sharded(8, 64).rehearsal,)), 2 * GIB)
+    assert rows[0].line is None
+    assert rows[1].line.fixed_bytes == pytest.approx(GIB, rel=1e-6)
+    assert rows[1].largest_batch == 1024
+
+
+def test_a_larger_batch_that_needs_no_more_has_no_limit_that_can_be_told():
+    flat = answer_of((8,), others=(rehearsal(ddp_tape(8, 16.0), peak_bytes=int(GIB + 64 * 4 * MIB)),))
+    row = memory_rows(flat, 2 * GIB)[0]
+    assert row.largest_batch is None and "did not need more" in row.why_not
