@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scalewise.analysis.link_points import link_points
 from scalewise.cli.measure import Here
+from scalewise.console.output import Output
 from scalewise.launch.campaign import run_campaign
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
@@ -61,10 +62,13 @@ def usual_seating(facts: MachineFacts) -> Seating:
     return seating(facts, "cpu", USUAL_COUNTS)
 
 
-def known_link(here: Here, seats: Seating) -> LinkProbe:
+def known_link(here: Here, seats: Seating, output: Output) -> LinkProbe:
     """What was measured within the hour among all these, or is measured now."""
     kept = kept_probe(place_of(here.facts, seats.device, seats.cores_per_rank))
-    return kept if kept is not None and _serves(kept, seats) else probe_link(here, seats)
+    if kept is not None and _serves(kept, seats):
+        return kept
+    output.say(f"measuring the link, for {MOST_SECONDS:.0f} s at most")
+    return probe_link(here, seats)
 
 
 def _serves(kept: LinkProbe, seats: Seating) -> bool:

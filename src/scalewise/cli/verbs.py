@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalewise import __version__
+from scalewise.cli.rehearse_options import rehearse_options
 from scalewise.errors import BadRequest, ReaderGone
 
 if TYPE_CHECKING:
@@ -133,6 +134,22 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
     from scalewise.cli.doctor_results import give
 
     return give(output, examine(requested(script, args, options), output), as_json, options["html"], options["sarif"])
+
+
+@verbs.command()
+@rehearse_options
+@_as_json
+@_quiet
+def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """What a script would do on N GPUs: scalewise rehearse train.py --ranks 2,8,64 --link nvlink4 -- --batch 64"""
+    from scalewise.cli.rehearse import rehearse as rehearsed
+    from scalewise.cli.rehearse_request import requested
+    from scalewise.cli.rehearse_results import give
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    request = requested(script, args, options)
+    return give(output, rehearsed(request, output), request, as_json)
 
 
 @verbs.command()

@@ -38,9 +38,8 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
     for ranks in probe.rank_counts:
         link = measured_link(probe, ranks)
         if isinstance(link, Link):
-            lines.append(
-                ("", f"{ranks} ranks: {_curve_text(link.curves[0])}; one differs by {100 * link.spread:.0f} %")
-            )
+            times = _curve_text(next(one for one in link.curves if one.ranks == ranks))
+            lines.append(("", f"{ranks} ranks: {times}; one differs by {100 * link.spread:.0f} %"))
         else:
             lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
     fit = fit_wire(probe.points)

@@ -1,6 +1,6 @@
 """A link from measured all-reduces: their own times where they were measured, a fitted wire beyond; or a refusal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import gmtime, strftime
@@ -38,6 +38,7 @@ def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
         source=source_text(probe),
         spread=fit.spread,
         guesses=(*fit.guesses, guess),
+        curves=tuple(_curves(probe)),
     )
 
 
@@ -76,18 +77,23 @@ def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) 
     if reason:
         return NoLink(reason)
     if isinstance(fit, NoWireFit):
-        fit_own = fit_wire(own)
-        wire = fit_own.wire if isinstance(fit_own, WireFit) else _wire_by_ends(curve)
-    else:
-        wire = fit.wire
+        fit = fit_wire(own)
     return Link(
         name="measured",
-        inside=wire,
+        inside=fit.wire if isinstance(fit, WireFit) else _wire_by_ends(curve),
         origin="measured",
         source=source_text(probe),
         spread=scatter,
-        curves=(curve,),
+        curves=tuple(_curves(probe)),
     )
+
+
+def _curves(probe: LinkProbe) -> Iterator[Curve]:
+    for ranks in probe.rank_counts:
+        own = [point for point in probe.points if point.ranks == ranks]
+        curve = curve_of(own)
+        if not _refused(curve, scatter_of(own)):
+            yield curve
 
 
 def _refused(curve: Curve, scatter: float) -> str:

@@ -1,0 +1,244 @@
+"""From a script to an answer: rehearse it, learn the link, predict, check the prediction, and measure one rank."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scalewise.cli.link_probe import known_link
+from scalewise.cli.measure import Here
+from scalewise.cli.rehearse_ends import check_script, refused, warnings_of
+from scalewise.cli.rehearse_links import Links
+from scalewise.cli.rehearse_request import Request
+from scalewise.cli.rehearse_stage import Stage
+from scalewise.console.output import Output
+from scalewise.errors import BadRequest
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.python_file import check_is_python
+from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
+from scalewise.predict.differing import differences, doings
+from scalewise.predict.link import Link
+from scalewise.predict.prediction import Predicted, Spread, predict
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.self_check import WrittenPrediction, measured, model_spread
+from scalewise.predict.timeline import Sharing
+from scalewise.records.codec import write_json
+from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.spec import Remedy
+from scalewise.results.run import Run
+
+SMALL_BUCKETS = Remedy("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
+WRAPPER = "DistributedDataParallel"
+NOTHING_CHECKED = "that predictions here are as good as elsewhere: no two ranks could run here to check one"
+
+
+@dataclass(frozen=True)
+class Rehearsals:
+    """All numbers of ranks that were tried."""
+
+    found: dict[int, Rehearsed]
+    runs: dict[int, Run]
+    refused: tuple[Refused, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What became of the predictions that could be checked."""
+
+    rows: tuple[Checked, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    base: Base | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def rehearse(request: Request, output: Output) -> Answer:
+    """Everything that can be said about these numbers of ranks."""
+    check_is_python(request.script)
+    check_script(request.script)
+    output.say("looking at the machine")
+    with Servers() as servers:
+        stage = Stage(request, output, Here(servers, machine_facts(servers)))
+        rehearsals = _rehearsals(stage)
+        links = _links(stage, rehearsals)
+        check = _self_check(stage, rehearsals, links)
+        answer = _answer(stage, rehearsals, links, check)
+        return _with_further(stage, rehearsals, answer) if request.advice and answer.at else answer
+
+
+def _rehearsals(stage: Stage) -> Rehearsals:
+    """Those asked for, and those that are to be checked; all are tried before any is given up for."""
+    checked = stage.seats.counts if stage.request.check else ()
+    found: dict[int, Rehearsed] = {}
+    runs: dict[int, Run] = {}
+    failed: list[Refused] = []
+    warnings: list[str] = []
+    for ranks in sorted({*stage.request.ranks, *checked}):
+        run = runs[ranks] = stage.rehearse(ranks)
+        result = rehearsed(run)
+        problem = refused(run, result)
+        if problem is not None:
+            failed.append(problem)
+        elif isinstance(result, Rehearsed):
+            found[ranks] = result
+            warnings += differences(doings(run))
+    asked = [ranks for ranks in found if ranks in stage.request.ranks]
+    if not asked:
+        raise _nothing([one for one in failed if one.ranks in stage.request.ranks])
+    warnings += _last_ranks(stage, max(asked), found, runs)
+    kept = tuple(one for one in failed if one.ranks in stage.request.ranks)
+    return Rehearsals(found, runs, kept, (*dict.fromkeys(warnings), *warnings_of(tuple(found.values()))))
+
+
+def _nothing(failed: Sequence[Refused]) -> BadRequest:
+    """One sentence of each kind, with the script's own words and what to do."""
+    sentences = list(dict.fromkeys(one.reason for one in failed))
+    words = [f"    {line}" for line in failed[0].words]
+    return BadRequest(" ".join(sentences), "\n".join([*words, failed[0].hint]).strip("\n"))
+
+
+def _last_ranks(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: dict[int, Run]) -> Sequence[str]:
+    """The last ranks may have other work than the first: a shorter batch, the end of a pipeline."""
+    company = stage.company(ranks)
+    if ranks <= company:
+        return ()
+    run = stage.rehearse(ranks, first=ranks - company, name="-last")
+    other = rehearsed(run)
+    if isinstance(other, NotRehearsed):
+        return (f"rank {ranks - 1} of {ranks} could not be rehearsed, as rank 0 could: {other.reason}",)
+    said = differences((doings(runs[ranks])[0], *doings(run)[-1:]))
+    if said and other.typical.compute_seconds > found[ranks].typical.compute_seconds:
+        found[ranks] = other
+    return said
+
+
+def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
+    """The link of this machine is measured wherever it is needed: to predict over, to check, to know shared cores."""
+    request = stage.request
+    needed = request.link is None or request.check or stage.device == "cpu"
+    probe = None
+    if needed and stage.seats.counts:
+        probe = known_link(stage.here, stage.seats, stage.output)
+    return Links(request, stage.seats, probe, rehearsals.found)
+
+
+def _predicted(
+    stage: Stage, rehearsal: Rehearsed, link: Link, sharing: Sharing, checks: Sequence[Checked]
+) -> Predicted:
+    spread = Spread(link=link.spread, model=model_spread(checks, stage.device))
+    return predict(rehearsal, link, sharing, spread)
+
+
+def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
+    """Predictions are on disk before the first measurement begins."""
+    base = None if stage.request.check else _base(stage, measure=False)
+    if not stage.request.check:
+        return SelfCheck(base=base)
+    warnings: list[str] = []
+    predicted: dict[int, Predicted] = {}
+    for ranks in stage.seats.counts:
+        link = links.measured(ranks)
+        if ranks in rehearsals.found and isinstance(link, Link):
+            predicted[ranks] = _predicted(stage, rehearsals.found[ranks], link, links.sharing_here, ())
+        elif not isinstance(link, Link):
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
+    _write(stage, predicted)
+    rows, seen = [], []
+    for ranks, one in predicted.items():
+        made = measured(stage.measure(ranks))
+        if made is None:
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: they did not get through")
+        else:
+            seen.append(made)
+            rows.append(Checked(ranks, one.step, made.step))
+    return SelfCheck(tuple(rows), tuple(seen), _base(stage, measure=True), tuple(warnings))
+
+
+def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
+    steps = [(ranks, one.step) for ranks, one in predicted.items()]
+    written = WrittenPrediction(
+        written_unix_seconds=time.time(),
+        script=str(stage.request.script),
+        args=stage.request.args,
+        link="measured",
+        predictions=tuple((ranks, step.value, step.low, step.high) for ranks, step in steps),
+    )
+    write_json(stage.prediction_file, written)
+
+
+def _base(stage: Stage, measure: bool) -> Base | None:
+    """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
+    made = measured(stage.measure(1)) if measure else None
+    if made is not None:
+        return Base(made.step, made.samples, measured=True)
+    result = rehearsed(stage.rehearse(1))
+    if isinstance(result, NotRehearsed):
+        return None
+    one = predict(result, Links.none)
+    return Base(one.step, one.samples, measured=False)
+
+
+def _answer(stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck) -> Answer:
+    request = stage.request
+    at: list[AtRanks] = []
+    failed = list(rehearsals.refused)
+    used: Link | None = None
+    measured_steps = {one.ranks: one for one in check.measured}
+    for ranks in sorted(set(request.ranks) & set(rehearsals.found)):
+        link = links.asked(ranks)
+        if isinstance(link, Refused):
+            failed.append(link)
+            continue
+        used = link
+        predicted = _predicted(stage, rehearsals.found[ranks], link, links.sharing, check.rows)
+        seen = measured_steps.get(ranks) if link.origin == "measured" else None
+        at.append(AtRanks(rehearsals.found[ranks], predicted, seen))
+    if not at:
+        raise _nothing(failed)
+    assert used is not None
+    unchecked = [] if check.rows else [NOTHING_CHECKED]
+    elsewhere = [] if used.origin == "measured" else [f"that a rank there computes as fast as {_computes(stage)}"]
+    own = [guess for one in at for guess in one.predicted.guesses]
+    return Answer(
+        script=str(request.script),
+        args=request.args,
+        device=stage.device,
+        link=used,
+        sharing=links.sharing,
+        spread=Spread(link=used.spread, model=model_spread(check.rows, stage.device)),
+        scaling=request.scaling,
+        at=tuple(at),
+        base=check.base,
+        checks=check.rows,
+        refused=tuple(sorted(failed, key=lambda one: one.ranks)),
+        warnings=(*rehearsals.warnings, *check.warnings),
+        guesses=tuple(dict.fromkeys([*own, *elsewhere, *unchecked])),
+        folder=str(stage.folder.path),
+    )
+
+
+def _computes(stage: Stage) -> str:
+    facts, cores = stage.here.facts, stage.seats.cores_per_rank
+    if stage.device == "cuda":
+        return f"one {facts.gpus[0].name}"
+    return f"{cores} core{'s' if cores != 1 else ''} of this machine ({facts.cpu_model})"
+
+
+def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answer:
+    """Rehearsals that tell what a change would do: other batches, small buckets, memory by purpose."""
+    first = answer.at[0].ranks
+    run = rehearsals.runs[first]
+    others = [
+        rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
+        for number, args in enumerate(stage.request.also, 1)
+    ]
+    with_ddp = any(rank.model is not None and rank.model.wrapper == WRAPPER for rank in run.ranks)
+    fine = rehearsed(stage.rehearse(first, name="-fine", remedies=(SMALL_BUCKETS,))) if with_ddp else None
+    inspected = stage.rehearse(first, name="-inspect", company=1, inspect=True)
+    rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
+    return replace(
+        answer,
+        others=tuple(one for one in others if isinstance(one, Rehearsed)),
+        fine=fine if isinstance(fine, Rehearsed) else None,
+        parts=next((row for row in rows if isinstance(row, MemoryPartsRow)), None),
+    )

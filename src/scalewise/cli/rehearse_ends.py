@@ -1,0 +1,117 @@
+"""Why a rehearsal gives no prediction, and what of one may not hold: each a sentence, with what to do next."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalewise.cli.doctor_ends import first_failed, needs_gpu, refusal, script_words
+from scalewise.errors import BadRequest
+from scalewise.plan.python_file import starts_ranks_itself
+from scalewise.predict.answer import Refused
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed
+from scalewise.records.outcome import Outcome
+from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
+from scalewise.records.spec import RunSpec
+from scalewise.results.run import Run
+
+MOST_WORDS = 12  # lines of the script's own
+DO_DISTRIBUTED = (
+    "Let it make a process group and share its gradients: torch.distributed.init_process_group(), then "
+    "model = DistributedDataParallel(model), and give each rank its part of the data; then rehearse it again."
+)
+
+
+def check_script(script: Path) -> None:
+    """Refuses a script that torchrun could not start."""
+    if starts_ranks_itself(script):
+        raise BadRequest(
+            f"{script.name} starts its ranks itself, and a rehearsal needs a script that is one rank of many.",
+            "Let torchrun start them: read RANK and WORLD_SIZE from the environment instead of calling spawn.",
+        )
+
+
+def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
+    """Why there is no prediction for that number of ranks; None where there is one."""
+    spec, outcome = run.spec, run.outcome
+    assert spec.rehearse is not None
+    ranks, name = spec.rehearse.world_size, Path(spec.script).name
+    if outcome is None or not outcome.measured:
+        return _by_end(ranks, name, spec, outcome)
+    if ranks > 1 and not sends(run):
+        return Refused(ranks, _alone(run, name), DO_DISTRIBUTED)
+    if isinstance(found, NotRehearsed):
+        hint = "Let the script make 10 steps or more."
+        return Refused(ranks, f"{name} as one of {ranks} ranks: {found.reason}.", hint)
+    return None
+
+
+def sends(run: Run) -> bool:
+    """Whether any step hands anything to another rank."""
+    return any(row.messages for rank in run.ranks for row in rank.rehearsal if isinstance(row, TapeRow))
+
+
+def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
+    """What may not hold, once each."""
+    said = [text for one in rehearsals for row in one.steered for text in [_steered(row)]]
+    said += [text for one in rehearsals for row in one.unrehearsed for text in [_unrehearsed(row)]]
+    return tuple(dict.fromkeys(said))
+
+
+def _steered(row: SteeredRow) -> str:
+    return (
+        f"{Path(row.file).name}:{row.line} looks at the result of {row.kind} ({row.call}): the other ranks' part of it "
+        f"is missing in a rehearsal, so if it steers what follows, the real run may go another way: {row.text}"
+    )
+
+
+def _unrehearsed(row: UnrehearsedRow) -> str:
+    return f"{row.what} cannot be rehearsed: {row.instead}"
+
+
+def _alone(run: Run, name: str) -> str:
+    start = run.ranks[0].start if run.ranks else None
+    if start is not None and start.world_size == 1:
+        return f"{name} makes no process group of torch.distributed: its ranks would each train alone."
+    return f"No step of {name} sends anything to another rank: its ranks would each train alone."
+
+
+def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Refused:
+    role = f"as one of {ranks} rank{'s' if ranks > 1 else ''}"
+    if outcome is None:
+        return Refused(ranks, f"{name} {role}: the rehearsal did not end.")
+    known = refusal(outcome, spec)
+    words = tuple(script_words(outcome)[-MOST_WORDS:])
+    if known is not None:
+        return Refused(ranks, known.sentence, known.hint.replace("scalewise doctor", "scalewise rehearse"), words)
+    if needs_gpu(outcome):
+        return Refused(ranks, f"{name} wants a GPU that is not there.", "Rehearse it where there is one.", words)
+    if outcome.kind == "hung":
+        return Refused(ranks, _stood(name, role, outcome, f"stood still for {spec.stall_seconds:g} s"), _HANGS)
+    if outcome.kind == "timed_out":
+        hint = "Raise --limit, or give it arguments with which its steps are shorter."
+        took = f"took longer than {spec.limit_seconds:g} s for its first {spec.enough_steps} steps"
+        return Refused(ranks, _stood(name, role, outcome, took), hint)
+    if outcome.kind == "no_steps":
+        hint = "Check that its arguments let it train; they go after two dashes: scalewise rehearse SCRIPT -- ARGS"
+        return Refused(ranks, f"{name} {role} ended in order, but made no optimizer step.", hint)
+    said = _last_word(outcome, words).rstrip(".")
+    return Refused(ranks, f"{name} itself ended {role}: {said}.", _ENDED, words if len(words) > 1 else ())
+
+
+_ENDED = "Give a number of ranks, or arguments after two dashes, with which the script itself goes on."
+_HANGS = (
+    "It waits for something that only another rank can do: a file, a socket, a store's key, a value that a collective "
+    "was to bring. Rehearse it without that part, or raise --stall if it only needs the time."
+)
+
+
+def _stood(name: str, role: str, outcome: Outcome, what: str) -> str:
+    where = next((f" at {end.stack[0].strip()}" for end in outcome.ranks if end.stack), "")
+    return f"{name} {role} {what}{where}."
+
+
+def _last_word(outcome: Outcome, words: Sequence[str]) -> str:
+    end = first_failed(outcome)
+    said = next((line.strip() for line in reversed(words) if line.strip()), "")
+    if said:
+        return said
+    return f"exit code {end.exit_code}" if end is not None else outcome.sentence

@@ -1,0 +1,73 @@
+"""Which link a prediction is made over: the one that was asked for, or the one that was measured here."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import ClassVar
+
+from scalewise.cli.link_probe import Seating
+from scalewise.cli.rehearse_request import Request
+from scalewise.predict.answer import Refused
+from scalewise.predict.catalogue import known_links
+from scalewise.predict.collectives import seconds
+from scalewise.predict.link import Link, Wire
+from scalewise.predict.measured_link import NoLink, measured_link
+from scalewise.predict.probe import LinkProbe, sharing_of
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.timeline import APART, Sharing
+
+ON_CORES = "that the cores are as busy with a message as they are with one of that size between ranks of this machine"
+NOT_MEASURED = "the link of this machine was not measured"
+
+
+class Links:
+    """The links of one request, and how cores are shared beside their messages."""
+
+    none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given")
+
+    def __init__(
+        self, request: Request, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
+    ) -> None:
+        self._request, self._seats, self._probe = request, seats, probe
+        self.sharing_here = sharing_of(probe.overlaps) if probe is not None and seats.device == "cpu" else APART
+        self.sharing = self._sharing_beside(request.link, rehearsals) if request.link else self.sharing_here
+
+    def measured(self, ranks: int) -> Link | NoLink:
+        """That of this machine among so many ranks."""
+        if self._probe is None:
+            return NoLink(NOT_MEASURED)
+        if not self._probe.points:
+            return NoLink(f"{NOT_MEASURED}: {'; '.join(self._probe.troubles)}")
+        return measured_link(self._probe, ranks)
+
+    def asked(self, ranks: int) -> Link | Refused:
+        """For a prediction of so many ranks."""
+        if self._request.link is not None:
+            shared = self._seats.device == "cpu" and self._probe is not None
+            guesses = (*self._request.link.guesses, ON_CORES) if shared else self._request.link.guesses
+            return replace(self._request.link, guesses=guesses)
+        if ranks == 1:
+            return self.none
+        if ranks > self._seats.slots and not self._request.measured_asked:
+            hint = f"Name it with --link, or --link measured to go on from what was measured here. {known_links()}"
+            return Refused(ranks, f"{ranks} ranks do not fit here, and what would join them is not said.", hint)
+        link = self.measured(ranks)
+        if isinstance(link, NoLink):
+            return Refused(
+                ranks,
+                f"The link of this machine is not known well enough among {ranks} ranks: {link.reason}.",
+                "Measure it on an idle machine (scalewise machine --measure), or name a link with --link.",
+            )
+        return link
+
+    def _sharing_beside(self, link: Link, rehearsals: Mapping[int, Rehearsed]) -> Sharing:
+        """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
+        here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
+        several = [one for ranks, one in sorted(rehearsals.items()) if ranks > 1 and one.typical.messages]
+        if self._seats.device != "cpu" or isinstance(here, NoLink) or not several:
+            return APART
+        ranks, messages = several[0].ranks, several[0].typical.messages
+        own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
+        over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks) for one in messages)
+        work = self.sharing_here.work * own / over if over else 0.0
+        return replace(self.sharing_here, work=min(1.0, work))

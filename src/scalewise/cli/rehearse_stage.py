@@ -1,0 +1,94 @@
+"""Where rehearsals are made: the runs of one request, each as rank r of N or with all its ranks."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from scalewise.cli.link_probe import Seating, seating
+from scalewise.cli.measure import Here, planned, suite_folder
+from scalewise.cli.rehearse_request import Request
+from scalewise.console.output import Output
+from scalewise.console.rehearse_progress import RehearseProgress
+from scalewise.launch.campaign import run_campaign
+from scalewise.plan.adhoc import script_suite
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Device, Rehearsal, Remedy, RunSpec
+from scalewise.results.load import load
+from scalewise.results.run import Run
+
+ENOUGH_STEPS = 40  # settled ones among them fix the median of a step well enough
+
+
+class Stage:
+    """This machine with the script of one request on it."""
+
+    def __init__(self, request: Request, output: Output, here: Here) -> None:
+        self.request, self.output, self.here = request, output, here
+        self.device: Device = _device(request, here.facts)
+        self.seats: Seating = seating(here.facts, self.device, request.ranks)
+        numbers = {1, *self.seats.counts, *(self.company(count) for count in request.ranks)}
+        suite = script_suite(
+            request.script,
+            request.args,
+            ranks=tuple(sorted(numbers)),
+            device=request.device,
+            limit_seconds=request.limit_seconds,
+            stall_seconds=request.stall_seconds,
+        )
+        suite = replace(suite, name=f"{suite.name}-rehearse")
+        plan = planned(suite, output, here)
+        self._specs = {spec.ranks: spec for spec in plan.runs}
+        self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, request.out, again=True)
+
+    def company(self, ranks: int) -> int:
+        """How many of them are rehearsed at once: as many as fit."""
+        return max(1, min(ranks, self.seats.slots))
+
+    def rehearse(
+        self,
+        ranks: int,
+        *,
+        first: int = 0,
+        company: int | None = None,
+        name: str = "",
+        args: tuple[str, ...] = (),
+        remedies: tuple[Remedy, ...] = (),
+        inspect: bool = False,
+    ) -> Run:
+        """A few processes stand for ranks of that many, from `first` on."""
+        spec = self._specs[company or self.company(ranks)]
+        per_node = self.request.per_node or min(ranks, 8 if self.device == "cuda" else ranks)
+        rehearsal = Rehearsal(ranks, first, per_node)
+        return self._made(
+            replace(
+                spec,
+                name=f"rehearse{ranks}{name}",
+                args=spec.args + args,
+                rehearse=rehearsal,
+                remedies=remedies,
+                inspect=inspect,
+            )
+        )
+
+    def measure(self, ranks: int) -> Run:
+        """All ranks, really."""
+        return self._made(replace(self._specs[ranks], name=f"measure{ranks}"))
+
+    def _made(self, spec: RunSpec) -> Run:
+        spec = replace(spec, enough_steps=ENOUGH_STEPS)
+        with RehearseProgress(self.output) as progress:
+            (outcome,) = run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers)
+        if outcome is None or outcome.kind == "interrupted":
+            raise KeyboardInterrupt
+        return load(self.folder.run(spec.name).path).runs[0]
+
+    @property
+    def prediction_file(self) -> Path:
+        """What is predicted before anything is measured."""
+        return self.folder.path / "prediction.json"
+
+
+def _device(request: Request, facts: MachineFacts) -> Device:
+    if request.device == "auto":
+        return "cuda" if facts.gpus else "cpu"
+    return request.device
