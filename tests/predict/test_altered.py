@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steps import MIB, SLOW, ddp_tape, rehearsal
 
 from scalewise.predict.altered import (
     among,
@@ -18,6 +17,7 @@ from scalewise.predict.altered import (
 from scalewise.predict.prediction import step_seconds
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
 from scalewise.predict.work import phase_seconds, work_line
+from taped_steps import MIB, SLOW, ddp_tape, rehearsal
 
 
 def total(tape):

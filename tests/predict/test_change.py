@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from answers import GIB, answer_of, full_answer
 from hypothesis import given
 from hypothesis import strategies as st
-from steps import QUICK, SLOW, ddp_tape, rehearsal
 
+from rehearsal_specimen import GIB, answer_of, full_answer
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.change import changes_at
 from scalewise.predict.faster import faster_links
@@ -16,6 +15,7 @@ from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import predict
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.work import ONE_BATCH, work_line
+from taped_steps import QUICK, SLOW, ddp_tape, rehearsal
 
 
 def changes(answer, index=-1, **more):

@@ -1,12 +1,11 @@
 """Everything that follows from an answer, and nothing from an empty one."""
 
-from answers import GIB, answer_of, full_answer
-from steps import SLOW
-
+from rehearsal_specimen import GIB, answer_of, full_answer
 from scalewise.predict.answer import Answer
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.work import ONE_BATCH
+from taped_steps import SLOW
 
 
 def test_each_question_has_its_answer():

@@ -1,8 +1,8 @@
 """Hours, GPU-hours and money of a training, from steps or from samples."""
 
 import pytest
-from answers import answer_of
 
+from rehearsal_specimen import answer_of
 from scalewise.predict.cost import Training, cheapest, cost_rows
 
 

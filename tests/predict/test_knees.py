@@ -1,13 +1,13 @@
 """The first number of ranks at which efficiency falls under a share is found, with the interval around it."""
 
-from answers import answer_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from steps import QUICK
 
+from rehearsal_specimen import answer_of
 from scalewise.predict.knees import knees
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.scaling import Curve, figures, scaling_table
+from taped_steps import QUICK
 
 
 def efficiency(answer, ranks):

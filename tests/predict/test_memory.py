@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from answers import GIB, answer_of
-from steps import MIB, ddp_tape, rehearsal
 
+from rehearsal_specimen import GIB, answer_of
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.memory import memory_rows
 from scalewise.predict.prediction import predict
 from scalewise.predict.tape import Compute, Issue, Tape
 from scalewise.records.inspection import MemoryPartsRow
+from taped_steps import MIB, ddp_tape, rehearsal
 
 
 def test_replicas_of_any_number_tell_what_a_sample_needs():

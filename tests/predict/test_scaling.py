@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
-from answers import answer_of, full_answer
 from hypothesis import given
 from hypothesis import strategies as st
-from steps import QUICK, SLOW
 
+from rehearsal_specimen import answer_of, full_answer
 from scalewise.predict.answer import Answer
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.scaling import Curve, scaling_kind, scaling_table
+from taped_steps import QUICK, SLOW
 
 wires = st.builds(Wire, st.floats(0, 1e-3), st.floats(0, 1e-4), st.floats(1e8, 1e12))
 

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 
 from scalewise.predict.altered import among, groups_by_cap, regrouped, with_accumulation, with_batch
 from scalewise.predict.memory import MemoryLine
@@ -11,6 +10,7 @@ from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.sweep import Grid, Ground, sweep
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.work import work_line
+from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 
 FINE = ddp_tape(buckets=16, bucket_bytes=2 * MIB, per_sample=1e-4)
 TAPE = ddp_tape(per_sample=1e-4)

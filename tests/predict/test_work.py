@@ -1,9 +1,9 @@
 """What a sample costs is told from rehearsals of several batches, and guessed, and said so, from one."""
 
 import pytest
-from steps import ddp_tape, rehearsal
 
 from scalewise.predict.work import ONE_BATCH, phase_seconds, samples_of, work_line
+from taped_steps import ddp_tape, rehearsal
 
 
 def test_two_batches_tell_what_is_fixed_and_what_a_sample_costs():

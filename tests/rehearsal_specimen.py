@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from steps import MIB, SLOW, ddp_tape, rehearsal
-
 from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import Range, Spread, predict
 from scalewise.predict.timeline import APART, Sharing
+from taped_steps import MIB, SLOW, ddp_tape, rehearsal
 
 GIB = 2**30
 
