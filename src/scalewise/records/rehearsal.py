@@ -11,6 +11,7 @@ class TapeRow:
     marks: tuple[tuple[str, int, int], ...]  # what, message number or -1, nanoseconds since the step began
     messages: tuple[tuple[str, int, int], ...]  # kind, bytes of the whole message, ranks of its group
     clock: str = "host"  # cuda_events: the marks are moments of the device
+    outside: tuple[tuple[str, int, int], ...] = ()  # messages between the step before and this one
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,101 @@
-"""Puts torch's `fake` process group in the place of the one that the script asks for."""
+"""Puts the group that stands for all ranks in the place of every one that the script asks for."""
 
 import functools
 import sys
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from scalewise.records.rehearsal import UnrehearsedRow
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.rehearsal.stage import Stage, StageGroup
 
-FAKE = "fake"
+NAME = "rehearsed"
+_KNOWN = ("undefined", "gloo", "nccl", "cpu:gloo", "cuda:nccl", "xccl", "fake")
 
 
-def install(recorder: Recorder, world_size: int, rank: int) -> None:
-    """Every group is a fake one of the size asked for; the script is told the backend that it asked for."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # registers the backend
+def install(recorder: Recorder, stage: Stage, world_size: int, rank: int) -> None:
+    """Every group has the size asked for; the script is told the backend that it asked for."""
+    dist.Backend.register_backend(
+        NAME, lambda store, group_rank, size, timeout: StageGroup(stage, group_rank, size), devices=["cpu", "cuda"]
+    )
+    _replace_init(recorder, world_size, rank)
+    new_group = _replace_new_group()
+    _replace_split_group(new_group)
+    _replace_batch(stage)
 
-    asked: dict[str, str] = {}
-    init, new_group, get_backend = dist.init_process_group, dist.new_group, dist.get_backend
+
+def _replace_init(recorder: Recorder, world_size: int, rank: int) -> None:
+    init = dist.init_process_group
 
     @functools.wraps(init)
-    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        asked["backend"] = str(backend or "gloo")
-        return init(FAKE, rank=rank, world_size=world_size, store=FakeStore())
-
-    @functools.wraps(new_group)
-    def new_fake_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        kept = {name: value for name, value in kwargs.items() if name in ("group_desc",)}
-        return new_group(ranks, backend=FAKE, **kept)
-
-    @functools.wraps(get_backend)
-    def get_asked_backend(group: Any = None) -> Any:
-        backend = get_backend(group)
-        return asked.get("backend", backend).split(":")[-1] if backend == FAKE else backend
-
-    @functools.wraps(dist.monitored_barrier)
-    def monitored_barrier(*args: Any, **kwargs: Any) -> None:
-        dist.barrier()
-
-    broadcast_objects = dist.broadcast_object_list
-
-    @functools.wraps(broadcast_objects)
-    def broadcast_object_list(object_list: Any, src: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if (src or kwargs.get("group_src") or 0) != rank:
-            note(recorder, "objects broadcast by another rank", "the list stays as it was")
-            return None
-        return broadcast_objects(object_list, src, *args, **kwargs)
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        given = dict(zip(("init_method", "timeout", "world_size", "rank"), args, strict=False)) | kwargs
+        _compare(recorder, "ranks", given.get("world_size"), world_size)
+        _compare(recorder, "rank", given.get("rank"), rank)
+        asked = str(backend or "undefined").lower()
+        for part in asked.split(","):
+            if part not in _KNOWN:
+                note(recorder, f"the backend {part}", "its messages take as long as those of gloo or NCCL would")
+        init(NAME, rank=rank, world_size=world_size, store=HashStore())
+        _call_it(dist.group.WORLD, asked)
 
     bind("init_process_group", init_process_group)
-    bind("new_group", new_fake_group)
-    bind("get_backend", get_asked_backend)
-    bind("monitored_barrier", monitored_barrier)
-    bind("broadcast_object_list", broadcast_object_list)
+
+
+def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:
+    """A script that is told its place by torchrun asks for what it is given."""
+    if isinstance(asked, int) and asked not in (-1, given):
+        note(recorder, f"a group with {what} = {asked}, as the script says", f"it has {what} = {given}")
+
+
+def _replace_new_group() -> Any:
+    original = dist.new_group
+
+    @functools.wraps(original)
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        described = {"group_desc": kwargs["group_desc"]} if "group_desc" in kwargs else {}
+        group = original(ranks, backend=NAME, **described)
+        if isinstance(group, dist.ProcessGroup):
+            _call_it(group, str(backend).lower() if backend else dist.get_backend())
+        return group
+
+    bind("new_group", new_group)
+    return new_group
+
+
+def _replace_split_group(new_group: Any) -> None:
+    if not hasattr(dist, "split_group"):
+        return
+    original = dist.split_group
+
+    @functools.wraps(original)
+    def split_group(parent_pg: Any = None, split_ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        parent = dist.get_process_group_ranks(parent_pg or dist.group.WORLD)
+        mine = [ranks for ranks in split_ranks or () if parent.index(dist.get_rank()) in ranks]
+        return new_group([parent[number] for number in mine[0]]) if mine else None
+
+    bind("split_group", split_group)
+
+
+def _replace_batch(stage: Stage) -> None:
+    original = dist.batch_isend_irecv
+
+    @functools.wraps(original)
+    def batch_isend_irecv(p2p_op_list: Any) -> Any:
+        group = p2p_op_list[0].group if p2p_op_list else None
+        with stage.together("batch_isend_irecv", dist.get_world_size(group)):
+            return original(p2p_op_list)
+
+    bind("batch_isend_irecv", batch_isend_irecv)
+
+
+def _call_it(group: Any, backend: str) -> None:
+    """What `get_backend` answers is kept in a table private to torch; without it, it answers the group's own name."""
+    names = getattr(getattr(dist.distributed_c10d, "_world", None), "pg_map", {})
+    if group in names:
+        names[group] = (backend, *names[group][1:])
 
 
 def bind(name: str, function: Any) -> None:

@@ -2,6 +2,9 @@
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalewise.records import events as ev
@@ -21,6 +24,9 @@ _NAMES = {
     ev.PAUSE: "own",
 }
 MOST_STEPS = 400  # on tape: more tell nothing new
+Ticket = tuple[int, int]  # step, number of the message in it
+NO_TICKET: Ticket = (-1, -1)
+Message = tuple[str, int, int]  # kind, bytes, ranks
 
 
 class TapeRecorder:
@@ -33,8 +39,15 @@ class TapeRecorder:
         self._recorder = recorder
         self._inner: Clock | None = None
         self._step: _Step | None = None
-        self._waiting: deque[_Step] = deque()
+        self._written_later: deque[_Step] = deque()
         self._left = MOST_STEPS
+        self._left_out_ns = 0
+        self._outside: tuple[Message, ...] = ()  # messages since the last step
+        self._beside: list[Ticket] | None = None
+        self._unwaited: list[Ticket] = []  # that the end of this backward pass waits for
+        self._reduced: Any = None  # moment of that end
+        self.computing_stream: int | None = None
+        self.record_event: Any = lambda event: event.record()
 
     def install(self) -> None:
         """Takes the place of the recorder's clock, now and when it chooses one."""
@@ -46,22 +59,81 @@ class TapeRecorder:
         use_clock(self)
         self._recorder.use_clock = use  # type: ignore[method-assign]
 
-    # ---- what collectives and buckets tell
+    # ---- what messages tell
 
-    def issue(self, kind: str, size_bytes: int, ranks: int) -> int:
-        """A message is ready; gives its number in this step, -1 outside any step."""
+    @property
+    def step_number(self) -> int:
+        """Of the step being taken, -1 outside any."""
+        return self._step.step if self._step is not None else -1
+
+    def issue(self, kind: str, size_bytes: int, ranks: int) -> Ticket:
+        """A message is ready; gives its ticket."""
         step = self._step
         if step is None:
-            return -1
+            return NO_TICKET
         step.messages.append((kind, size_bytes, ranks))
         number = len(step.messages) - 1
         step.marks.append(("issue", number, self._moment()))
-        return number
+        return step.step, number
 
-    def wait(self, number: int) -> None:
-        """The rank cannot go on without it."""
-        if self._step is not None and number >= 0:
-            self._step.marks.append(("wait", number, self._moment()))
+    def wait(self, ticket: Ticket) -> None:
+        """The rank cannot go on without it; what an earlier step sent has arrived."""
+        if self._beside is not None:
+            self._beside.append(ticket)
+        elif self._step is not None and ticket[0] == self._step.step:
+            self._step.marks.append(("wait", ticket[1], self._moment()))
+
+    @contextmanager
+    def beside(self) -> Iterator[list[Ticket]]:
+        """Whatever is waited for meanwhile holds up a thread or a stream of its own; gives what that is."""
+        outer, self._beside = self._beside, []
+        try:
+            yield self._beside
+        finally:
+            self._beside = outer
+
+    def wait_after_backward(self, ticket: Ticket) -> None:
+        """Asked for as a future: in a backward pass DDP's reducer waits for it at the end of that."""
+        import torch
+
+        if ticket == NO_TICKET:
+            return
+        try:
+            # Before the reducer's own, which it queues behind its last bucket; private to torch, FSDP uses it as well.
+            torch.autograd.Variable._execution_engine.queue_callback(self._backward_is_over)
+        except (RuntimeError, AttributeError):
+            return  # no backward pass: whoever has the future will wait for it
+        self._unwaited.append(ticket)
+
+    def leave_out(self, nanoseconds: int) -> None:
+        """Work of the rehearsal, not of the rank."""
+        self._left_out_ns += nanoseconds
+
+    def side_stream(self) -> int | None:
+        """The current stream of the device where it is not the one that computes."""
+        if not self._on_device:
+            return None
+        import torch
+
+        stream = int(torch.cuda.current_stream().cuda_stream)
+        return None if stream == self.computing_stream else stream
+
+    def _backward_is_over(self) -> None:
+        if self._unwaited and self._reduced is None:
+            self._reduced = self._moment()
+
+    def _settle_backward(self, now: Any) -> None:
+        """The reducer waits for a bucket, copies it into its gradients, waits for the next: by bytes, in order."""
+        step, tickets, begin = self._step, self._unwaited, self._reduced
+        self._unwaited, self._reduced = [], None
+        if step is None or begin is None:
+            return
+        numbers = [number for of_step, number in tickets if of_step == step.step]
+        whole_bytes = sum(step.messages[number][1] for number in numbers) or 1
+        passed_bytes = 0
+        for number in numbers:
+            step.marks.append(("wait", number, _Between(begin, now, passed_bytes / whole_bytes)))
+            passed_bytes += step.messages[number][1]
 
     # ---- the clock
 
@@ -69,7 +141,11 @@ class TapeRecorder:
         """A step opens."""
         if self._inner is not None:
             self._inner.begin(step, True)
-        self._step = _Step(step, self.name, self._moment()) if self._left > 0 else None
+        if self._on_device:
+            import torch
+
+            self.computing_stream = int(torch.cuda.current_stream().cuda_stream)
+        self._step = _Step(step, self.name, self._moment(), self._outside) if self._left > 0 else None
 
     def mark(self, code: int) -> None:
         """An event inside the step."""
@@ -77,7 +153,10 @@ class TapeRecorder:
             self._inner.mark(code)
         name = _NAMES.get(code)
         if self._step is not None and name is not None:
-            self._step.marks.append((name, -1, self._moment()))
+            now = self._moment()
+            if self._unwaited:
+                self._settle_backward(now)
+            self._step.marks.append((name, -1, now))
 
     def end(self) -> None:
         """The optimizer's step is over."""
@@ -90,12 +169,14 @@ class TapeRecorder:
         """Writes the steps whose moments are known; the newest ones of a device may not be."""
         if self._inner is not None:
             self._inner.close()
-        if self._step is not None:
-            self._waiting.append(self._step)
-            self._step = None
-            self._left -= 1
-        while len(self._waiting) > (2 if self._on_device else 0):
-            self._write(self._waiting.popleft())
+        step, self._step = self._step, None
+        if step is not None:
+            self._outside = step.cut()
+            if step.marks:
+                self._written_later.append(step)
+                self._left -= 1
+        while len(self._written_later) > (2 if self._on_device else 0):
+            self._write(self._written_later.popleft())
 
     def rest(self) -> None:
         """Never: every step is on tape."""
@@ -110,8 +191,8 @@ class TapeRecorder:
         self.close()
         if self._inner is not None:
             self._inner.drain()
-        while self._waiting:
-            self._write(self._waiting.popleft())
+        while self._written_later:
+            self._write(self._written_later.popleft())
 
     @property
     def _on_device(self) -> bool:
@@ -119,30 +200,62 @@ class TapeRecorder:
 
     def _moment(self) -> Any:
         if not self._on_device:
-            return time.perf_counter_ns()
+            return time.perf_counter_ns() - self._left_out_ns
         import torch
 
         event: Any = torch.cuda.Event(enable_timing=True)
-        event.record()
+        self.record_event(event)
         return event
 
     def _write(self, step: "_Step") -> None:
-        if not any(what == "end" for what, _, _ in step.marks):
-            return  # cut off: no step
-        if isinstance(step.begin, int):
-            marks = tuple((what, number, at - step.begin) for what, number, at in step.marks)
-        else:
+        if not isinstance(step.begin, int):
             step.marks[-1][2].synchronize()
-            marks = tuple((what, number, int(step.begin.elapsed_time(at) * 1e6)) for what, number, at in step.marks)
-        self._recorder.journal.row(TapeRow(step.step, marks, tuple(step.messages), step.clock))
+        self._recorder.journal.row(
+            TapeRow(step.step, tuple(step.timed_marks()), tuple(step.messages), step.clock, step.outside)
+        )
 
 
+@dataclass(frozen=True)
+class _Between:
+    """A moment so far on the way from one to the next."""
+
+    begin: Any
+    end: Any
+    share: float
+
+    def since(self, origin: Any) -> int:
+        begin_ns, end_ns = _since(origin, self.begin), _since(origin, self.end)
+        return begin_ns + int((end_ns - begin_ns) * self.share)
+
+
+@dataclass
 class _Step:
     """A step being taken."""
 
-    def __init__(self, step: int, clock: str, begin: Any) -> None:
-        self.step = step
-        self.clock = clock
-        self.begin = begin
-        self.marks: list[tuple[str, int, Any]] = []
-        self.messages: list[tuple[str, int, int]] = []
+    step: int
+    clock: str
+    begin: Any
+    outside: tuple[Message, ...]
+    marks: list[tuple[str, int, Any]] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+
+    def cut(self) -> tuple[Message, ...]:
+        """Ends it at its last optimizer, or leaves nothing of it where there is none; gives the messages after that."""
+        ends = [place for place, (what, _, _) in enumerate(self.marks) if what == "end"]
+        after = self.marks[ends[-1] + 1 :] if ends else []
+        self.marks = self.marks[: ends[-1] + 1] if ends else []
+        sent = [number for what, number, _ in after if what == "issue"]
+        outside = tuple(self.messages[number] for number in sent)
+        self.messages = self.messages[: len(self.messages) - len(sent)]
+        return outside
+
+    def timed_marks(self) -> list[tuple[str, int, int]]:
+        """In the order of their moments: streams of a device are told of in another."""
+        timed = [(what, number, max(0, _since(self.begin, at))) for what, number, at in self.marks]
+        return sorted(timed, key=lambda mark: mark[2])
+
+
+def _since(origin: Any, moment: Any) -> int:
+    if isinstance(moment, _Between):
+        return moment.since(origin)
+    return moment - origin if isinstance(origin, int) else int(origin.elapsed_time(moment) * 1e6)

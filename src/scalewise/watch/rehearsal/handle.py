@@ -1,0 +1,94 @@
+"""What a collective hands back: done before it began, and waited for, on tape, where the script or torch waits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.rehearsal.streams import Lanes
+from scalewise.watch.rehearsal.tape import NO_TICKET, TapeRecorder, Ticket
+
+
+class Handle(dist.Work):
+    """Of one message."""
+
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, result: Any) -> None:
+        super().__init__()
+        self._tape, self._lanes, self._result = tape, lanes, result
+        self.ticket: Ticket = NO_TICKET
+
+    def wait(self, timeout: Any = None) -> bool:
+        """At once, but on tape."""
+        self._lanes.wait(self.ticket)
+        return True
+
+    def synchronize(self) -> None:
+        """As waiting."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Always."""
+        return True
+
+    def is_success(self) -> bool:
+        """Always."""
+        return True
+
+    def exception(self) -> None:
+        """Never."""
+
+    def result(self) -> Any:
+        """The tensors."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """Of a message from anywhere: the first rank, for want of a better one."""
+        return 0
+
+    _source_rank = source_rank
+
+    def get_future(self) -> "Arrival":
+        """Asked for by DDP's reducer and by communication hooks: it is waited for when the backward pass ends."""
+        self._tape.wait_after_backward(self.ticket)
+        arrival = Arrival(self._tape, self._lanes, (self.ticket,), _devices(self._result))
+        arrival.set_result(self._result)
+        return arrival
+
+
+class Arrival(torch.futures.Future[Any]):
+    """A future that is there, and that puts on tape who waits for it."""
+
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, tickets: tuple[Ticket, ...], devices: list[Any]) -> None:
+        super().__init__(devices=devices)
+        self._tape, self._lanes, self._tickets, self._devices = tape, lanes, tickets, devices
+
+    def wait(self) -> Any:
+        """At once, but on tape."""
+        for ticket in self._tickets:
+            self._lanes.wait(ticket)
+        return super().wait()
+
+    def then(self, callback: Callable[[Any], Any]) -> "Arrival":
+        """Now; what the callback waits for keeps nobody else waiting but those who wait for its own result."""
+        plain: torch.futures.Future[Any] = torch.futures.Future(devices=self._devices)
+        plain.set_result(super().value())
+        with self._tape.beside() as waited:
+            try:
+                result, error = callback(plain), None
+            except Exception as raised:
+                result, error = None, raised
+        follower = Arrival(self._tape, self._lanes, (*self._tickets, *waited), self._devices)
+        if error is not None:
+            follower.set_exception(error)
+        elif isinstance(result, torch.futures.Future):
+            follower.set_result(result.value())
+        else:
+            follower.set_result(result)
+        return follower
+
+
+def _devices(result: Any) -> list[Any]:
+    tensor = first_tensor(result, depth=3)
+    return [tensor.device] if tensor is not None and tensor.is_cuda else []

@@ -1,0 +1,123 @@
+"""Notices when the script looks at what other ranks would have sent, or at what it made of that.
+
+A small result of a collective that the script itself called becomes a tensor that passes this on to whatever is
+computed from it, and tells when its value is taken to the host. There the script may go another way than in truth; it
+may also just print it, which cannot be told apart from outside.
+"""
+
+import linecache
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, ClassVar
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from scalewise.records.rehearsal import SteeredRow
+from scalewise.watch.examination.places import is_users_file
+from scalewise.watch.recorder import Recorder
+
+MOST_ELEMENTS = 16  # larger ones are data or gradients
+_READS = {"item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__"}
+_READS |= {"equal", "allclose", "__array__", "is_nonzero"}
+_PLAIN = torch.Tensor
+
+
+class Heard(torch.Tensor):
+    """A tensor that came from others, or was made of one that did."""
+
+    tell: ClassVar[Callable[[str, str], None]] = lambda call, kind: None
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Passes on what it is, and tells of reads."""
+        heard = next((one for one in args if type(one) is Heard), None)
+        kind = heard.__dict__.get("kind", "") if heard is not None else ""
+        name = getattr(func, "__name__", "")
+        if name in _READS:
+            Heard.tell(name, kind)
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+        if type(result) is _PLAIN and not any(result is one for one in args):
+            _become(result, kind)
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Saved as the plain tensor that it is to the script."""
+        return _plain(self).__reduce_ex__(protocol)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        """As a plain tensor."""
+        Heard.tell("__repr__", self.__dict__.get("kind", ""))
+        return repr(_plain(self))
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach().as_subclass(_PLAIN)
+
+
+def _become(tensor: torch.Tensor, kind: str) -> None:
+    if tensor.numel() <= MOST_ELEMENTS and not tensor.requires_grad:
+        tensor.__class__ = Heard
+        tensor.__dict__["kind"] = kind
+
+
+def _unhear(tensor: Any) -> None:
+    tensor.__class__ = _PLAIN
+
+
+class Ears:
+    """One per process."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._told: set[tuple[str, int]] = set()
+        self._small: list[torch.Tensor] = []  # parameters whose gradients could be taken for statistics
+        Heard.tell = self._tell
+        register_optimizer_step_pre_hook(self._learn)
+        self._learned: set[int] = set()
+
+    def hear(self, kind: str, tensor: torch.Tensor) -> None:
+        """The result of a message; only what the script itself asked for is followed."""
+        small = type(tensor) is _PLAIN and tensor.numel() <= MOST_ELEMENTS and not tensor.requires_grad
+        if small and _asked_by_script() and not any(one.grad is tensor for one in self._small):
+            _become(tensor, kind)
+
+    def _learn(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Gradients are no statistics: those that were taken for some are gradients again."""
+        if id(optimizer) in self._learned:
+            return
+        self._learned.add(id(optimizer))
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        self._small += [one for one in parameters if one.numel() <= MOST_ELEMENTS]
+        for one in self._small:
+            if type(one.grad) is Heard:
+                _unhear(one.grad)
+
+    def _tell(self, call: str, kind: str) -> None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and not is_users_file(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        if (file, line) not in self._told:
+            self._told.add((file, line))
+            text = linecache.getline(file, line).strip()[:200]
+            self._recorder.journal.row(SteeredRow(call.strip("_"), kind, file, line, text))
+
+
+def _asked_by_script() -> bool:
+    """Whether the collective was called by the script or a library it uses, not by one of torch's own wrappers."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith("scalewise.watch.") and module not in _ON_THE_WAY:
+            return not module.startswith("torch.")
+        frame = frame.f_back
+    return False
+
+
+_ON_THE_WAY = {"torch.distributed.distributed_c10d", "torch.distributed.c10d_logger", "contextlib", "functools"}

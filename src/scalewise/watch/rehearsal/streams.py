@@ -1,0 +1,71 @@
+"""Follows messages through the streams of a GPU: a wait in a side stream holds up nobody until computing waits for it.
+
+FSDP gathers in a stream of its own and lets the computing stream wait for an event there. So what a side stream has
+waited for goes with every event recorded in it, and is waited for where the computing stream waits for the event.
+"""
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+
+from scalewise.watch.rehearsal.tape import TapeRecorder, Ticket
+
+
+class Lanes:
+    """Which messages each stream, and each event, stands behind."""
+
+    def __init__(self, tape: TapeRecorder) -> None:
+        self._tape = tape
+        self._behind: dict[int, list[Ticket]] = {}
+        self._events: weakref.WeakKeyDictionary[Any, list[Ticket]] = weakref.WeakKeyDictionary()
+
+    def wait(self, ticket: Ticket) -> None:
+        """The current stream, or the host where there is no other, waits for a message."""
+        stream = self._tape.side_stream()
+        if stream is None:
+            self._tape.wait(ticket)
+        else:
+            self._behind.setdefault(stream, []).append(ticket)
+
+    def recorded(self, event: Any, stream: int) -> None:
+        """An event in that stream."""
+        behind = self._behind.get(stream)
+        if behind:
+            step = self._tape.step_number  # what older steps sent has arrived
+            self._behind[stream] = behind = [ticket for ticket in behind if ticket[0] == step]
+            self._events[event] = list(behind)
+
+    def waits_for(self, stream: int, event: Any) -> None:
+        """That stream waits for the event."""
+        tickets = self._events.get(event, ())
+        if stream == self._tape.computing_stream:
+            for ticket in tickets:
+                self._tape.wait(ticket)
+        elif tickets:
+            self._behind.setdefault(stream, []).extend(tickets)
+
+    def install(self) -> None:
+        """Wraps events: every way for a stream to wait for another leads to them."""
+        if not torch.cuda.is_available():
+            return
+        event_class: Any = torch.cuda.Event
+        record, wait = event_class.record, event_class.wait
+
+        @functools.wraps(wait)
+        def watched_wait(event: Any, stream: Any = None) -> Any:
+            if stream is None:
+                stream = torch.cuda.current_stream()
+            self.waits_for(stream.cuda_stream, event)
+            return wait(event, stream)
+
+        @functools.wraps(record)
+        def watched_record(event: Any, stream: Any = None) -> Any:
+            if stream is None:
+                stream = torch.cuda.current_stream()
+            self.recorded(event, stream.cuda_stream)
+            return record(event, stream)
+
+        event_class.wait, event_class.record = watched_wait, watched_record
+        self._tape.record_event = record
