@@ -69,6 +69,17 @@ def waits(note: Note) -> bool:
     return isinstance(note, DeviceSyncNote | HostReadNote | SaveNote)
 
 
+def undisturbed_from(rank: RankCase) -> int:
+    """Index of the first note after those passes that are looked at closely, for which the device is waited for."""
+    close = [
+        index
+        for index, note in enumerate(rank.notes)
+        if (isinstance(note, ForwardNote) and note.digest is not None)
+        or (isinstance(note, BackwardNote) and not (note.factor is None and note.gained is None))
+    ]
+    return close[-1] + 1 if close else 0
+
+
 def spans_of(rank: RankCase) -> tuple[Span, ...]:
     """What the script measured, in the order of the later readings."""
     by_line: dict[tuple[str, int], list[int]] = defaultdict(list)

@@ -8,7 +8,7 @@ from case_factory import Sheet, make_case, make_device_use
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import clock_without_synchronise, read_every_step, warm_up_in_average
 from scalewise.records.examination import PlaceRow
-from scalewise.records.notes import ClockNote, CollectiveNote, DeviceSyncNote, HostReadNote
+from scalewise.records.notes import BackwardNote, ClockNote, CollectiveNote, DeviceSyncNote, ForwardNote, HostReadNote
 
 MILLISECOND = 1_000_000
 PER_STEP = ["start = clock()", "elapsed = clock() - start"]
@@ -42,6 +42,16 @@ class Timed(Sheet):
     def spend(self, milliseconds):
         self.now_ns += round(milliseconds * MILLISECOND)
         return self
+
+
+def far_on(sheet):
+    """The same notes as they are made after the first passes, when nothing is read from the device any more."""
+    for index, note in enumerate(sheet.notes):
+        if isinstance(note, ForwardNote):
+            sheet.notes[index] = replace(note, digest=None, row_digests=[])
+        elif isinstance(note, BackwardNote):
+            sheet.notes[index] = replace(note, factor=None, reduction="unknown", elements=None, gained=None)
+    return sheet
 
 
 def clocks(sheet, *, on_cpu=True, **run):
@@ -92,12 +102,17 @@ def test_times_of_data_alone_are_nothing_to_the_device(tmp_path):
 
 
 def test_on_a_gpu_the_devices_own_time_tells_how_wrong_it_is(tmp_path):
-    (finding,) = clocks(per_step(Timed(tmp_path, PER_STEP)), on_cpu=False, seconds=0.010)
+    (finding,) = clocks(far_on(per_step(Timed(tmp_path, PER_STEP))), on_cpu=False, seconds=0.010)
     assert finding.price.unit == "times" and 5 < finding.price.value < 11 and finding.proof == "observed"
 
 
 def test_on_a_gpu_a_time_that_agrees_with_the_devices_is_right(tmp_path):
-    assert clocks(per_step(Timed(tmp_path, PER_STEP)), on_cpu=False, seconds=0.001) == ()
+    assert clocks(far_on(per_step(Timed(tmp_path, PER_STEP))), on_cpu=False, seconds=0.001) == ()
+
+
+def test_first_passes_for_which_the_examination_waits_tell_nothing(tmp_path):
+    with pytest.raises(Abstain, match="first passes"):
+        clocks(per_step(Timed(tmp_path, PER_STEP)), on_cpu=False, seconds=0.010)
 
 
 def test_a_script_for_the_cpu_is_not_judged(tmp_path):
@@ -180,7 +195,7 @@ def reading(every=1, wait_ns=MILLISECOND, call="item", steps=12):
         sheet.window()
         if step % every == 0:
             sheet.add(HostReadNote, line="total += loss.item()", wait_ns=wait_ns, call=call)
-    return sheet
+    return far_on(sheet)
 
 
 def test_a_read_at_every_step_is_found_with_what_it_waits():
@@ -195,10 +210,16 @@ def test_on_a_cpu_it_is_only_suspected():
 
 
 @pytest.mark.parametrize(
-    "sheet", [reading(every=4), reading(wait_ns=1000), reading(call="item, indirect"), Sheet().windows(12)]
+    "sheet", [reading(every=4), reading(wait_ns=1000), reading(call="item, indirect"), far_on(Sheet().windows(12))]
 )
 def test_reads_that_do_not_matter_are_not_found(sheet):
     assert reads(sheet) == ()
+
+
+def test_reads_in_the_first_passes_need_not_wait_and_tell_nothing():
+    sheet = reading(wait_ns=0, steps=0).windows(24)
+    with pytest.raises(Abstain, match="after the first passes"):
+        reads(sheet)
 
 
 def test_few_steps_are_not_judged():

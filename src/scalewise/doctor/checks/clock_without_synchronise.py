@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price, Proof
 from scalewise.doctor.parting import short
-from scalewise.doctor.spans import Span, spans_of
+from scalewise.doctor.spans import Span, spans_of, undisturbed_from
 from scalewise.doctor.words import counted
 from scalewise.records.notes import BackwardNote, ClockNote, ForwardNote, Note, StepNote
 
@@ -47,7 +47,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("the script asks for no GPU")
     for rank in case.ranks:
         if rank.all(ClockNote):
-            wrong = [one for one in _groups(rank) if _is_wrong(rank, one) and not _agrees(case, rank, one)]
+            timed = _groups(rank, 0 if case.run.spec.on_cpu else undisturbed_from(rank))
+            wrong = [one for one in timed if _is_wrong(rank, one) and not _agrees(case, rank, one)]
             wrong.sort(key=lambda one: -len(one.unwaited))
             return (_finding(case, rank, wrong),) if wrong else ()
     return ()
@@ -61,11 +62,15 @@ def asks_for_gpu(case: Case) -> bool:
     return asked or wrapped or any(row.cuda_peak_allocated_bytes for row in case.first.record.memory)
 
 
-def _groups(rank: RankCase) -> list[_Timed]:
+def _groups(rank: RankCase, begin: int) -> list[_Timed]:
+    """Of the spans with work in them, those that begin there or later."""
     measured: dict[object, list[Span]] = defaultdict(list)
-    for span in spans_of(rank):
-        if span.works:
-            measured[span.where.index, span.measure].append(span)
+    spans = [span for span in spans_of(rank) if span.works]
+    later = [span for span in spans if span.begin >= begin]
+    if spans and not later:
+        raise Abstain("the script timed only the first passes, for which the examination itself waits for the GPU")
+    for span in later:
+        measured[span.where.index, span.measure].append(span)
     return [_Timed(spans, [span for span in spans if not span.waited]) for spans in measured.values()]
 
 

@@ -8,6 +8,7 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
 from scalewise.doctor.finding import Finding, Price, Proof
 from scalewise.doctor.parting import short
+from scalewise.doctor.spans import undisturbed_from
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote
@@ -37,7 +38,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     """One finding per rank 0's loop: the line that waits longest stands for it, with all others beside it."""
     if not asks_for_gpu(case):
         raise Abstain("the script asks for no GPU")
-    windows = case.windows(LEAST_STEPS)[WARM_UP:]
+    windows = _settled(case)
     reads = _reads(case.first, windows)
     often = {line: waits for line, waits in reads.items() if len(waits) >= LEAST_SHARE * len(windows)}
     if not often:
@@ -46,6 +47,19 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if not case.run.spec.on_cpu and wait_ns < max(LEAST_WAIT_NS, LEAST_OF_STEP * _step_ns(windows)):
         return ()
     return (_finding(case, often, wait_ns, len(windows)),)
+
+
+def _settled(case: Case) -> tuple[Window, ...]:
+    """On a GPU without the first passes, for which the examination itself waits: the script's reads then need not."""
+    windows = case.windows(LEAST_STEPS)[WARM_UP:]
+    if case.run.spec.on_cpu:
+        return windows
+    begin = undisturbed_from(case.first)
+    begin_ns = case.first.notes[begin].at_ns if begin < len(case.first.notes) else 0
+    later = tuple(window for window in windows if begin_ns and window.notes[0].at_ns >= begin_ns)
+    if len(later) < LEAST_STEPS:
+        raise Abstain(f"needs {LEAST_STEPS} steps after the first passes that are looked at closely, saw {len(later)}")
+    return later
 
 
 def _reads(rank: RankCase, windows: tuple[Window, ...]) -> dict[PlaceRow, dict[int, int]]:
