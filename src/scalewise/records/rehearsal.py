@@ -19,7 +19,7 @@ class SteeredRow:
     """The script looked at what other ranks would have sent: from here on it may go another way than in truth."""
 
     call: str  # item, tolist, ...
-    kind: str  # of the collective
+    collective: str  # whose result it was; not `kind`, which is the row's own
     file: str
     line: int
     text: str
