@@ -56,6 +56,7 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
     growth = _growth(rank, most)
     per_step = f", {bytes_text(growth)} more with each" if growth else ""
     notes = [note for note in rank.all(KeptNote) if note.step <= most.step]
+    alive = max(notes, key=lambda note: note.alive)  # by the look at the end the script has let them go
     return Finding(
         check=CHECK.name,
         severity="slow",
@@ -63,7 +64,7 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
         f"{per_step}.",
         evidence=(
             f"graphs held at the end of a step: {', '.join(f'{note.graphs} up to step {note.step}' for note in notes)}",
-            f"the losses themselves alive at step {most.step}: {most.alive} of {most.seen}",
+            f"the losses themselves alive at step {alive.step}: {alive.alive} of {alive.seen}",
         ),
         fix=keeping.fix if keeping is not None else CHECK.fix,
         where=where,
