@@ -37,7 +37,8 @@ def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
     if outcome is None or not outcome.measured:
         return _by_end(ranks, name, spec, outcome)
     if ranks > 1 and not sends(run):
-        return Refused(ranks, _alone(run, name), DO_DISTRIBUTED)
+        sentence = f"No step of {name} sends anything to another rank by torch.distributed: each would train alone."
+        return Refused(ranks, sentence, DO_DISTRIBUTED)
     if isinstance(found, NotRehearsed):
         hint = "Let the script make 10 steps or more."
         return Refused(ranks, f"{name} as one of {ranks} ranks: {found.reason}.", hint)
@@ -46,7 +47,8 @@ def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
 
 def sends(run: Run) -> bool:
     """Whether any step hands anything to another rank."""
-    return any(row.messages for rank in run.ranks for row in rank.rehearsal if isinstance(row, TapeRow))
+    taped = [row for rank in run.ranks for row in rank.rehearsal if isinstance(row, TapeRow)]
+    return any(row.messages or row.outside for row in taped)
 
 
 def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
@@ -58,20 +60,13 @@ def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
 
 def _steered(row: SteeredRow) -> str:
     return (
-        f"{Path(row.file).name}:{row.line} looks at the result of {row.kind} ({row.call}): the other ranks' part of it "
+        f"{Path(row.file).name}:{row.line} looks at the result of {row.collective} ({row.call}): the other ranks' part of it "
         f"is missing in a rehearsal, so if it steers what follows, the real run may go another way: {row.text}"
     )
 
 
 def _unrehearsed(row: UnrehearsedRow) -> str:
     return f"{row.what} cannot be rehearsed: {row.instead}"
-
-
-def _alone(run: Run, name: str) -> str:
-    start = run.ranks[0].start if run.ranks else None
-    if start is not None and start.world_size == 1:
-        return f"{name} makes no process group of torch.distributed: its ranks would each train alone."
-    return f"No step of {name} sends anything to another rank: its ranks would each train alone."
 
 
 def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Refused:

@@ -1,4 +1,4 @@
-"""Whether ranks that were rehearsed side by side do the same: what they send must match, and so should their batches."""
+"""Whether ranks that were rehearsed side by side do the same: what they send must match, and so should batches."""
 
 from collections import Counter
 from collections.abc import Sequence

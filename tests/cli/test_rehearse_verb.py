@@ -1,0 +1,269 @@
+"""Tests of `scalewise rehearse` as a person uses it: true rehearsals, and all scripts and requests that it refuses."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from factories import make_machine
+from scalewise.cli import main, rehearse
+from scalewise.cli.rehearse_request import Request, requested
+from scalewise.cli.verbs import verbs
+from scalewise.console.output import Output
+from scalewise.errors import BadRequest
+from scalewise.launch.forkserver import Servers
+from scalewise.predict.answer import Answer
+from scalewise.predict.collectives import all_reduce
+from scalewise.predict.link import Link, Wire
+from scalewise.predict.probe import LinkProbe, Overlap, place_of
+from scalewise.predict.self_check import WrittenPrediction
+from scalewise.predict.wire_fit import Point
+from scalewise.records.codec import read_json
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
+
+SCRIPT = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+ranks, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+if 12 % ranks:
+    raise ValueError(f"a batch of 12 cannot be shared by {{ranks}}")
+{begin}
+dist.init_process_group("{backend}")
+model = DDP(torch.nn.Linear(64, 64))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(12):
+    optimizer.zero_grad()
+    loss = model(torch.randn(12 // ranks, 64)).pow(2).mean()
+    loss.backward()
+    {inside}
+    optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def script(begin: str = "", inside: str = "", backend: str = "gloo") -> str:
+    return SCRIPT.format(begin=begin, inside=inside, backend=backend)
+
+
+RIGHT = script()
+STEERED = script(inside="total = loss.detach().clone(); dist.all_reduce(total); worst = total.item()")
+BRANCHES = script(inside="dist.broadcast(torch.zeros(8), 0) if rank == 0 else None")
+HANGS = script(begin="while ranks > 2 and not os.path.exists('/nowhere'): time.sleep(0.1)")
+FOREIGN = script(backend="mpi")
+ALONE = """
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(12):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+"""
+SPAWNS = "import torch.multiprocessing as mp\ndef work(rank): pass\nif __name__ == '__main__':\n    mp.spawn(work)\n"
+DEFAULTS: dict[str, Any] = {
+    "ranks": "2", "link": "nvlink4", "link_file": None, "per_node": None, "scaling": "script", "memory": None,
+    "price": None, "steps": None, "also": (), "no_check": True, "no_advice": True, "device": "cpu", "limit": 60.0,
+    "stall": 20.0,
+}  # fmt: skip
+Rehearse = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Servers]:
+    """One preloaded process for the tests of this file that run scripts."""
+    with Servers() as opened:
+        yield opened
+
+
+def probe_of(facts: Any, rate: float = 1e9) -> LinkProbe:
+    """A link as it might have been measured, so that no test measures one."""
+    link = Link("true", Wire(300e-6, 0.0, rate))
+    sizes = [4.0 * 8**power for power in range(9)]
+    points = tuple(Point(2, size, all_reduce(link, size, 2)) for size in sizes)
+    return LinkProbe(place_of(facts, "cpu", 1), 1e9, 5.0, points, (Overlap(2, 1.0, 0.1, 0.1, 0.2),))
+
+
+@pytest.fixture
+def rehearsed(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearse:
+    """Rehearses a script by its text on two cores that nobody looks at."""
+    monkeypatch.chdir(tmp_path)
+
+    @contextmanager
+    def opened() -> Iterator[Servers]:
+        yield servers
+
+    facts = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0)))[:2])
+    monkeypatch.setattr(rehearse, "Servers", opened)
+    monkeypatch.setattr(rehearse, "machine_facts", lambda _: facts)
+    monkeypatch.setattr(rehearse, "known_link", lambda *_: probe_of(facts))
+
+    def run(text: str, *args: str, **options: object) -> Answer:
+        path = tmp_path / "train.py"
+        path.write_text(text)
+        request = requested(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
+        return rehearse.rehearse(request, Output(quiet=True))
+
+    return run
+
+
+def test_ranks_that_fit_are_predicted_first_and_then_measured(rehearsed, tmp_path):
+    answer = rehearsed(RIGHT, ranks="1,2,4", link=None, no_check=False, no_advice=False)
+    assert [one.ranks for one in answer.at] == [1, 2]
+    (check,) = answer.checks
+    assert check.ranks == 2
+    assert answer.at[1].measured is not None
+    assert answer.at[1].measured.step == check.measured
+    assert answer.base is not None
+    assert answer.base.measured
+    (refused,) = answer.refused
+    assert "4 ranks do not fit here" in refused.reason
+    assert "--link" in refused.hint
+    written = Path(answer.folder) / "prediction.json"
+    (prediction,) = read_json(written, WrittenPrediction).predictions
+    assert prediction == (2, check.predicted.value, check.predicted.low, check.predicted.high)
+    assert written.stat().st_mtime <= (Path(answer.folder) / "measure2" / "spec.json").stat().st_mtime
+    assert answer.spread.model > 0
+    assert answer.fine is not None
+    assert len(answer.fine.typical.messages) == 2
+    assert answer.parts is not None
+
+
+def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(rehearsed):
+    answer = rehearsed(RIGHT, ranks="4,5,12", link="ethernet-10g")
+    assert [one.ranks for one in answer.at] == [4, 12]
+    assert [one.predicted.samples for one in answer.at] == [12, 12]
+    (refused,) = answer.refused
+    assert refused.ranks == 5
+    assert refused.reason.endswith("ended as one of 5 ranks: ValueError: a batch of 12 cannot be shared by 5.")
+    assert any("Traceback" in line for line in refused.words)
+    assert any("computes as fast as 1 core" in guess for guess in answer.guesses)
+    assert any("no two ranks could run here" in guess for guess in answer.guesses)
+    assert answer.base is not None
+    assert not answer.base.measured
+    assert answer.link.name == "ethernet-10g"
+
+
+def test_a_collective_whose_result_is_looked_at_is_told_with_its_line(rehearsed):
+    answer = rehearsed(STEERED)
+    (warning,) = answer.warnings
+    assert warning.startswith("train.py:17 looks at the result of all_reduce (item)")
+    assert "worst = total.item()" in warning
+    assert answer.at
+
+
+def test_ranks_that_send_different_messages_are_told(rehearsed):
+    (warning,) = rehearsed(BRANCHES).warnings
+    assert "ranks 0 and 1 send different messages" in warning
+    assert "branches on its rank" in warning
+
+
+def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
+    answer = rehearsed(HANGS, ranks="2,4", stall=2.0)
+    (refused,) = answer.refused
+    assert "train.py as one of 4 ranks stood still for 2 s at " in refused.reason
+    assert "train.py" in refused.reason.partition(" at ")[2]
+    assert "only another rank can do" in refused.hint
+
+
+def test_a_backend_whose_times_nobody_knows_is_told(rehearsed):
+    answer = rehearsed(FOREIGN)
+    assert any("backend mpi" in warning for warning in answer.warnings)
+
+
+def test_a_script_without_a_process_group_is_told_what_to_do(rehearsed):
+    with pytest.raises(BadRequest) as caught:
+        rehearsed(ALONE)
+    assert "No step of train.py sends anything to another rank by torch.distributed" in caught.value.sentence
+    assert "DistributedDataParallel(model)" in caught.value.hint
+
+
+def test_a_link_that_was_measured_badly_is_refused(rehearsed, monkeypatch):
+    flat = probe_of(make_machine(), rate=1e30)
+    monkeypatch.setattr(rehearse, "known_link", lambda *_: replace(flat, points=flat.points[:2]))
+    with pytest.raises(BadRequest) as caught:
+        rehearsed(RIGHT, link=None)
+    assert "The link of this machine is not known well enough among 2 ranks: only 2 sizes" in caught.value.sentence
+    assert "scalewise machine --measure" in caught.value.hint
+
+
+def test_a_script_that_starts_its_ranks_itself_is_refused(rehearsed):
+    with pytest.raises(BadRequest, match="starts its ranks itself"):
+        rehearsed(SPAWNS)
+
+
+def test_numbers_of_ranks_with_which_the_script_never_goes_on_are_refused_with_its_words(rehearsed):
+    with pytest.raises(BadRequest) as caught:
+        rehearsed(RIGHT, ranks="5,7")
+    assert "cannot be shared by 5" in caught.value.sentence
+    assert "cannot be shared by 7" in caught.value.sentence
+    assert "Traceback" in caught.value.hint
+
+
+def asked(tmp_path: Path, **options: object) -> Request:
+    path = tmp_path / "train.py"
+    path.write_text("")
+    return requested(str(path), (), DEFAULTS | {"out": tmp_path} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ranks": "2,many,0"}, "'many', '0' are no number of ranks"),
+        ({"ranks": ""}, "'' is no number of ranks"),
+        ({"link": "nvlnk4"}, "did you mean 'nvlink4'?"),
+        ({"link": "none.toml"}, "There is no link file none.toml"),
+        ({"link_file": Path("a.toml")}, "are two links"),
+        ({"memory": "80 apples"}, "--memory '80 apples' is not a size"),
+        ({"price": 2.0}, "--price is there and --steps is not"),
+        ({"limit": 0.0}, "--limit 0 is not above 0"),
+        ({"per_node": -1}, "--per-node -1 is not above 0"),
+    ],
+)
+def test_a_request_that_cannot_be_done_is_refused(tmp_path, options, said):
+    with pytest.raises(BadRequest) as caught:
+        asked(tmp_path, **options)
+    assert said in caught.value.sentence
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path):
+    with pytest.raises(BadRequest) as caught:
+        asked(tmp_path, ranks="x", link="nvlnk4", memory="?", stall=-1.0)
+    for said in ("--ranks", "--link", "--memory", "--stall"):
+        assert said in caught.value.sentence
+
+
+def test_sizes_and_ranks_are_read(tmp_path):
+    request = asked(tmp_path, ranks="64, 2,2", memory="1.5GiB", also=("--batch 8",), link="Measured")
+    assert request.ranks == (2, 64)
+    assert request.memory_bytes == 1.5 * 2**30
+    assert request.also == (("--batch", "8"),)
+    assert request.link is None
+    assert request.measured_asked
+
+
+def test_the_verb_gives_json(rehearsed, tmp_path, monkeypatch):
+    rehearsed(RIGHT)
+    result = CliRunner().invoke(
+        verbs,
+        ["rehearse", "train.py", "--ranks", "2", "--link", "nvlink4", "--no-check", "--no-advice", "--json", "-q"],
+        standalone_mode=False,
+    )
+    answer = json.loads(result.stdout)
+    assert answer["at"][0]["ranks"] == 2
+    assert result.return_value == 0
+
+
+def test_a_script_that_is_not_there_ends_in_a_sentence(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["rehearse", "none.py"])
+    assert caught.value.code == 1
+    assert "The script none.py does not exist" in capsys.readouterr().err
