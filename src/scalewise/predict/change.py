@@ -5,7 +5,7 @@ part is moved by its reach in both, and only what the ratio moves by remains.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from typing import Literal
 
@@ -23,7 +23,7 @@ from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Link
 from scalewise.predict.memory import MemoryLine
-from scalewise.predict.prediction import QUANTILE, OnLink, Range
+from scalewise.predict.prediction import QUANTILE, OnLink, Range, predict
 from scalewise.predict.tape import Tape
 from scalewise.predict.timeline import Sharing, simulate
 from scalewise.predict.work import PHASES, WorkLine, samples_of
@@ -33,6 +33,7 @@ CAPS_MIB = (1, 2, 5, 10, 25, 50, 100, 250, 1000)
 LEAST_GAIN = 0.005  # less is nothing
 HALF = ("bfloat16", "float16")
 NO_FINE = "no rehearsal with small buckets was made from which others could be put together"
+PRECISION = "only a rehearsal of the script with it tells what it makes of computing; rehearse that and compare"
 Verdict = Literal["helps", "may help", "does not help", "does not fit"]
 
 
@@ -100,12 +101,14 @@ def _tried(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise |
     for factor in FACTORS:
         samples = samples_of(tape)
         yield _Otherwise(
-            f"batch per rank x{factor}", f"{factor} times the samples in a step, the same messages", tape,
+            f"batch per rank x{factor}", "so many times the samples in a step, with the same messages", tape,
             with_batch(tape, factor, line), answer.link, factor, factor, line.beyond(samples * factor),
         )  # fmt: skip
     for factor in FACTORS:
         yield _accumulated(answer, tape, factor)
     yield _smaller(answer, at)
+    if not _half(at):
+        yield LeftOut("computing in bf16", PRECISION)
     yield from _buckets(answer, at, line)
     yield from _links(answer, at)
 
@@ -115,14 +118,14 @@ def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOu
     after = with_accumulation(tape, factor)
     if after is None:
         return LeftOut(what, "no forward and backward pass is on the tape")
-    why = f"{factor} times the samples in a step, gradients sent once"
+    why = "so many times the samples in a step, gradients sent after the last of them only (no_sync)"
     return _Otherwise(what, why, tape, after, answer.link, factor)
 
 
 def _smaller(answer: Answer, at: AtRanks) -> _Otherwise | LeftOut:
     what, tape = "gradients sent in bf16", at.rehearsal.typical
     dtypes = at.rehearsal.dtypes
-    if dtypes and all(one.removeprefix("torch.") in HALF for one in dtypes):
+    if _half(at):
         return LeftOut(what, f"they are {' and '.join(dtypes)} already")
     after = with_smaller_gradients(tape, 0.5)
     if after == tape:
@@ -130,6 +133,11 @@ def _smaller(answer: Answer, at: AtRanks) -> _Otherwise | LeftOut:
     guesses = ["that turning gradients into bf16 and back costs no time"]
     guesses += [] if dtypes else ["that gradients are float32 now"]
     return _Otherwise(what, "half the bytes of every gradient", tape, after, answer.link, guesses=tuple(guesses))
+
+
+def _half(at: AtRanks) -> bool:
+    dtypes = at.rehearsal.dtypes
+    return bool(dtypes) and all(one.removeprefix("torch.") in HALF for one in dtypes)
 
 
 def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
@@ -169,8 +177,9 @@ def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
     if not links:
         yield LeftOut("faster link", f"the catalogue has none that is faster than {answer.link.name}")
     for link in links:
-        wire = link.between or link.inside
-        why = f"{wire.bytes_per_second / 1e9:.3g} GB/s {'out of a node' if link.between else 'each way'}"
+        inside = link.inside != answer.link.inside
+        rate = (link.inside if inside or link.between is None else link.between).bytes_per_second
+        why = f"{rate / 1e9:.3g} GB/s {'each way for a rank' if inside else 'out of a node'}"
         yield _Otherwise(f"link {link.name}", why, tape, tape, link, guesses=link.guesses)
 
 
@@ -178,15 +187,18 @@ def _run(
     one: _Otherwise, answer: Answer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
 ) -> Change:
     gain = _gain(one, answer, at.ranks)
-    value = at.predicted.step.value * one.more_samples / gain.value
-    low, high = at.predicted.step.low / at.predicted.step.value, at.predicted.step.high / at.predicted.step.value
+    spread = answer.spread if one.link is answer.link else replace(answer.spread, link=one.link.spread)
+    there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, answer.sharing, spread).step
+    # Put right by what the typical step differs from the median one, as the prediction itself is.
+    right = at.predicted.step.value * one.more_samples / gain.value / there.value if there.value else 1.0
     peak = memory.bytes_with(samples_of(at.rehearsal.typical) * one.batch) if memory and one.batch != 1 else None
     verdict: Verdict = "helps" if gain.low > 1 + LEAST_GAIN else "may help"
     if gain.value <= 1 + LEAST_GAIN:
         verdict = "does not help"
     if peak is not None and capacity_bytes is not None and peak > capacity_bytes:
         verdict = "does not fit"
-    return Change(one.what, one.why, Range(value, value * low, value * high), gain, verdict, peak, one.guesses)
+    step = Range(there.value * right, there.low * right, there.high * right)
+    return Change(one.what, one.why, step, gain, verdict, peak, one.guesses)
 
 
 def _gain(one: _Otherwise, answer: Answer, ranks: int) -> Range:

@@ -7,7 +7,7 @@ from scalewise.predict.change import Changes, changes_at
 from scalewise.predict.cost import CostRow, Training, cost_rows
 from scalewise.predict.knees import Knee, knees
 from scalewise.predict.memory import MemoryRow, memory_line, memory_rows
-from scalewise.predict.scaling import Curve, ScalingTable, scaling_table
+from scalewise.predict.scaling import Curve, CurvePoint, ScalingTable, curve_points, scaling_table
 from scalewise.predict.work import WorkLine
 
 NO_TRAINING = Training()
@@ -18,6 +18,7 @@ class Conclusions:
     """All that can be said; empty where there is no prediction."""
 
     scaling: ScalingTable | None = None
+    curve: tuple[CurvePoint, ...] = ()  # predicted efficiency over ranks, for plots
     knees: tuple[Knee, ...] = ()
     changes: tuple[Changes, ...] = ()  # for each number of ranks, fewest first
     memory: tuple[MemoryRow, ...] = ()
@@ -34,6 +35,7 @@ def conclude(answer: Answer, capacity_bytes: float | None = None, training: Trai
     line = Curve(answer, table.kind).line
     return Conclusions(
         scaling=table,
+        curve=curve_points(answer, table),
         knees=knees(answer, table),
         changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at),
         memory=memory_rows(answer, capacity_bytes),

@@ -17,6 +17,7 @@ from scalewise.predict.prediction import Bound, Predicted, Range, step_seconds
 from scalewise.predict.work import WorkLine, work_line
 
 Kind = Literal["strong", "weak"]
+POINTS = 24  # of a curve
 SAME = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
 
 
@@ -41,6 +42,14 @@ class ScalingRow:
     samples: float | None  # of all ranks in one step
     bound: Bound
     exposed_share: float  # of the step: computing stood still for a message, or was slowed by one
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Between the numbers of ranks that were rehearsed."""
+
+    ranks: int
+    efficiency: Range
 
 
 @dataclass(frozen=True)
@@ -136,13 +145,24 @@ def _log(above: float, below: float) -> float:
     return max(0.0, log(above / below)) if above > 0 and below > 0 else 0.0
 
 
+def curve_points(answer: Answer, table: ScalingTable) -> tuple[CurvePoint, ...]:
+    """From two ranks to as many as were rehearsed, evenly on a logarithmic axis."""
+    curve, last = Curve(answer, table.kind), answer.at[-1].ranks
+    steps = range(POINTS + 1)
+    numbers = {max(2, round(2 * (max(last, 2) / 2) ** (step / POINTS))) for step in steps} | set(curve.numbers)
+    return tuple(
+        CurvePoint(ranks, figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency)
+        for ranks in sorted(numbers)
+    )
+
+
 class Curve:
     """The step over any number of ranks."""
 
     def __init__(self, answer: Answer, kind: Kind) -> None:
         self._answer, self._kind = answer, kind
         self._at = answer.at
-        self._numbers = [one.ranks for one in answer.at]
+        self.numbers = [one.ranks for one in answer.at]
         self.line: WorkLine = work_line([*(one.rehearsal for one in answer.at), *answer.others])
         self._typical = [
             step_seconds(one.rehearsal.typical, answer.link, one.ranks, answer.sharing) for one in answer.at
@@ -178,12 +198,12 @@ class Curve:
         return first.predicted.samples * (ranks / first.ranks if self._kind == "weak" else 1)
 
     def _near(self, ranks: int) -> list[tuple[int, float]]:
-        above = bisect_left(self._numbers, ranks)
-        if above == len(self._numbers):
+        above = bisect_left(self.numbers, ranks)
+        if above == len(self.numbers):
             return [(above - 1, 1.0)]
-        if above == 0 or self._numbers[above] == ranks:
+        if above == 0 or self.numbers[above] == ranks:
             return [(above, 1.0)]
-        low, high = log(self._numbers[above - 1]), log(self._numbers[above])
+        low, high = log(self.numbers[above - 1]), log(self.numbers[above])
         weight = (log(ranks) - low) / (high - low)
         return [(above - 1, 1 - weight), (above, weight)]
 

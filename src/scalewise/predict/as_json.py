@@ -1,0 +1,52 @@
+"""An answer and its conclusions for machines: everything that people are shown, and no tape."""
+
+from typing import Any
+
+from scalewise.analysis.summary import to_json
+from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.conclusion import Conclusions
+
+SCHEMA = 1
+
+
+def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
+    """Seconds, bytes and shares; every interval is one of 90 %."""
+    told: dict[str, Any] = to_json(
+        {
+            "schema": SCHEMA,
+            "script": answer.script,
+            "args": answer.args,
+            "device": answer.device,
+            "link": answer.link,
+            "sharing": answer.sharing,
+            "spread": answer.spread,
+            "folder": answer.folder,
+            "steps": [_step(at) for at in answer.at],
+            "checks": [{"ratio": one.ratio, "inside": one.inside, **to_json(one)} for one in answer.checks],
+            "refused": answer.refused,
+            "warnings": answer.warnings,
+            **{field: getattr(found, field) for field in ("scaling", "curve", "knees", "changes", "memory", "costs")},
+            "guesses": found.guesses,
+        }
+    )
+    return told
+
+
+def _step(at: AtRanks) -> dict[str, Any]:
+    """What the step of one number of ranks is made of."""
+    line = at.predicted.timeline
+    return {
+        "ranks": at.ranks,
+        "predicted": at.predicted.step,
+        "measured": at.measured,
+        "samples": at.predicted.samples,
+        "bound": at.predicted.bound,
+        "compute_seconds": line.compute_seconds,
+        "message_seconds": line.message_seconds,
+        "exposed_seconds": line.exposed_seconds,
+        "slowed_seconds": line.slowed_seconds,
+        "hidden_seconds": line.hidden_seconds,
+        "messages": len(at.rehearsal.typical.messages),
+        "message_bytes": sum(one.size_bytes for one in at.rehearsal.typical.messages),
+        "peak_bytes": at.predicted.peak_bytes,
+    }

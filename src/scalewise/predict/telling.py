@@ -1,0 +1,185 @@
+"""An answer and its conclusions in words, the same in the terminal and on a page; every number says what it is."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from scalewise.predict.answer import Answer, Checked
+from scalewise.predict.change import Changes
+from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.cost import CostRow
+from scalewise.predict.knees import Knee
+from scalewise.predict.memory import MemoryRow
+from scalewise.predict.prediction import Range
+from scalewise.predict.scaling import ScalingRow, ScalingTable
+from scalewise.units import bytes_text, seconds_text, three_digits
+
+GUESSED = "*"  # behind what rests on a guess
+ORIGINS = {
+    "measured": "measured here",
+    "catalogue": "of the catalogue",
+    "given": "as given",
+    "emulated": "emulated",
+}
+
+
+def title_text(answer: Answer) -> str:
+    """The script and how many ranks it was rehearsed for."""
+    numbers = ", ".join(str(at.ranks) for at in answer.at)
+    ranks = f" on {numbers} rank{'' if numbers == '1' else 's'}" if numbers else ""
+    return f"{Path(answer.script).name}{ranks}"
+
+
+def setting_text(answer: Answer) -> str:
+    """Over which link, and who says how fast it is."""
+    per_node = f", {answer.link.ranks_per_node} ranks a node" if answer.link.ranks_per_node else ""
+    return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of 90 %."
+
+
+def base_text(table: ScalingTable) -> str:
+    """One rank, and what more ranks get to do."""
+    how = "measured" if table.base.measured else "rehearsed, not measured"
+    samples = f" with {table.base.samples:g} samples" if table.base.samples else ""
+    kind = "all ranks share its batch" if table.kind == "strong" else "each rank has a batch as large"
+    return (
+        f"One rank: {step_text(table.base.step)} a step{samples}, {how}. "
+        f"{table.kind.capitalize()} scaling: {kind}. Ideal: an efficiency of 100 %."
+    )
+
+
+def bound_text(row: ScalingRow) -> str:
+    """What the step of so many ranks is made of."""
+    share = f"{100 * row.exposed_share:.0f} % of the step"
+    told = {
+        "computing": f"computing; messages hold it up for {share}",
+        "data": f"waiting for data; messages hold it up for {share}",
+        "communication": f"the bytes of its messages; they hold it up for {share}",
+        "latency": f"the latency of its messages, not their bytes; they hold it up for {share}",
+    }[row.bound]
+    ideal = seconds_text(row.ideal.step.value)
+    return f"{ranks_text(row.ranks)}: bound by {told} (predicted; an ideal step would take {ideal})"
+
+
+def knee_text(knee: Knee) -> str:
+    """Where efficiency falls under the share."""
+    share = f"{100 * knee.share:.0f} %"
+    if knee.ranks is None:
+        early = f"; by the lower end of the interval from {knee.earliest} on" if knee.earliest else ""
+        return f"Efficiency stays above {share} up to {ranks_text(knee.looked_to)} (predicted{early})."
+    latest = str(knee.latest) if knee.latest else f"more than {knee.looked_to}"
+    sure = knee.earliest == knee.latest
+    interval = "" if sure else f", interval {knee.earliest} to {latest}"
+    beyond = ", farther than was rehearsed" if knee.beyond else ""
+    return f"Efficiency falls under {share} at {ranks_text(knee.ranks)} (predicted{interval}{beyond})."
+
+
+def check_text(check: Checked) -> str:
+    """Predicted against measured."""
+    error = f"{100 * (check.ratio - 1):+.1f} %"
+    where = "inside" if check.inside else "OUTSIDE"
+    return (
+        f"{ranks_text(check.ranks)}: predicted {step_text(check.predicted)}, measured {step_text(check.measured)}: "
+        f"{error}, {where} the interval that was predicted."
+    )
+
+
+def change_notes(changes: Changes) -> Iterator[str]:
+    """What the rows of changes mean and rest on, each thing once, and what cannot be told."""
+    meant: dict[str, list[str]] = {}
+    guessed: dict[str, list[str]] = {}
+    for one in (one for one in changes.changes if one.verdict != "does not help"):
+        meant.setdefault(one.why, []).append(one.what)
+        for guess in one.guesses:
+            guessed.setdefault(guess, []).append(one.what)
+    yield from (f"{', '.join(names)}: {text}." for text, names in meant.items())
+    yield from (f"Guess ({', '.join(names)}): {text}." for text, names in guessed.items())
+    yield from (f"Not told: {left.what}: {left.reason}." for left in changes.left_out)
+
+
+def memory_text(row: MemoryRow) -> str:
+    """Whether it fits, and how much more would."""
+    if row.peak_bytes is None:
+        return f"{ranks_text(row.ranks)}: what a rank needs at most is not known."
+    seen = f", {bytes_text(row.measured_bytes)} measured" if row.measured_bytes is not None else ""
+    told = f"{ranks_text(row.ranks)}: a rank needs {bytes_text(row.peak_bytes)} (predicted{seen})"
+    if row.capacity_bytes is not None:
+        told += f" of {bytes_text(row.capacity_bytes)}: {'fits' if row.fits else 'DOES NOT FIT'}"
+    if row.largest_batch is None:
+        return f"{told}."
+    now = f", now {row.samples:g}" if row.samples else ""
+    return f"{told}. Largest batch of a rank that fits: {row.largest_batch} (predicted{now})."
+
+
+def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
+    """Where the largest batches come from, or why there are none; each thing once."""
+    yield from dict.fromkeys(
+        f"Largest batches are worked out {row.line.how}." for row in rows if row.line and row.largest_batch is not None
+    )
+    yield from dict.fromkeys(f"No largest batch: {row.why_not}." for row in rows if row.why_not)
+
+
+def cost_text(row: CostRow, device: str) -> str:
+    """Hours, and money where a price is known."""
+    unit = "GPU-hours" if device == "cuda" else "rank-hours"
+    samples = f" ({row.samples:.0f} samples)" if row.samples else ""
+    cost = f", cost {range_text(row.cost)}" if row.cost is not None else ""
+    return (
+        f"{ranks_text(row.ranks)}: {row.steps} step{'' if row.steps == 1 else 's'}{samples} take "
+        f"{range_text(row.hours)} hours, {range_text(row.gpu_hours)} {unit}{cost} (predicted)."
+    )
+
+
+def rests_on(answer: Answer, found: Conclusions) -> Iterator[tuple[str, str]]:
+    """What to doubt: a word, and a sentence."""
+    for refused in answer.refused:
+        yield "refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
+    for warning in answer.warnings:
+        yield "warning", f"{warning[:1].upper()}{warning[1:]}"
+    for guess in found.guesses:
+        yield "guess", guess
+    if answer.link.source:
+        yield "source", f"{answer.link.name}: {answer.link.source}"
+
+
+def predicted_word(guesses: Sequence[str]) -> str:
+    """Beside a number that was not measured."""
+    return f"predicted{GUESSED if guesses else ''}"
+
+
+def ranks_text(ranks: int) -> str:
+    """1 rank, 2 ranks."""
+    return f"{ranks} rank{'' if ranks == 1 else 's'}"
+
+
+def step_text(step: Range) -> str:
+    """A duration and its interval in one unit: 19.4 ms [18.4, 20.5]."""
+    value = seconds_text(step.value)
+    scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[value.split()[-1]]
+    return f"{value} [{three_digits(step.low * scale)}, {three_digits(step.high * scale)}]"
+
+
+def range_text(told: Range, scale: float = 1.0) -> str:
+    """A number and its interval: 2.31 [2.10, 2.52]; small ones with three digits that count."""
+    value, low, high = (_amount(one * scale) for one in (told.value, told.low, told.high))
+    return value if low == high else f"{value} [{low}, {high}]"
+
+
+def rate_text(rate: Range | None) -> str:
+    """Samples a second and their interval in one unit: 25.2M [23.9, 26.7]."""
+    if rate is None:
+        return "-"
+    letter, scale = next(
+        ((letter, 1 / size) for letter, size in (("M", 1e6), ("k", 1e3)) if rate.value >= 0.9995 * size), ("", 1.0)
+    )
+    value, low, high = (three_digits(one * scale) for one in (rate.value, rate.low, rate.high))
+    return f"{value}{letter} [{low}, {high}]"
+
+
+def percent_text(share: Range) -> str:
+    """82 [75, 89], or 2.2 [2.0, 2.4] where it is small."""
+    digits = 0 if share.value >= 0.0995 else 1
+    value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))
+    return f"{value} [{low}, {high}]"
+
+
+def _amount(value: float) -> str:
+    return three_digits(value) if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"

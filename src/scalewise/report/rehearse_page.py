@@ -1,0 +1,198 @@
+"""A rehearsal as one HTML file that needs nothing else: efficiency and throughput over ranks, and what follows."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from scalewise.predict.answer import Answer
+from scalewise.predict.change import Changes
+from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.prediction import Range
+from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
+from scalewise.predict.telling import (
+    base_text,
+    bound_text,
+    change_notes,
+    check_text,
+    cost_text,
+    knee_text,
+    memory_notes,
+    memory_text,
+    ranks_text,
+    rests_on,
+    setting_text,
+    title_text,
+)
+from scalewise.report.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Figure,
+    Lines,
+    Mark,
+    Paragraph,
+    Section,
+    Series,
+    Table,
+)
+from scalewise.report.html import html_text
+from scalewise.units import three_digits
+
+MOST_TICKS = 8
+INTERVAL = "90 % interval"
+NOTE = "Rows without a mark were measured. Intervals are of 90 %."
+
+
+def write_rehearse_page(path: Path, answer: Answer, found: Conclusions) -> None:
+    """Writes the page, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rehearse_page(answer, found), encoding="utf-8", errors="replace")
+
+
+def rehearse_page(answer: Answer, found: Conclusions) -> str:
+    """The page; whatever comes from the script is text in it, never markup."""
+    sections = tuple(section for section in _sections(answer, found) if section.blocks)
+    arguments = " ".join(answer.args)
+    subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
+    document = Document("rehearse", title_text(answer), subtitle, sections, None)
+    return html_text(document, Path(answer.folder or "."), Path())
+
+
+def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
+    table = found.scaling
+    if table is not None:
+        bounds = [f"{bound_text(row)}." for row in table.rows]
+        yield Section("scaling", "How it scales", (
+            Paragraph(f"{setting_text(answer)} {base_text(table)}"),
+            _efficiency(table, found), _throughput(table),
+            *_paragraphs(knee_text(knee) for knee in found.knees), _table(table),
+        ))  # fmt: skip
+        yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds)))
+    checks = (check_text(one) for one in answer.checks)
+    yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks)))
+    for changes in found.changes[-1:]:
+        title = f"What to change at {ranks_text(changes.ranks)}"
+        yield Section("changes", title, (_changes(changes), *_paragraphs(change_notes(changes))))
+    memory = (*map(memory_text, found.memory), *memory_notes(found.memory))
+    yield Section("memory", "Memory", tuple(_paragraphs(memory)))
+    yield Section("cost", "Cost", tuple(_paragraphs(cost_text(row, answer.device) for row in found.costs)))
+    rests = (f"{word.capitalize()}: {text}" for word, text in rests_on(answer, found))
+    yield Section("rests", "What this rests on", tuple(_paragraphs(rests)))
+
+
+def _paragraphs(texts: Iterator[str] | Sequence[str]) -> Iterator[Block]:
+    return (Paragraph(text) for text in texts)
+
+
+def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
+    numbers = tuple(float(one.ranks) for one in found.curve)
+    shares = [one.efficiency for one in found.curve]
+    series = [
+        _series("predicted", numbers, shares, 100.0),
+        *_measured(table, lambda told: told.efficiency, 100.0),
+        Series("ideal", (1.0, numbers[-1]), (100.0, 100.0), style="ideal"),
+    ]
+    caption = "Predicted between the numbers of ranks that were rehearsed as well, with its 90 % interval."
+    plot = Lines("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
+    return Figure("efficiency", "Efficiency against one rank", caption, plot)
+
+
+def _throughput(table: ScalingTable) -> Figure:
+    """Speedup where samples are not known; both mean the same."""
+    rows = table.rows
+    numbers = tuple(float(row.ranks) for row in rows)
+    series = [
+        _series("predicted", numbers, [row.predicted.speedup for row in rows], 1.0),
+        *_measured(table, lambda told: told.speedup, 1.0),
+        Series("ideal", (1.0, *numbers), (1.0, *(row.ideal.speedup.value for row in rows)), style="ideal"),
+    ]
+    caption = "Throughput over that of one rank, predicted with its 90 % interval; ideal: as many times as ranks."
+    plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=_ticks(table))
+    return Figure("speedup", "Speedup", caption, plot)
+
+
+def _series(name: str, numbers: tuple[float, ...], told: Sequence[Range], scale: float) -> Series:
+    return Series(
+        name,
+        numbers,
+        tuple(one.value * scale for one in told),
+        tuple(one.low * scale for one in told),
+        tuple(one.high * scale for one in told),
+        "model" if name == "predicted" else "measured",
+    )
+
+
+def _measured(table: ScalingTable, chosen: Callable[[Figures], Range], scale: float) -> list[Series]:
+    rows = [(row.ranks, row.measured) for row in table.rows if row.measured is not None]
+    if not rows:
+        return []
+    numbers = tuple(float(ranks) for ranks, _ in rows)
+    return [_series("measured", numbers, [chosen(told) for _, told in rows], scale)]
+
+
+def _ticks(table: ScalingTable) -> tuple[float, ...]:
+    """One rank and those that were rehearsed, not more than there is room for."""
+    numbers = [1, *(row.ranks for row in table.rows)]
+    every = -(-len(numbers) // MOST_TICKS)
+    return tuple(float(one) for one in numbers[::every])
+
+
+def _table(table: ScalingTable) -> Table:
+    columns = (
+        Column("ranks"),
+        Column("step", "ms"),
+        Column("throughput", "samples/s"),
+        Column("speedup"),
+        Column("efficiency", "%"),
+        Column("bound by", numeric=False),
+        Column("ideal step", "ms"),
+    )
+    base = table.base
+    alone = figures(base.step, base.samples, 1, base, table.kind)
+    first = (*_figure_cells(1, alone, "measured" if base.measured else "predicted"), Cell("–"), Cell("–"))
+    rows = [first, *(cells for row in table.rows for cells in _rows(row))]
+    return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), (NOTE,))
+
+
+def _rows(row: ScalingRow) -> Iterator[tuple[Cell, ...]]:
+    ideal = row.ideal.step.value * 1e3
+    if row.measured is not None:
+        yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell("–"), Cell(three_digits(ideal), ideal))
+    predicted = _figure_cells(row.ranks, row.predicted, "predicted")
+    yield (*predicted, Cell(row.bound), Cell(three_digits(ideal), ideal))
+
+
+def _figure_cells(ranks: int, told: Figures, mark: Mark) -> tuple[Cell, ...]:
+    return (
+        Cell(str(ranks), float(ranks)),
+        _cell(told.step, 1e3, mark),
+        _cell(told.throughput, 1.0, mark) if told.throughput else Cell("–"),
+        _cell(told.speedup, 1.0, mark) if ranks > 1 else Cell("1", 1.0),
+        _cell(told.efficiency, 100.0, mark) if ranks > 1 else Cell("100", 100.0),
+    )
+
+
+def _cell(told: Range, scale: float, mark: Mark) -> Cell:
+    value, low, high = (one * scale for one in (told.value, told.low, told.high))
+    note = f"{INTERVAL} {low:.4g} to {high:.4g}"
+    return Cell(f"{three_digits(value)} [{three_digits(low)}, {three_digits(high)}]", value, mark=mark, note=note)
+
+
+def _changes(changes: Changes) -> Table:
+    columns = (
+        Column("change", numeric=False),
+        Column("throughput", "times"),
+        Column("step", "ms"),
+        Column("verdict", numeric=False),
+    )
+    rows = tuple(
+        (
+            Cell(one.what),
+            _cell(one.gain, 1.0, "predicted"),
+            _cell(one.step, 1e3, "predicted"),
+            Cell(f"{one.verdict}{', by a guess' if one.guesses else ''}"),
+        )
+        for one in changes.changes
+    )
+    notes = ("Each row is the model run again; the largest gain first. Intervals are of 90 %.",)
+    return Table("rehearse-changes", "What each change would do", columns, rows, notes)

@@ -1,0 +1,74 @@
+"""Tests of a rehearsal in the terminal: every number says what it is, in 80 columns and without colour."""
+
+from dataclasses import replace
+
+import pytest
+
+from rehearsal_specimen import GIB, answer_of, full_answer
+from scalewise.console.output import Output
+from scalewise.console.rehearse_view import show_rehearsal
+from scalewise.predict.answer import Answer, Refused
+from scalewise.predict.catalogue import named_link
+from scalewise.predict.conclusion import conclude
+from scalewise.predict.cost import Training
+from taped_steps import SLOW
+
+
+@pytest.fixture
+def show(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def shown(answer: Answer) -> str:
+        show_rehearsal(Output(), answer, conclude(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5)))
+        return capsys.readouterr().out
+
+    return shown
+
+
+def test_the_answers_come_in_the_order_of_the_questions(show):
+    text = show(full_answer())
+    order = ["train.py on 2, 8, 64 ranks", "1 measured", "2 predicted*", "64 predicted*", "Efficiency against one rank",
+             "Where it falls off", "What bounds a step", "Self-check", "What to change at 64 ranks", "Memory", "Cost",
+             "What this rests on", "refused: 1024 ranks", "The runs are in runs/train"]  # fmt: skip
+    places = [text.index(one) for one in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("answer", [full_answer(), answer_of((2, 8, 64, 1024, 16_384), samples=512.0,
+                                    link=named_link("nvlink3+infiniband-hdrx4", 8))], ids=["full", "many"])  # fmt: skip
+def test_it_fits_80_columns_and_needs_no_colour(show, answer):
+    text = show(answer)
+    assert [line for line in text.splitlines() if len(line.rstrip()) > 80] == []
+    assert "\x1b" not in text
+
+
+def test_every_row_of_the_table_says_what_it_is(show):
+    rows = [line for line in show(full_answer()).splitlines() if line[:5].strip().isdigit() and "[" in line[:40]]
+    assert len(rows) == 5
+    assert all("measured" in row or "predicted" in row for row in rows)
+
+
+def test_the_plot_has_interval_value_and_measurement(show):
+    lines = [line for line in show(full_answer()).splitlines() if line.endswith("|")]
+    assert len(lines) == 3
+    assert all("*" in line or "@" in line for line in lines)
+    assert "o" in lines[0].split("|")[1] and "(" in lines[0] and ")" in lines[0]
+    assert lines[0].index("*") > lines[1].index("*") > lines[2].index("*"), "efficiency falls"
+
+
+def test_what_a_script_wrote_cannot_steer_the_terminal(show):
+    nasty = replace(full_answer(), warnings=("\x1b[31mred",), folder="runs/\x1b[2J")
+    text = show(nasty)
+    assert "\x1b" not in text and "\\x1b[31mred" in text
+
+
+def test_an_answer_without_any_prediction_says_why(show):
+    text = show(Answer("train.py", (), "cpu", SLOW, refused=(Refused(3, "64 samples are not shared by 3 ranks."),)))
+    assert "3 ranks: 64 samples are not shared by 3 ranks." in text
+    assert "What to change" not in text
+
+
+def test_one_rank_that_was_only_rehearsed_is_not_called_measured(show):
+    text = show(answer_of(base=None))
+    assert "1 rehearsed" in text and "rehearsed, not measured" in text
+    assert "guess: that one rank alone takes" in text

@@ -1,0 +1,24 @@
+"""Answers for machines: whole, finite, and without tapes."""
+
+import json
+
+from rehearsal_specimen import full_answer
+from scalewise.predict.as_json import rehearsal_json
+from scalewise.predict.conclusion import conclude
+from scalewise.predict.cost import Training
+
+
+def test_everything_people_are_shown_is_there_for_machines():
+    answer = full_answer()
+    found = rehearsal_json(answer, conclude(answer, 2**31, Training(steps=10, price_per_gpu_hour=1.0)))
+    told = json.loads(json.dumps(found, allow_nan=False))
+    assert [row["ranks"] for row in told["scaling"]["rows"]] == [2, 8, 64]
+    assert told["scaling"]["rows"][0]["measured"]["step"]["value"] > 0
+    assert told["scaling"]["rows"][1]["measured"] is None
+    assert {"value", "low", "high"} == set(told["steps"][0]["predicted"])
+    assert told["checks"][0]["inside"] is True
+    assert told["knees"][0]["share"] == 0.8
+    assert told["changes"][-1]["changes"][0]["gain"]["value"] > 1
+    assert told["memory"][0]["largest_batch"] == 256 and told["costs"][0]["cost"]["value"] > 0
+    assert told["refused"][0]["ranks"] == 1024 and told["guesses"] and told["warnings"]
+    assert "tapes" not in json.dumps(told)

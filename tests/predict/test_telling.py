@@ -1,0 +1,92 @@
+"""Answers in words: each number says what it is, and knees, checks and limits are told as they are."""
+
+from dataclasses import replace
+
+from rehearsal_specimen import around, full_answer
+from scalewise.predict.answer import Checked
+from scalewise.predict.conclusion import conclude
+from scalewise.predict.cost import Training
+from scalewise.predict.knees import Knee
+from scalewise.predict.memory import MemoryRow
+from scalewise.predict.prediction import Range
+from scalewise.predict.telling import (
+    base_text,
+    change_notes,
+    check_text,
+    cost_text,
+    knee_text,
+    memory_notes,
+    memory_text,
+    percent_text,
+    range_text,
+    rate_text,
+    rests_on,
+    setting_text,
+    step_text,
+    title_text,
+)
+from taped_steps import MIB
+
+FOUND = conclude(full_answer(), 2**31, Training(steps=1))
+
+
+def test_a_knee_has_its_interval_and_says_how_far_was_looked():
+    assert knee_text(Knee(0.8, 12, 8, 20, 64, False)) == (
+        "Efficiency falls under 80 % at 12 ranks (predicted, interval 8 to 20)."
+    )
+    assert "interval 8 to more than 64, farther than was rehearsed" in knee_text(Knee(0.5, 12, 8, None, 64, True))
+    assert knee_text(Knee(0.5, None, None, None, 64, False)) == (
+        "Efficiency stays above 50 % up to 64 ranks (predicted)."
+    )
+    assert "by the lower end of the interval from 40 on" in knee_text(Knee(0.5, None, 40, None, 64, False))
+
+
+def test_a_check_says_whether_it_held():
+    assert "+25.0 %, OUTSIDE the interval" in check_text(Checked(2, around(1.25e-3, 0.01), around(1e-3)))
+    assert "predicted 1.00 ms [0.95, 1.05], measured 1.00 ms" in check_text(Checked(2, around(1e-3), around(1e-3)))
+
+
+def test_numbers_keep_one_unit_with_their_interval():
+    assert step_text(Range(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
+    assert rate_text(Range(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
+    assert rate_text(None) == "-"
+    assert percent_text(Range(0.82, 0.75, 0.89)) == "82 [75, 89]"
+    assert percent_text(Range(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
+    assert range_text(Range(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
+    assert range_text(Range(1.0, 1.0, 1.0)) == "1.00"
+
+
+def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
+    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, "only one batch was rehearsed")
+    assert memory_text(row) == "8 ranks: a rank needs 30.0 MiB (predicted) of 20.0 MiB: DOES NOT FIT."
+    assert list(memory_notes([row, row])) == ["No largest batch: only one batch was rehearsed."]
+    assert "not known" in memory_text(replace(row, peak_bytes=None))
+    assert "measured) of 2.00 GiB: fits. Largest batch of a rank that fits: 256" in memory_text(FOUND.memory[0])
+
+
+def test_hours_are_of_gpus_only_where_there_are_some():
+    assert "GPU-hours" in cost_text(FOUND.costs[0], "cuda")
+    assert "1 step (64 samples)" in cost_text(FOUND.costs[0], "cpu") and "rank-hours" in cost_text(
+        FOUND.costs[0], "cpu"
+    )
+
+
+def test_what_it_rests_on_has_refusals_warnings_guesses_and_sources():
+    answer = full_answer()
+    sourced = replace(answer, link=replace(answer.link, source="a data sheet"))
+    assert [word for word, _ in rests_on(sourced, FOUND)] == ["refused", "warning", "guess", "source"]
+
+
+def test_the_setting_and_the_base_are_told():
+    answer = full_answer()
+    assert title_text(answer) == "train.py on 2, 8, 64 ranks"
+    assert title_text(replace(answer, at=())) == "train.py"
+    assert setting_text(answer).startswith("Link slow, as given.")
+    assert "measured. Strong scaling: all ranks share its batch" in base_text(FOUND.scaling)
+
+
+def test_notes_on_changes_are_told_once_for_all_they_hold_for():
+    notes = list(change_notes(FOUND.changes[-1]))
+    assert any(note.startswith("accumulation x4, accumulation x2: so many times") for note in notes)
+    assert any(note.startswith("Not told: computing in bf16") for note in notes)
+    assert not any("5 MiB" in note for note in notes), "nothing more is said of what does not help"
