@@ -50,7 +50,7 @@ class Series:
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    style: Literal["measured", "emulated", "oversubscribed", "model", "ideal"] = "measured"
+    style: Literal["measured", "emulated", "oversubscribed", "predicted", "model", "ideal"] = "measured"
 
 
 @dataclass(frozen=True)

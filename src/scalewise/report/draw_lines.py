@@ -19,6 +19,7 @@ PATTERNS: dict[str, Any] = {
     "measured": "-",
     "emulated": (0, (4, 2)),
     "oversubscribed": "-",
+    "predicted": (0, (4, 2)),
     "model": (0, (1, 1.6)),
     "ideal": "-",
 }
@@ -108,7 +109,7 @@ def _paint_series(axes: Any, one: Series, colour: str, marker: str) -> None:
             reach = ([max(0.0, y - low) for y, low in zip(one.y, one.low, strict=True)],
                      [max(0.0, high - y) for y, high in zip(one.y, one.high, strict=True)])  # fmt: skip
             axes.errorbar(one.x, one.y, yerr=reach, fmt="none", ecolor=colour, elinewidth=0.8, capsize=1.8, zorder=2)
-    hollow = one.style == "oversubscribed"
+    hollow = one.style in ("oversubscribed", "predicted")
     shown = "" if one.style == "model" or many else marker
     axes.plot(one.x, one.y, color=colour, linestyle=PATTERNS[one.style], linewidth=0.9 if many else 1.3,
               marker=shown, markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour, zorder=3,

@@ -11,6 +11,8 @@ from scalewise.analysis.step_model import ComputeLine, StepParts, step_parts
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework1.foretold import Foretelling, foretelling
+from scalewise.explain.homework1.foretold_words import predicted_answer
 from scalewise.explain.homework1.pieces import (
     REMOVED,
     compute_line,
@@ -55,6 +57,7 @@ class StrongScaling:
     line: ComputeLine | None
     parts: tuple[StepParts, ...]
     refused: tuple[str, ...]  # links that could not be fitted, and why
+    foretold: Foretelling  # ranks that are not here
 
 
 def strong_scaling(evidence: Evidence) -> StrongScaling:
@@ -68,7 +71,8 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
     )
     removed = fit_amdahl(_speedups(evidence.rows(EXPERIMENT, intervention=REMOVED)))
     parts = tuple(part for part in found if part is not None)
-    return StrongScaling(rows, speedups, fit_amdahl(speedups), removed, line, parts, refused)
+    foretold = foretelling(evidence, EXPERIMENT)
+    return StrongScaling(rows, speedups, fit_amdahl(speedups), removed, line, parts, refused, foretold)
 
 
 def _speedups(rows: tuple[ArmRow, ...]) -> tuple[RankSpeedup, ...]:
@@ -262,9 +266,10 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
     """The three questions of H1.2; one answer to all of them where there is no speedup to speak of."""
     found = strong_scaling(evidence)
     hole = not_scaling(found.rows, EXPERIMENT)
+    predicted = predicted_answer(ROW, [("", found.foretold)], (TABLE,))
     if hole:
-        return (_foretold(found, few_gpus(evidence, EXPERIMENT) or hole),)
-    return linear_answer(found), drop_answer(found), why_answer(found)
+        return (_foretold(found, few_gpus(evidence, EXPERIMENT) or hole), *predicted)
+    return linear_answer(found), drop_answer(found), why_answer(found), *predicted
 
 
 def link_words(evidence: Evidence) -> str:

@@ -6,6 +6,8 @@ from scalewise.analysis.propagate import propagate
 from scalewise.explain.answer import Answer, unanswered
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.balances import EXPERIMENT, Balance, balances, cases, counted
+from scalewise.explain.homework1.foretold import Foretelling, foretelling
+from scalewise.explain.homework1.foretold_words import predicted_answer
 from scalewise.explain.homework1.pieces import few_gpus, not_scaling, scales, weights
 from scalewise.explain.words import bytes_phrase, listed, number_phrase, percent_phrase, rate_phrase, seconds_phrase
 
@@ -177,7 +179,13 @@ def answers(evidence: Evidence) -> tuple[Answer, ...]:
     """The three questions of H1.3; the first two are not asked apart where nothing answers them."""
     found = balances(evidence)
     every = which_answer(evidence, found), why_answer(evidence, found), when_answer(evidence, found)
+    predicted = predicted_answer(ROW, foretellings(evidence), (TABLE,))
     answered = tuple(one for one in every if one.rests_on)
     if answered == every[2:] and not found:
-        return (replace(every[2], question=f"{WHICH} {WHY} {WHEN}"),)
-    return every if answered else (unanswered(ROW, f"{WHICH} {WHY} {WHEN}", _hole(evidence)),)
+        return (replace(every[2], question=f"{WHICH} {WHY} {WHEN}"), *predicted)
+    return (*(every if answered else (unanswered(ROW, f"{WHICH} {WHY} {WHEN}", _hole(evidence)),)), *predicted)
+
+
+def foretellings(evidence: Evidence) -> list[tuple[str, Foretelling]]:
+    """Of every case, by its name."""
+    return [(case.name, foretelling(evidence, EXPERIMENT, case=case.name)) for case in cases(evidence)]

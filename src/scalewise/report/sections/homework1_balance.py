@@ -3,7 +3,9 @@
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.balances import Balance, Case, balances, cases
-from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, answers
+from scalewise.explain.homework1.foretold import Foretelling, Foretold
+from scalewise.explain.homework1.foretold_words import notes as foretold_notes
+from scalewise.explain.homework1.h1_3 import RATIO_TABLE, TABLE, answers, foretellings
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Section, Table
 from scalewise.units import three_digits
@@ -17,13 +19,13 @@ BALANCE = "Balance: the batch per rank at which computing takes as long as commu
 def build(evidence: Evidence) -> Section:
     """Tables, figure, answers."""
     every, found = cases(evidence), balances(evidence)
-    blocks: list[Block] = [_table(every)]
+    blocks: list[Block] = [_table(every, dict(foretellings(evidence)))]
     if found:
         blocks += [_ratios(found), _figure(found)]
     return Section("h1-3", "H1.3 Communication and computation", (*blocks, *answers(evidence)))
 
 
-def _table(every: tuple[Case, ...]) -> Table:
+def _table(every: tuple[Case, ...], foretold: dict[str, Foretelling]) -> Table:
     columns = (
         Column("case", numeric=False),
         Column("#GPUs (ranks)"),
@@ -36,13 +38,18 @@ def _table(every: tuple[Case, ...]) -> Table:
     refusals = dict.fromkeys(f"{row.ranks} ranks: {why}." for _, row in rows if (why := _why(row)))
     notes += [one.replace("..", ".") for one in refusals]
     notes += [] if rows else ["The experiment model-size was not run."]
+    notes += foretold_notes(list(foretold.items()), said_before=True)
+    shown: list[tuple[tuple[Cell, ...], tuple[str, ...]]] = []
+    for case in every:
+        shown += [(_row(case, row), row.run_names) for row in case.rows]
+        shown += [(_predicted(case, row), (row.run,)) for row in foretold[case.name].rows]
     return Table(
         TABLE,
         "A small and a large model (DIM x DEPTH)",
         columns,
-        tuple(_row(case, row) for case, row in rows),
+        tuple(cells for cells, _ in shown),
         tuple(notes),
-        tuple(row.run_names for _, row in rows),
+        tuple(runs for _, runs in shown),
     )
 
 
@@ -52,12 +59,25 @@ def _why(row: ArmRow) -> str:
 
 def _row(case: Case, row: ArmRow) -> tuple[Cell, ...]:
     mark, why = mark_of(row), _why(row)
-    size = f"{case.used} (asked {case.asked})" if case.asked else case.used
     return (
-        text_cell(f"{case.name} {size}".strip()),
+        _name(case),
         count_cell(row.ranks),
         estimate_cell(row.step_seconds, 1e3, mark=mark, why_empty=why),
         estimate_cell(row.scaling.speedup, mark=mark, why_empty=why),
+    )
+
+
+def _name(case: Case) -> Cell:
+    size = f"{case.used} (asked {case.asked})" if case.asked else case.used
+    return text_cell(f"{case.name} {size}".strip())
+
+
+def _predicted(case: Case, row: Foretold) -> tuple[Cell, ...]:
+    return (
+        _name(case),
+        count_cell(row.ranks),
+        estimate_cell(row.step, 1e3, mark="predicted", note=row.step.method),
+        estimate_cell(row.speedup, mark="predicted", why_empty="one rank was not measured", note=row.step.method),
     )
 
 

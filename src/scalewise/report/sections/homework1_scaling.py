@@ -1,8 +1,14 @@
 """H1.2 on the page: the strong-scaling table, the model of a step beside it, speedup and anatomy."""
 
+from collections.abc import Sequence
+from typing import Literal
+
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.step_model import StepParts
 from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework1.foretold import Foretold
+from scalewise.explain.homework1.foretold_words import notes as foretold_notes
 from scalewise.explain.homework1.h1_2 import MODEL_TABLE, TABLE, StrongScaling, link_words, strong_scaling
 from scalewise.explain.homework1.h1_2 import answers as answers_of
 from scalewise.explain.homework1.pieces import scales
@@ -35,13 +41,14 @@ def _table(found: StrongScaling) -> Table:
     if not found.rows:
         notes.append("The experiment strong-scaling was not run.")
     notes += [f"{row.ranks} ranks: {row.reason or row.scaling.refusal}." for row in found.rows if _hole(row)]
+    predicted = found.foretold.rows
     return Table(
         TABLE,
         "Strong scaling, global batch fixed",
         (*columns, Column("serial fraction")),
-        tuple(_row(row) for row in found.rows),
-        tuple(note.replace("..", ".") for note in notes),
-        tuple(row.run_names for row in found.rows),
+        (*(_row(row) for row in found.rows), *(_predicted(row) for row in predicted)),
+        (*(note.replace("..", ".") for note in notes), *foretold_notes([("", found.foretold)])),
+        (*(row.run_names for row in found.rows), *((row.run,) for row in predicted)),
     )
 
 
@@ -59,6 +66,17 @@ def _row(row: ArmRow) -> tuple[Cell, ...]:
         estimate_cell(scaling.speedup, mark=mark, why_empty=why),
         estimate_cell(scaling.efficiency, 100, mark=mark, why_empty=why),
         estimate_cell(scaling.serial_fraction, mark=mark, why_empty="one rank is the base" if base else why),
+    )
+
+
+def _predicted(row: Foretold) -> tuple[Cell, ...]:
+    why = "one rank was not measured"
+    return (
+        count_cell(row.ranks),
+        estimate_cell(row.step, 1e3, mark="predicted", note=row.step.method),
+        estimate_cell(row.speedup, mark="predicted", why_empty=why, note=row.step.method),
+        estimate_cell(row.efficiency, 100, mark="predicted", why_empty=why, note=row.step.method),
+        estimate_cell(row.serial_fraction, mark="predicted", why_empty=why, note=row.step.method),
     )
 
 
@@ -102,24 +120,34 @@ def _parts(part: StepParts) -> tuple[Cell, ...]:
 
 def _speedup(found: StrongScaling) -> Figure | None:
     rows = [row for row in found.rows if scales(row) and row.scaling.speedup is not None]
-    if len(rows) < 2:
+    foretold = [(row.ranks, row.speedup) for row in found.foretold.rows if row.speedup is not None]
+    if not rows or len(rows) + len(foretold) < 2:
         return None
-    ranks = tuple(float(row.ranks) for row in rows)
-    known = [row.scaling.speedup for row in rows if row.scaling.speedup is not None]
-    measured = Series(
-        "measured",
-        ranks,
-        tuple(one.value for one in known),
-        tuple(one.low for one in known),
-        tuple(one.high for one in known),
-    )
-    series = [Series("ideal", ranks, ranks, style="ideal"), measured]
+    known = [(row.ranks, row.scaling.speedup) for row in rows if row.scaling.speedup is not None]
+    ranks = tuple(sorted({float(count) for count, _ in [*known, *foretold]}))
+    series = [Series("ideal", ranks, ranks, style="ideal"), _series("measured", known)]
+    if foretold:
+        series.append(_series("predicted", foretold, "predicted"))
     base = next((part for part in found.parts if part.ranks == 1), None)
     if base is not None and len(found.parts) > 1:
         modelled = tuple(base.model_seconds / part.model_seconds for part in found.parts)
         series.append(Series("model", tuple(float(part.ranks) for part in found.parts), modelled, style="model"))
     plot = Lines("ranks", "speedup", tuple(series), x_ticks=ranks)
-    return Figure("h1-2-speedup", "Speedup", "Over one rank, with 95 % intervals.", plot, 0.5)
+    caption = f"Over one rank, with 95 % intervals{'; predicted ones of 90 %' if foretold else ''}."
+    return Figure("h1-2-speedup", "Speedup", caption, plot, 0.5)
+
+
+def _series(
+    name: str, points: Sequence[tuple[int, Estimate]], style: Literal["measured", "predicted"] = "measured"
+) -> Series:
+    return Series(
+        name,
+        tuple(float(ranks) for ranks, _ in points),
+        tuple(one.value for _, one in points),
+        tuple(one.low for _, one in points),
+        tuple(one.high for _, one in points),
+        style,
+    )
 
 
 def _anatomy(found: StrongScaling) -> Figure | None:

@@ -1,0 +1,180 @@
+"""Numbers of ranks that are not here: their step from a rehearsal and the link, with a 90 % interval and its check."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import NormalDist
+
+from scalewise.analysis.estimate import LEAST_DEGREES, LOADED_RUN_CV, QUIET_RUN_CV, Estimate, t_quantile
+from scalewise.analysis.machine_state import machine_state
+from scalewise.analysis.propagate import propagate
+from scalewise.analysis.scaling import serial_fraction
+from scalewise.analysis.summary import ArmRow
+from scalewise.explain.evidence import Evidence
+from scalewise.explain.homework1.pieces import scales
+from scalewise.explain.homework1.training_link import training_link
+from scalewise.predict.measured_link import NoLink
+from scalewise.predict.prediction import CONFIDENCE, QUANTILE, Predicted, Spread, predict, spread_of_errors
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.timeline import APART, Sharing
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import Run
+
+CHECKED_IN = ("strong-scaling", "model-size")  # an error seen in one of them is the error of both
+ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing goes on beside it
+FEW_T = {1: 6.314, 2: 2.920, 3: 2.353}  # Student's t, two-sided 90 %, where the expansion does not hold
+TO_90 = QUANTILE / NormalDist().inv_cdf(0.975)  # half a 95 % interval to half a 90 % one
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """One number of ranks as it would be; intervals are of 90 %."""
+
+    ranks: int
+    run: str
+    step: Estimate  # seconds
+    speedup: Estimate | None  # over the one rank that was measured
+    communication_share: float  # of the step, that computing does not hide
+    company: int
+    guesses: tuple[str, ...]
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speedup over ranks."""
+        return _divided(self.speedup, self.ranks) if self.speedup else None
+
+    @property
+    def serial_fraction(self) -> Estimate | None:
+        """Karp and Flatt's."""
+        return serial_fraction(self.speedup, self.ranks) if self.speedup else None
+
+
+@dataclass(frozen=True)
+class Check:
+    """A number of ranks that was rehearsed and measured; nothing of the measurement went into the prediction."""
+
+    ranks: int
+    predicted: float  # seconds
+    measured: Estimate
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured."""
+        return self.predicted / self.measured.value
+
+
+@dataclass(frozen=True)
+class Foretelling:
+    """One arm's predictions, fewest ranks first."""
+
+    rows: tuple[Foretold, ...] = ()
+    checks: tuple[Check, ...] = ()
+    refused: tuple[str, ...] = ()  # what could not be foretold, and why
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A rehearsal laid over the link."""
+
+    run: Run
+    rehearsal: Rehearsed
+    predicted: Predicted
+    link_spread: float
+
+
+def foretelling(evidence: Evidence, experiment: str, **axes: AxisValue) -> Foretelling:
+    """Of the arm with these axis values."""
+    rows: list[Foretold] = []
+    refused: dict[str, None] = {}
+    spread = _model_spread([check for name in CHECKED_IN for check in _checks(evidence, name)])
+    for run in _rehearsals(evidence, experiment, **axes):
+        laid = _laid(evidence, run, spread)
+        if isinstance(laid, str):
+            refused[laid] = None
+        elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:
+            rows.append(_foretold(evidence, laid, experiment, **axes))
+    return Foretelling(tuple(rows), tuple(_checks(evidence, experiment, **axes)), tuple(refused))
+
+
+def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[Run]:
+    found = [
+        (run.spec.rehearse.world_size, run)
+        for run in evidence.loaded.runs
+        if run.spec.rehearse is not None and run.spec.experiment == experiment
+        if all(str(run.spec.axes.get(name)) == str(value) for name, value in axes.items())
+    ]
+    return [run for _, run in sorted(found, key=lambda pair: pair[0])]
+
+
+def _laid(evidence: Evidence, run: Run, model_spread: float = 0.0) -> _Laid | str:
+    """Or why not."""
+    found = rehearsed(run)
+    count = run.spec.rehearse.world_size if run.spec.rehearse else 0
+    if isinstance(found, NotRehearsed):
+        return f"{count} ranks: {found.reason.rstrip('.')}"
+    link = training_link(evidence, found.ranks, run.spec.device)
+    if isinstance(link, NoLink):
+        return f"{count} ranks: {link.reason}"
+    computing = LOADED_RUN_CV if machine_state(run).loaded else QUIET_RUN_CV
+    sharing = APART if run.spec.device == "cuda" else ON_ITS_OWN_CORES
+    predicted = predict(found, link, sharing, Spread(computing, link.spread, model_spread))
+    return _Laid(run, found, predicted, link.spread)
+
+
+def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[Check]:
+    for run in _rehearsals(evidence, experiment, **axes):
+        laid = _laid(evidence, run)
+        if isinstance(laid, str):
+            continue
+        measured = _measured(evidence, experiment, laid.rehearsal.ranks, **run.spec.axes)
+        if measured is not None and measured.step_seconds is not None:
+            yield Check(laid.rehearsal.ranks, laid.predicted.step.value, measured.step_seconds)
+
+
+def _measured(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> ArmRow | None:
+    rows = evidence.rows(experiment, intervention="none", **axes)
+    return next((row for row in rows if row.ranks == ranks and scales(row)), None)
+
+
+def _model_spread(checks: list[Check]) -> float:
+    """From few checks the spread is not well known: Student's t says how much wider the interval must be."""
+    if not checks:
+        return 0.0
+    count = len(checks)
+    quantile = FEW_T[count] if count < LEAST_DEGREES else t_quantile(CONFIDENCE, count)
+    return spread_of_errors([check.ratio for check in checks]) * quantile / QUANTILE
+
+
+def _foretold(evidence: Evidence, laid: _Laid, experiment: str, **axes: AxisValue) -> Foretold:
+    step, line = laid.predicted.step, laid.predicted.timeline
+    company, ranks = laid.rehearsal.company, laid.rehearsal.ranks
+    method = f"predicted, 90 % interval: rehearsed as {ranks} ranks by {company} at a time"
+    found = Estimate(step.value, step.low, step.high, len(laid.rehearsal.tapes), 1, method)
+    base = _measured(evidence, experiment, 1, **axes)
+    guesses = laid.predicted.guesses
+    if laid.run.spec.device == "cpu" and company < ranks:
+        guesses = (*guesses, f"that {ranks} ranks slow each other's memory no more than {company} do")
+    return Foretold(
+        ranks=ranks,
+        run=laid.run.spec.name,
+        step=found,
+        speedup=_speedup(base.step_seconds, found) if base is not None and base.step_seconds else None,
+        communication_share=1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0,
+        company=company,
+        guesses=guesses,
+    )
+
+
+def _speedup(base: Estimate, step: Estimate) -> Estimate:
+    """Of logarithms, so that neither end can pass zero; the base's own interval is taken down to 90 %."""
+    narrower = replace(
+        base,
+        low=base.value * exp(TO_90 * log(base.low / base.value)) if base.low > 0 else base.low,
+        high=base.value * exp(TO_90 * log(base.high / base.value)),
+    )
+    found = propagate(lambda one, many: log(one / many), narrower, step, method=step.method)
+    return replace(found, value=exp(found.value), low=exp(found.low), high=exp(found.high))
+
+
+def _divided(found: Estimate, by: float) -> Estimate:
+    return replace(found, value=found.value / by, low=found.low / by, high=found.high / by)
