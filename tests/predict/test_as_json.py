@@ -15,7 +15,7 @@ def test_everything_people_are_shown_is_there_for_machines():
     assert [row["ranks"] for row in told["scaling"]["rows"]] == [2, 8, 64]
     assert told["scaling"]["rows"][0]["measured"]["step"]["value"] > 0
     assert told["scaling"]["rows"][1]["measured"] is None
-    assert {"value", "low", "high"} == set(told["steps"][0]["predicted"])
+    assert {"value", "low", "high"} == set(told["at"][0]["predicted"])
     assert told["checks"][0]["inside"] is True
     assert told["knees"][0]["share"] == 0.8
     assert told["changes"][-1]["changes"][0]["gain"]["value"] > 1

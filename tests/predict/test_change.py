@@ -59,7 +59,7 @@ def test_one_batch_makes_larger_ones_a_guess():
 
 
 def test_a_batch_that_does_not_fit_is_last_and_said_not_to():
-    found = changes(answer_of((8,)), memory=MemoryLine(GIB, GIB / 64, ""), capacity_bytes=3.5 * GIB)
+    found = changes(answer_of((8,)), memory=MemoryLine(GIB, GIB / 64, "", 64), capacity_bytes=3.5 * GIB)
     assert by_name(found)["batch per rank x2"].verdict != "does not fit"
     assert found.changes[-1].what == "batch per rank x4" and found.changes[-1].verdict == "does not fit"
 

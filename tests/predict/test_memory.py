@@ -67,3 +67,15 @@ def test_a_larger_batch_that_needs_no_more_has_no_limit_that_can_be_told():
     flat = answer_of((8,), others=(rehearsal(ddp_tape(8, 16.0), peak_bytes=int(GIB + 64 * 4 * MIB)),))
     row = memory_rows(flat, 2 * GIB)[0]
     assert row.largest_batch is None and "did not need more" in row.why_not
+
+
+def test_far_beyond_what_was_rehearsed_the_largest_batch_is_a_guess():
+    near, far = (memory_rows(answer_of(strong=True), capacity)[0] for capacity in (2 * GIB, 20 * GIB))
+    assert near.guesses == () and "4.00 MiB a sample far beyond 32" in far.guesses[0]
+
+
+def test_on_cores_tensors_that_were_looked_into_tell_more_than_processes():
+    parts = MemoryPartsRow(3, 200 * MIB, 200 * MIB, 0, 128 * MIB, 0, 0, 700 * MIB, {"activations": 64 * MIB})
+    answer = answer_of(strong=True, parts=parts)
+    assert "inspected" in memory_rows(answer, GIB)[0].line.how
+    assert "samples in a micro-batch" in memory_rows(replace(answer, device="cuda"), GIB)[0].line.how

@@ -48,7 +48,7 @@ def test_the_best_comes_first_by_what_is_asked_for():
 
 
 def test_what_does_not_fit_comes_last():
-    ground = Ground(TAPE, LINE, memory=MemoryLine(2**30, 2**20, ""), capacity_bytes=2**30 + 40 * 2**20)
+    ground = Ground(TAPE, LINE, memory=MemoryLine(2**30, 2**20, "", 32), capacity_bytes=2**30 + 40 * 2**20)
     rows = sweep(ground, Grid((8,), (QUICK,), (1.0, 2.0)))
     assert [(row.batch, row.fits) for row in rows] == [(1.0, True), (2.0, False)]
 

@@ -57,7 +57,7 @@ def test_numbers_keep_one_unit_with_their_interval():
 
 
 def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
-    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, "only one batch was rehearsed")
+    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, (), "only one batch was rehearsed")
     assert memory_text(row) == "8 ranks: a rank needs 30.0 MiB (predicted) of 20.0 MiB: DOES NOT FIT."
     assert list(memory_notes([row, row])) == ["No largest batch: only one batch was rehearsed."]
     assert "not known" in memory_text(replace(row, peak_bytes=None))

@@ -68,7 +68,7 @@ def _show_scaling(output: Output, table: ScalingTable, found: Conclusions) -> No
     for line in _plot(table.rows):
         output.show(line)
     _section(output, "Where it falls off", [knee_text(knee) for knee in found.knees])
-    _section(output, "What bounds a step", [f"{bound_text(row)}." for row in table.rows])
+    _section(output, "What bounds a step", [bound_text(row) for row in table.rows])
 
 
 def _section(output: Output, title: str, lines: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
             "sharing": answer.sharing,
             "spread": answer.spread,
             "folder": answer.folder,
-            "steps": [_step(at) for at in answer.at],
+            "at": [_step(at) for at in answer.at],
             "checks": [{"ratio": one.ratio, "inside": one.inside, **to_json(one)} for one in answer.checks],
             "refused": answer.refused,
             "warnings": answer.warnings,
@@ -49,4 +49,5 @@ def _step(at: AtRanks) -> dict[str, Any]:
         "messages": len(at.rehearsal.typical.messages),
         "message_bytes": sum(one.size_bytes for one in at.rehearsal.typical.messages),
         "peak_bytes": at.predicted.peak_bytes,
+        "company": at.rehearsal.company,
     }

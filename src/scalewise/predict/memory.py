@@ -11,8 +11,10 @@ from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.work import LEAST_SPAN, samples_of
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.units import bytes_text
 
 SHARDS = ("all_gather", "reduce_scatter")
+FAR = 8  # times the largest batch that was rehearsed: beyond it, that memory grows on the same way is a guess
 PER_SAMPLE_PARTS = ("activations", "data")
 
 
@@ -23,6 +25,7 @@ class MemoryLine:
     fixed_bytes: float
     bytes_per_sample: float
     how: str  # in words
+    most_samples: float  # that a rehearsal had
 
     def bytes_with(self, samples: float) -> float:
         """With a micro-batch of so many."""
@@ -47,6 +50,7 @@ class MemoryRow:
     samples: float | None  # of a micro-batch now
     line: MemoryLine | None
     largest_batch: int | None  # of a rank's micro-batch
+    guesses: tuple[str, ...] = ()
     why_not: str = ""  # there is no largest batch
 
 
@@ -61,9 +65,11 @@ def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
     sharded = any(message.kind in SHARDS for message in at.rehearsal.typical.messages)
     alike = [one for one in everything if not sharded or one.ranks == at.ranks]
     line = _through(alike)
-    if line is None and answer.parts is not None and (not sharded or at is answer.at[0]):
-        line = _from_parts(answer.parts, answer.at[0].rehearsal)
-    return line
+    looked_into = None
+    if answer.parts is not None and (not sharded or at is answer.at[0]):
+        looked_into = _from_parts(answer.parts, answer.at[0].rehearsal)
+    # What a process holds beside its tensors differs by more than a sample needs; an allocator of a device is exact.
+    return line or looked_into if answer.device == "cuda" else looked_into or line
 
 
 def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow:
@@ -76,6 +82,7 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
         why = "how much memory a rank has is not known"
     elif line.bytes_per_sample <= 0:
         why = "a larger batch did not need more memory that could be seen"
+    largest = line.largest_batch(capacity_bytes) if line and capacity_bytes is not None else None
     return MemoryRow(
         ranks=at.ranks,
         peak_bytes=peak,
@@ -84,9 +91,16 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
         fits=None if peak is None or capacity_bytes is None else peak <= capacity_bytes,
         samples=samples_of(tape) if tape.samples else None,
         line=line,
-        largest_batch=line.largest_batch(capacity_bytes) if line and capacity_bytes is not None else None,
+        largest_batch=largest,
+        guesses=_far(line, largest),
         why_not=why,
     )
+
+
+def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:
+    if line is None or largest is None or largest <= FAR * line.most_samples:
+        return ()
+    return (f"that memory grows on by {bytes_text(line.bytes_per_sample)} a sample far beyond {line.most_samples:g}",)
 
 
 def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
@@ -104,7 +118,7 @@ def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
     slope = max(0.0, sum((samples - centre) * (peak - mean) for samples, peak in points) / spread)
     batches = sorted({samples for samples, _ in points})
     how = f"from rehearsals with {', '.join(f'{one:g}' for one in batches)} samples in a micro-batch"
-    return MemoryLine(max(0.0, mean - slope * centre), slope, how)
+    return MemoryLine(max(0.0, mean - slope * centre), slope, how, batches[-1])
 
 
 def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | None:
@@ -115,4 +129,5 @@ def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | Non
     growing = sum(parts.at_peak.get(name, 0) for name in PER_SAMPLE_PARTS) or parts.activation_bytes
     per_sample = growing / samples_of(tape)
     peak = rehearsal.peak_bytes or parts.peak_bytes
-    return MemoryLine(max(0.0, peak - growing), per_sample, "from what the tensors of an inspected rehearsal are for")
+    how = "from what the tensors of an inspected rehearsal are for"
+    return MemoryLine(max(0.0, peak - growing), per_sample, how, samples_of(tape))

@@ -41,6 +41,7 @@ class ScalingRow:
     ideal: Figures  # as quick as one rank, times as many
     samples: float | None  # of all ranks in one step
     bound: Bound
+    compute_seconds: float  # of a rank, predicted
     exposed_share: float  # of the step: computing stood still for a message, or was slowed by one
 
 
@@ -111,6 +112,7 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
         ideal=_ideal(at.predicted, base, kind),
         samples=at.predicted.samples,
         bound=at.predicted.bound,
+        compute_seconds=line.compute_seconds,
         exposed_share=(line.exposed_seconds + line.slowed_seconds) / line.step_seconds if line.step_seconds else 0.0,
     )
 

@@ -47,16 +47,18 @@ def base_text(table: ScalingTable) -> str:
 
 
 def bound_text(row: ScalingRow) -> str:
-    """What the step of so many ranks is made of."""
-    share = f"{100 * row.exposed_share:.0f} % of the step"
-    told = {
-        "computing": f"computing; messages hold it up for {share}",
-        "data": f"waiting for data; messages hold it up for {share}",
-        "communication": f"the bytes of its messages; they hold it up for {share}",
-        "latency": f"the latency of its messages, not their bytes; they hold it up for {share}",
+    """What the step of so many ranks is made of, against what an ideal one would take."""
+    what = {
+        "computing": "computing",
+        "data": "waiting for data",
+        "communication": "the bytes of its messages",
+        "latency": "the latency of its messages, not their bytes",
     }[row.bound]
-    ideal = seconds_text(row.ideal.step.value)
-    return f"{ranks_text(row.ranks)}: bound by {told} (predicted; an ideal step would take {ideal})"
+    ideal, computing = seconds_text(row.ideal.step.value), seconds_text(row.compute_seconds)
+    return (
+        f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing} (ideally all of it {ideal}), "
+        f"and messages hold it up for {100 * row.exposed_share:.0f} % of the step (predicted)."
+    )
 
 
 def knee_text(knee: Knee) -> str:
@@ -106,7 +108,8 @@ def memory_text(row: MemoryRow) -> str:
     if row.largest_batch is None:
         return f"{told}."
     now = f", now {row.samples:g}" if row.samples else ""
-    return f"{told}. Largest batch of a rank that fits: {row.largest_batch} (predicted{now})."
+    word = predicted_word(row.guesses)
+    return f"{told}. Largest batch of a rank that fits: {row.largest_batch} ({word}{now})."
 
 
 def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
@@ -114,6 +117,7 @@ def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
     yield from dict.fromkeys(
         f"Largest batches are worked out {row.line.how}." for row in rows if row.line and row.largest_batch is not None
     )
+    yield from dict.fromkeys(f"{GUESSED} guess: {guess}." for row in rows for guess in row.guesses)
     yield from dict.fromkeys(f"No largest batch: {row.why_not}." for row in rows if row.why_not)
 
 

@@ -61,7 +61,7 @@ def rehearse_page(answer: Answer, found: Conclusions) -> str:
 def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
     table = found.scaling
     if table is not None:
-        bounds = [f"{bound_text(row)}." for row in table.rows]
+        bounds = [bound_text(row) for row in table.rows]
         yield Section("scaling", "How it scales", (
             Paragraph(f"{setting_text(answer)} {base_text(table)}"),
             _efficiency(table, found), _throughput(table),
