@@ -15,7 +15,20 @@ def install(recorder: Recorder, rank: int) -> None:
     """Objects that this rank sends, or that all ranks send, go the ordinary way and come back as its own."""
     _keep(recorder, rank, "broadcast_object_list", "objects broadcast by another rank", source_at=1)
     _keep(recorder, rank, "scatter_object_list", "objects scattered by another rank", source_at=2)
+    for name in ("all_gather_object", "gather_object"):
+        _gather_own(recorder, name)
     _receive_nothing(recorder)
+
+
+def _gather_own(recorder: Recorder, name: str) -> None:
+    original: Any = getattr(dist, name)
+
+    @functools.wraps(original)
+    def gathered(*args: Any, **kwargs: Any) -> Any:
+        note(recorder, "objects gathered from all ranks", "this rank's own stands for every rank's")
+        return original(*args, **kwargs)
+
+    bind(name, gathered)
 
 
 def _keep(recorder: Recorder, rank: int, name: str, what: str, source_at: int) -> None:

@@ -87,6 +87,8 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Handle:
         """As if all ranks had sent the same; gradients stay as they are."""
         tensors = list(tensors)
+        if torch._C._len_torch_dispatch_stack():
+            super().allreduce(tensors, opts)  # who looks at every operation sees one, as in truth
         return self._message(
             "all_reduce", tensors, tensors, lambda: values.reduced(tensors, opts, self.size()), tensors
         )
