@@ -23,3 +23,7 @@ def test_no_prediction_has_no_conclusions():
 def test_strong_scaling_from_one_batch_says_what_is_guessed():
     assert ONE_BATCH in conclude(answer_of((8,), strong=True)).guesses
     assert ONE_BATCH not in conclude(answer_of((8,))).guesses
+
+
+def test_without_advice_nothing_is_changed():
+    assert conclude(answer_of((8,)), advice=False).changes == ()

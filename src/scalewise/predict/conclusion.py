@@ -27,8 +27,10 @@ class Conclusions:
     guesses: tuple[str, ...] = ()  # all that the numbers rest on, each once
 
 
-def conclude(answer: Answer, capacity_bytes: float | None = None, training: Training = NO_TRAINING) -> Conclusions:
-    """From an answer, the memory of a rank and the training that is planned."""
+def conclude(
+    answer: Answer, capacity_bytes: float | None = None, training: Training = NO_TRAINING, *, advice: bool = True
+) -> Conclusions:
+    """From an answer, the memory of a rank and the training that is planned; without advice nothing is changed."""
     table = scaling_table(answer)
     if table is None:
         return Conclusions(training=training)
@@ -37,7 +39,7 @@ def conclude(answer: Answer, capacity_bytes: float | None = None, training: Trai
         scaling=table,
         curve=curve_points(answer, table),
         knees=knees(answer, table),
-        changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at),
+        changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at if advice),
         memory=memory_rows(answer, capacity_bytes),
         costs=cost_rows(answer, training),
         training=training,
