@@ -5,6 +5,8 @@ from typing import Any
 
 from evidence_factories import arm
 from factories import make_run
+from scalewise.records.rehearsal import TapeRow
+from scalewise.records.spec import Rehearsal
 from scalewise.results.run import Run
 
 WEIGHTS = 2_000_000
@@ -60,3 +62,30 @@ def link(alpha: float = 1e-4, rate: float = 1e9, ranks: int = 2, **changes: Any)
         for record in run.ranks
     )
     return replace(run, ranks=records)
+
+
+def link_in_training(**changes: Any) -> Run:
+    """The same, as it is measured for predictions."""
+    run = link(**changes)
+    return replace(run, spec=replace(run.spec, name=f"{run.spec.name}-hot", experiment="link-in-training"))
+
+
+def rehearsal(
+    ranks: int,
+    compute: float,
+    *,
+    experiment: str = "strong-scaling",
+    company: int = 2,
+    size_bytes: int = 4 * WEIGHTS,
+    steps: int = 20,
+    **changes: Any,
+) -> Run:
+    """As so many ranks: computing, and then one all-reduce that is waited for."""
+    case = "".join(f"-{key}{value}" for key, value in changes.get("axes", {}).items())
+    name = f"{experiment}{case}-rehearse{ranks}"
+    spec = {"name": name, "experiment": experiment, "rehearse": Rehearsal(ranks, 0, ranks), **changes}
+    run = make_run(_steps(compute)[:steps], company, samples_in_all=64 * company // ranks, **spec)
+    end_ns = round(compute * 1e9)
+    marks = (("forward", -1, 0), ("backward", -1, end_ns // 2), ("issue", 0, end_ns), ("wait", 0, end_ns))
+    tapes = tuple(TapeRow(step, marks, (("all_reduce", size_bytes, ranks),)) for step in range(steps))
+    return replace(run, ranks=tuple(replace(record, rehearsal=tapes) for record in run.ranks))

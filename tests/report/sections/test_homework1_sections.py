@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from evidence_factories import arm, make_evidence, make_inspection
-from homework1_evidence import link, strong
+from homework1_evidence import link, link_in_training, rehearsal, strong
 from scalewise.explain.answer import Answer
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow
 from scalewise.report.document import Figure, Table
+from scalewise.report.draw import draw
 from scalewise.report.sections import (
     homework1_balance,
     homework1_batch,
@@ -114,3 +115,44 @@ def test_a_shrunk_case_says_both_sizes_and_the_rule():
 def test_emulated_devices_carry_their_mark():
     (table,) = blocks(homework1_devices.build(everything()), Table)
     assert [row[4].mark for row in table.rows] == ["emulated", "emulated", "measured", "measured"]
+
+
+def predicted_on_two_cores():
+    """One and two ranks measured, two and eight rehearsed, of both experiments."""
+    runs = [*strong(exchange=0.0081, ranks=(1, 2)), link_in_training()]
+    runs += [rehearsal(ranks, 1e-3 + 64e-4 / ranks) for ranks in (2, 8)]
+    for case in ("small", "large"):
+        axes = {"case": case}
+        runs += strong("model-size", exchange=0.0081, ranks=(1, 2), axes=axes, env={"DIM": "64", "DEPTH": "2"})
+        runs += [rehearsal(ranks, 1e-3 + 64e-4 / ranks, experiment="model-size", axes=axes) for ranks in (2, 8)]
+    return make_evidence(*runs)
+
+
+def test_predicted_ranks_stand_below_the_measured_ones_and_are_marked():
+    table = blocks(homework1_scaling.build(predicted_on_two_cores()), Table)[0]
+    assert [row[0].text for row in table.rows] == ["1", "2", "8"]
+    assert [row[1].mark for row in table.rows] == ["measured", "measured", "predicted"]
+    assert all(cell.mark == "predicted" and cell.low < cell.number < cell.high for cell in table.rows[-1][1:])
+    assert table.runs[-1] == ("strong-scaling-rehearse8",)
+    assert "90 % intervals" in table.notes[-1]
+
+
+def test_predicted_ranks_of_a_case_stand_with_its_measured_ones():
+    table = blocks(homework1_balance.build(predicted_on_two_cores()), Table)[0]
+    assert [(row[0].text.split()[0], row[1].text, row[2].mark) for row in table.rows] == [
+        (case, ranks, mark)
+        for case in ("small", "large")
+        for ranks, mark in (("1", "measured"), ("2", "measured"), ("8", "predicted"))
+    ]
+    assert "as in H1.2" in table.notes[-1] and "large 2 ranks" in table.notes[-1]
+
+
+def test_the_figure_tells_predicted_from_measured():
+    section = homework1_scaling.build(predicted_on_two_cores())
+    (figure,) = [one for one in blocks(section, Figure) if one.id == "h1-2-speedup"]
+    assert {one.name: (one.style, one.x) for one in figure.plot.series if one.style != "model"} == {
+        "ideal": ("ideal", (1.0, 2.0, 8.0)),
+        "measured": ("measured", (1.0, 2.0)),
+        "predicted": ("predicted", (8.0,)),
+    }
+    assert "predicted ones of 90 %" in figure.caption and draw(figure)

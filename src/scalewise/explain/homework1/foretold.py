@@ -19,9 +19,11 @@ from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
+from scalewise.units import seconds_text
 
 CHECKED_IN = ("strong-scaling", "model-size")  # an error seen in one of them is the error of both
 ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing goes on beside it
+MOST_MISS = 0.5  # root mean square of logarithms: checks that are off by more than 1.6 times foretell nothing
 FEW_T = {1: 6.314, 2: 2.920, 3: 2.353}  # Student's t, two-sided 90 %, where the expansion does not hold
 TO_90 = QUANTILE / NormalDist().inv_cdf(0.975)  # half a 95 % interval to half a 90 % one
 
@@ -86,14 +88,20 @@ def foretelling(evidence: Evidence, experiment: str, **axes: AxisValue) -> Foret
     """Of the arm with these axis values."""
     rows: list[Foretold] = []
     refused: dict[str, None] = {}
-    spread = _model_spread([check for name in CHECKED_IN for check in _checks(evidence, name)])
+    every = [check for name in CHECKED_IN for check in _checks(evidence, name)]
+    checks = tuple(_checks(evidence, experiment, **axes))
+    if spread_of_errors([check.ratio for check in every]) > MOST_MISS:
+        worst = max(every, key=lambda check: abs(log(check.ratio)))
+        missed = f"a step of {seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted)}"
+        return Foretelling((), checks, (f"for the check went wrong: {missed}",))
+    spread = _model_spread(every)
     for run in _rehearsals(evidence, experiment, **axes):
         laid = _laid(evidence, run, spread)
         if isinstance(laid, str):
             refused[laid] = None
         elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:
             rows.append(_foretold(evidence, laid, experiment, **axes))
-    return Foretelling(tuple(rows), tuple(_checks(evidence, experiment, **axes)), tuple(refused))
+    return Foretelling(tuple(rows), checks, tuple(refused))
 
 
 def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[Run]:

@@ -1,0 +1,61 @@
+"""Rehearsed runs are listed as what they are, and are in no arm, no comparison and no exit code but their own."""
+
+from dataclasses import replace
+
+import pytest
+
+from factories import make_outcome, make_run, make_suite
+from scalewise.analysis.arms import arms_of
+from scalewise.analysis.compare import compare_suites
+from scalewise.analysis.rehearsals import RehearsedRun
+from scalewise.analysis.summary import summarise
+from scalewise.console.analysis_view import show_analysis
+from scalewise.console.output import Output
+from scalewise.errors import BadRequest
+from scalewise.records.spec import Rehearsal
+
+
+def rehearsal(ranks=8, **changes):
+    return make_run([0.001] * 20, 2, name=f"exp-rehearse{ranks}", rehearse=Rehearsal(ranks, 0, ranks), **changes)
+
+
+def measured():
+    return make_run([0.01] * 40, 2)
+
+
+def test_a_rehearsal_by_two_is_no_repeat_of_two_real_ranks():
+    (arm,) = arms_of([measured(), rehearsal()])
+    assert [run.spec.name for run in arm.runs] == ["exp-ranks2-r0"]
+    (row,) = summarise(make_suite(measured(), rehearsal())).experiments[0].rows
+    assert row.runs == 1 and row.step_seconds.value == pytest.approx(0.01)
+
+
+def test_it_is_listed_with_how_many_it_stood_for():
+    analysis = summarise(make_suite(measured(), rehearsal()))
+    assert analysis.rehearsed_runs == (RehearsedRun("exp-rehearse8", "exp", 8, 2, ""),)
+    assert not analysis.failed
+
+
+def test_one_that_failed_is_a_failed_run():
+    analysis = summarise(make_suite(measured(), rehearsal(outcome=make_outcome("crashed", "Rank 0 raised."))))
+    assert analysis.failed and analysis.rehearsed_runs[0].failure == "Rank 0 raised."
+
+
+def test_it_is_not_compared_with_anything():
+    with pytest.raises(BadRequest, match="was rehearsed, not measured"):
+        compare_suites(make_suite(measured()), make_suite(rehearsal()))
+
+
+def test_the_console_names_it_and_shows_no_time_of_it(capsys):
+    crashed = make_outcome("crashed", "Rank 0 raised.")
+    broken = replace(rehearsal(4), outcome=crashed)
+    show_analysis(Output(quiet=True), summarise(make_suite(measured(), rehearsal(), broken)))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Rehearsed, not measured, and in no table: exp-rehearse8 (2 of 8 ranks)." in shown
+    assert "rehearsal exp-rehearse4 shows nothing: Rank 0 raised." in shown
+
+
+def test_a_folder_of_nothing_but_a_rehearsal_shows_no_table(capsys):
+    show_analysis(Output(quiet=True), summarise(make_suite(rehearsal())))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown == "Rehearsed, not measured, and in no table: exp-rehearse8 (2 of 8 ranks)."
