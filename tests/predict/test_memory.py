@@ -19,7 +19,7 @@ def test_replicas_of_any_number_tell_what_a_sample_needs():
     assert rows[0].line.fixed_bytes == pytest.approx(GIB, rel=1e-6)
     assert rows[0].line.bytes_per_sample == pytest.approx(4 * MIB, rel=1e-6)
     assert {row.largest_batch for row in rows} == {256}
-    assert rows[0].samples == 32 and "1, 8, 32 samples" in rows[0].line.how
+    assert rows[0].samples == 32 and "8 and 32 samples" in rows[0].line.how
 
 
 def test_what_does_not_fit_is_said_to_and_its_largest_batch_may_be_none_at_all():
@@ -39,12 +39,21 @@ def test_without_a_capacity_nothing_is_said_of_fitting():
     assert row.fits is None and row.largest_batch is None and "not known" in row.why_not
 
 
+PARTS = MemoryPartsRow(3, 200 * MIB, 200 * MIB, 100 * MIB, 128 * MIB, 0, 40 * MIB, 700 * MIB, {"activations": 9 * MIB})
+
+
 def test_an_inspected_rehearsal_tells_it_too():
-    parts = MemoryPartsRow(3, 200 * MIB, 200 * MIB, 0, 128 * MIB, 0, 0, 700 * MIB, {"activations": 64 * MIB})
-    row = memory_rows(answer_of((8,), parts=parts), 2 * GIB)[0]
-    assert row.line.bytes_per_sample == pytest.approx(MIB)
-    assert row.line.bytes_with(64) == row.peak_bytes
+    row = memory_rows(answer_of((8,), parts=PARTS), 4 * GIB)[0]
+    beside = row.peak_bytes - 700 * MIB
+    assert row.line.bytes_per_sample == pytest.approx(2 * MIB), "all activations, not only those alive at the peak"
+    assert row.line.fixed_bytes == pytest.approx(beside + 540 * MIB)
+    assert row.line.bytes_with(64) == row.peak_bytes, "nothing is foretold below what was seen"
+    assert row.line.bytes_with(row.largest_batch) <= 4 * GIB < row.line.bytes_with(row.largest_batch + 1)
     assert "inspected" in row.line.how
+
+
+def test_less_than_what_was_seen_fits_no_batch():
+    assert memory_rows(answer_of((8,), parts=PARTS), GIB)[0].largest_batch == 0
 
 
 def sharded(ranks, samples):
@@ -75,7 +84,9 @@ def test_far_beyond_what_was_rehearsed_the_largest_batch_is_a_guess():
 
 
 def test_on_cores_tensors_that_were_looked_into_tell_more_than_processes():
-    parts = MemoryPartsRow(3, 200 * MIB, 200 * MIB, 0, 128 * MIB, 0, 0, 700 * MIB, {"activations": 64 * MIB})
-    answer = answer_of(strong=True, parts=parts)
+    answer = answer_of(strong=True, parts=PARTS)
     assert "inspected" in memory_rows(answer, GIB)[0].line.how
-    assert "samples in a micro-batch" in memory_rows(replace(answer, device="cuda"), GIB)[0].line.how
+    on_gpu = replace(answer, device="cuda")
+    assert "samples in a micro-batch" in memory_rows(on_gpu, GIB)[0].line.how
+    flat = tuple(replace(at, rehearsal=replace(at.rehearsal, peak_bytes=GIB)) for at in answer.at)
+    assert "inspected" in memory_rows(replace(on_gpu, at=flat), GIB)[0].line.how, "a peak that stays tells nothing"

@@ -1,7 +1,9 @@
 """Whether a rank fits in its memory, and the largest batch that does: something once, and something for each sample.
 
-Replicas hold the same whatever their number is, so rehearsals of different batches tell both parts even where they
-stood for different numbers of ranks. Shards (FSDP) do not: their rehearsals must have stood for the same number.
+The peak of a step is reached when its backward pass begins (activations) or when its optimizer works (gradients and
+state); only the first grows with the batch, so a peak that does not grow between two batches tells nothing of larger
+ones. Replicas hold the same whatever their number is, so rehearsals of different batches tell both parts even where
+they stood for different numbers of ranks. Shards (FSDP) do not: their rehearsals must have stood for the same number.
 """
 
 from collections.abc import Sequence
@@ -15,7 +17,6 @@ from scalewise.units import bytes_text
 
 SHARDS = ("all_gather", "reduce_scatter")
 FAR = 8  # times the largest batch that was rehearsed: beyond it, that memory grows on the same way is a guess
-PER_SAMPLE_PARTS = ("activations", "data")
 
 
 @dataclass(frozen=True)
@@ -26,15 +27,18 @@ class MemoryLine:
     bytes_per_sample: float
     how: str  # in words
     most_samples: float  # that a rehearsal had
+    least_bytes: float = 0.0  # that are needed whatever the batch is
 
     def bytes_with(self, samples: float) -> float:
         """With a micro-batch of so many."""
-        return self.fixed_bytes + samples * self.bytes_per_sample
+        return max(self.least_bytes, self.fixed_bytes + samples * self.bytes_per_sample)
 
     def largest_batch(self, capacity_bytes: float) -> int | None:
         """Samples of a micro-batch; None: a sample costs nothing that can be seen."""
         if self.bytes_per_sample <= 0:
             return None
+        if capacity_bytes < self.least_bytes:
+            return 0
         return max(0, int((capacity_bytes - self.fixed_bytes) / self.bytes_per_sample))
 
 
@@ -68,8 +72,11 @@ def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
     looked_into = None
     if answer.parts is not None and (not sharded or at is answer.at[0]):
         looked_into = _from_parts(answer.parts, answer.at[0].rehearsal)
-    # What a process holds beside its tensors differs by more than a sample needs; an allocator of a device is exact.
-    return line or looked_into if answer.device == "cuda" else looked_into or line
+    # What a process holds beside its tensors differs by more than a sample needs; an allocator of a device is exact,
+    # and the steeper of both is the safer.
+    if answer.device == "cuda" and line and looked_into:
+        return max(line, looked_into, key=lambda one: one.bytes_per_sample)
+    return looked_into or line
 
 
 def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow:
@@ -104,30 +111,34 @@ def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:
 
 
 def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
-    """Least squares over batches that differ enough."""
-    points = [
-        (samples_of(one.typical), float(one.peak_bytes))
-        for one in rehearsals
-        if one.peak_bytes is not None and one.typical.samples
-    ]
-    if not points or max(points)[0] < LEAST_SPAN * min(points)[0]:
+    """By the two largest batches that differ enough: a peak that grows at all grows fastest there."""
+    peaks: dict[float, float] = {}
+    for one in rehearsals:
+        if one.peak_bytes is not None and one.typical.samples:
+            samples = samples_of(one.typical)
+            peaks[samples] = max(peaks.get(samples, 0.0), float(one.peak_bytes))
+    most = max(peaks, default=0.0)
+    before = max((samples for samples in peaks if samples * LEAST_SPAN <= most), default=None)
+    if before is None:
         return None
-    centre = sum(samples for samples, _ in points) / len(points)
-    mean = sum(peak for _, peak in points) / len(points)
-    spread = sum((samples - centre) ** 2 for samples, _ in points)
-    slope = max(0.0, sum((samples - centre) * (peak - mean) for samples, peak in points) / spread)
-    batches = sorted({samples for samples, _ in points})
-    how = f"from rehearsals with {', '.join(f'{one:g}' for one in batches)} samples in a micro-batch"
-    return MemoryLine(max(0.0, mean - slope * centre), slope, how, batches[-1])
+    slope = max(0.0, (peaks[most] - peaks[before]) / (most - before))
+    how = f"from rehearsals with {before:g} and {most:g} samples in a micro-batch"
+    return MemoryLine(max(0.0, peaks[most] - slope * most), slope, how, most)
 
 
 def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | None:
-    """What was alive at the peak, by what it is for."""
+    """What tensors are for: activations grow, the rest stays, and so does what the process holds beside them."""
     tape = rehearsal.typical
-    if not tape.samples or not parts.peak_bytes:
+    if not tape.samples or not parts.peak_bytes or not parts.activation_bytes:
         return None
-    growing = sum(parts.at_peak.get(name, 0) for name in PER_SAMPLE_PARTS) or parts.activation_bytes
-    per_sample = growing / samples_of(tape)
-    peak = rehearsal.peak_bytes or parts.peak_bytes
-    how = "from what the tensors of an inspected rehearsal are for"
-    return MemoryLine(max(0.0, peak - growing), per_sample, how, samples_of(tape))
+    peak = max(rehearsal.peak_bytes or 0, parts.peak_bytes)
+    stays = parts.weight_bytes + parts.gradient_bytes + parts.optimizer_bytes
+    stays += parts.half_copy_bytes + parts.bucket_bytes
+    samples = samples_of(tape)
+    return MemoryLine(
+        fixed_bytes=float(peak - parts.peak_bytes + stays),
+        bytes_per_sample=(parts.activation_bytes + parts.at_peak.get("data", 0)) / samples,
+        how="from what the tensors of an inspected rehearsal are for",
+        most_samples=samples,
+        least_bytes=float(peak),
+    )

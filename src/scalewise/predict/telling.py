@@ -56,8 +56,8 @@ def bound_text(row: ScalingRow) -> str:
     }[row.bound]
     ideal, computing = seconds_text(row.ideal.step.value), seconds_text(row.compute_seconds)
     return (
-        f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing} (ideally all of it {ideal}), "
-        f"and messages hold it up for {100 * row.exposed_share:.0f} % of the step (predicted)."
+        f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing} (an ideal step: {ideal}), "
+        f"messages hold it up for {100 * row.exposed_share:.0f} % of the step (predicted)."
     )
 
 
