@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from statistics import NormalDist
 
-from scalewise.analysis.estimate import LEAST_DEGREES, LOADED_RUN_CV, QUIET_RUN_CV, Estimate, t_quantile
+from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.scaling import serial_fraction
@@ -13,9 +13,11 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.explain.evidence import Evidence
 from scalewise.explain.homework1.pieces import scales
 from scalewise.explain.homework1.training_link import training_link
+from scalewise.predict.answer import Checked
 from scalewise.predict.measured_link import NoLink
-from scalewise.predict.prediction import CONFIDENCE, QUANTILE, Predicted, Spread, predict, spread_of_errors
+from scalewise.predict.prediction import QUANTILE, Predicted, Range, Spread, predict, spread_of_errors
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.self_check import model_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
@@ -24,7 +26,6 @@ from scalewise.units import seconds_text
 CHECKED_IN = ("strong-scaling", "model-size")  # an error seen in one of them is the error of both
 ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing goes on beside it
 MOST_MISS = 0.5  # root mean square of logarithms: checks that are off by more than 1.6 times foretell nothing
-FEW_T = {1: 6.314, 2: 2.920, 3: 2.353}  # Student's t, two-sided 90 %, where the expansion does not hold
 TO_90 = QUANTILE / NormalDist().inv_cdf(0.975)  # half a 95 % interval to half a 90 % one
 
 
@@ -52,25 +53,11 @@ class Foretold:
 
 
 @dataclass(frozen=True)
-class Check:
-    """A number of ranks that was rehearsed and measured; nothing of the measurement went into the prediction."""
-
-    ranks: int
-    predicted: float  # seconds
-    measured: Estimate
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over measured."""
-        return self.predicted / self.measured.value
-
-
-@dataclass(frozen=True)
 class Foretelling:
     """One arm's predictions, fewest ranks first."""
 
     rows: tuple[Foretold, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Checked, ...] = ()  # ranks that were rehearsed and measured; the prediction knew nothing of it
     refused: tuple[str, ...] = ()  # what could not be foretold, and why
 
 
@@ -81,7 +68,6 @@ class _Laid:
     run: Run
     rehearsal: Rehearsed
     predicted: Predicted
-    link_spread: float
 
 
 def foretelling(evidence: Evidence, experiment: str, **axes: AxisValue) -> Foretelling:
@@ -92,11 +78,12 @@ def foretelling(evidence: Evidence, experiment: str, **axes: AxisValue) -> Foret
     checks = tuple(_checks(evidence, experiment, **axes))
     if spread_of_errors([check.ratio for check in every]) > MOST_MISS:
         worst = max(every, key=lambda check: abs(log(check.ratio)))
-        missed = f"a step of {seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted)}"
+        missed = (
+            f"a step of {seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted.value)}"
+        )
         return Foretelling((), checks, (f"for the check went wrong: {missed}",))
-    spread = _model_spread(every)
     for run in _rehearsals(evidence, experiment, **axes):
-        laid = _laid(evidence, run, spread)
+        laid = _laid(evidence, run, model_spread(every, run.spec.device))
         if isinstance(laid, str):
             refused[laid] = None
         elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:
@@ -114,7 +101,7 @@ def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[
     return [run for _, run in sorted(found, key=lambda pair: pair[0])]
 
 
-def _laid(evidence: Evidence, run: Run, model_spread: float = 0.0) -> _Laid | str:
+def _laid(evidence: Evidence, run: Run, error: float = 0.0) -> _Laid | str:
     """Or why not."""
     found = rehearsed(run)
     count = run.spec.rehearse.world_size if run.spec.rehearse else 0
@@ -125,32 +112,24 @@ def _laid(evidence: Evidence, run: Run, model_spread: float = 0.0) -> _Laid | st
         return f"{count} ranks: {link.reason}"
     computing = LOADED_RUN_CV if machine_state(run).loaded else QUIET_RUN_CV
     sharing = APART if run.spec.device == "cuda" else ON_ITS_OWN_CORES
-    predicted = predict(found, link, sharing, Spread(computing, link.spread, model_spread))
-    return _Laid(run, found, predicted, link.spread)
+    predicted = predict(found, link, sharing, Spread(computing, link.spread, error))
+    return _Laid(run, found, predicted)
 
 
-def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[Check]:
+def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[Checked]:
     for run in _rehearsals(evidence, experiment, **axes):
         laid = _laid(evidence, run)
         if isinstance(laid, str):
             continue
         measured = _measured(evidence, experiment, laid.rehearsal.ranks, **run.spec.axes)
         if measured is not None and measured.step_seconds is not None:
-            yield Check(laid.rehearsal.ranks, laid.predicted.step.value, measured.step_seconds)
+            step = measured.step_seconds
+            yield Checked(laid.rehearsal.ranks, laid.predicted.step, Range(step.value, step.low, step.high))
 
 
 def _measured(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> ArmRow | None:
     rows = evidence.rows(experiment, intervention="none", **axes)
     return next((row for row in rows if row.ranks == ranks and scales(row)), None)
-
-
-def _model_spread(checks: list[Check]) -> float:
-    """From few checks the spread is not well known: Student's t says how much wider the interval must be."""
-    if not checks:
-        return 0.0
-    count = len(checks)
-    quantile = FEW_T[count] if count < LEAST_DEGREES else t_quantile(CONFIDENCE, count)
-    return spread_of_errors([check.ratio for check in checks]) * quantile / QUANTILE
 
 
 def _foretold(evidence: Evidence, laid: _Laid, experiment: str, **axes: AxisValue) -> Foretold:

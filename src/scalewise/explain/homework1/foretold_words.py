@@ -37,7 +37,7 @@ def notes(found: Sequence[tuple[str, Foretelling]], *, said_before: bool = False
 
 def _checked(found: Sequence[tuple[str, Foretelling]]) -> str:
     checks = [
-        f"{name} {check.ranks} ranks {seconds_text(check.predicted)} for {seconds_text(check.measured.value)} "
+        f"{name} {check.ranks} ranks {seconds_text(check.predicted.value)} for {seconds_text(check.measured.value)} "
         f"measured ({100 * (check.ratio - 1):+.0f} %)".lstrip()
         for name, one in found
         for check in one.checks
