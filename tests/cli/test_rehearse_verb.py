@@ -149,6 +149,15 @@ def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(reh
     assert answer.base is not None
     assert not answer.base.measured
     assert answer.link.name == "ethernet-10g"
+    assert answer.link.inside.bytes_per_second == pytest.approx(1e9, rel=0.01)  # cores carry no more than here
+    assert 0.5 < answer.sharing.work <= 1
+
+
+def test_weak_scaling_can_be_asked_of_a_script_that_scales_strongly(rehearsed):
+    answer = rehearsed(RIGHT, ranks="2,6", scaling="weak", also=("--ignored",))
+    assert [one.predicted.samples for one in answer.at] == [24, 72]
+    assert len(answer.others) == 1
+    assert any("engines of their own carry messages" in guess for guess in answer.guesses)
 
 
 def test_a_collective_whose_result_is_looked_at_is_told_with_its_line(rehearsed):
@@ -249,16 +258,17 @@ def test_sizes_and_ranks_are_read(tmp_path):
     assert request.measured_asked
 
 
-def test_the_verb_gives_json(rehearsed, tmp_path, monkeypatch):
+def test_the_verb_gives_json_and_a_page(rehearsed, tmp_path):
     rehearsed(RIGHT)
     result = CliRunner().invoke(
         verbs,
-        ["rehearse", "train.py", "--ranks", "2", "--link", "nvlink4", "--no-check", "--no-advice", "--json", "-q"],
+        "rehearse train.py --ranks 2 --link nvlink4 --no-check --no-advice --json -q --html page.html",
         standalone_mode=False,
     )
     answer = json.loads(result.stdout)
     assert answer["at"][0]["ranks"] == 2
     assert result.return_value == 0
+    assert "train.py" in (tmp_path / "page.html").read_text()
 
 
 def test_a_script_that_is_not_there_ends_in_a_sentence(capsys, tmp_path, monkeypatch):

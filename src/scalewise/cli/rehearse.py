@@ -1,7 +1,7 @@
 """From a script to an answer: rehearse it, learn the link, predict, check the prediction, and measure one rank."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.cli.link_probe import known_link
@@ -20,6 +20,7 @@ from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rescaled import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_spread
 from scalewise.predict.timeline import Sharing
 from scalewise.records.codec import write_json
@@ -62,8 +63,8 @@ def rehearse(request: Request, output: Output) -> Answer:
         rehearsals = _rehearsals(stage)
         links = _links(stage, rehearsals)
         check = _self_check(stage, rehearsals, links)
-        answer = _answer(stage, rehearsals, links, check)
-        return _with_further(stage, rehearsals, answer) if request.advice and answer.at else answer
+        answer = _answer(stage, rehearsals, links, check, _other_batches(stage, rehearsals))
+        return _with_further(stage, rehearsals, answer) if request.advice else answer
 
 
 def _rehearsals(stage: Stage) -> Rehearsals:
@@ -131,9 +132,8 @@ def _predicted(
 
 def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
     """Predictions are on disk before the first measurement begins."""
-    base = None if stage.request.check else _base(stage, measure=False)
     if not stage.request.check:
-        return SelfCheck(base=base)
+        return SelfCheck(base=_base(stage, rehearsals, measure=False))
     warnings: list[str] = []
     predicted: dict[int, Predicted] = {}
     for ranks in stage.seats.counts:
@@ -151,7 +151,7 @@ def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck
         else:
             seen.append(made)
             rows.append(Checked(ranks, one.step, made.step))
-    return SelfCheck(tuple(rows), tuple(seen), _base(stage, measure=True), tuple(warnings))
+    return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings))
 
 
 def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
@@ -166,39 +166,48 @@ def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
     write_json(stage.prediction_file, written)
 
 
-def _base(stage: Stage, measure: bool) -> Base | None:
+def _base(stage: Stage, rehearsals: Rehearsals, measure: bool) -> Base | None:
     """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
     made = measured(stage.measure(1)) if measure else None
     if made is not None:
         return Base(made.step, made.samples, measured=True)
-    result = rehearsed(stage.rehearse(1))
+    result = rehearsals.found.get(1) or rehearsed(stage.rehearse(1))
     if isinstance(result, NotRehearsed):
         return None
     one = predict(result, Links.none)
     return Base(one.step, one.samples, measured=False)
 
 
-def _answer(stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck) -> Answer:
+def _other_batches(stage: Stage, rehearsals: Rehearsals) -> tuple[Rehearsed, ...]:
+    """With the arguments of --also, of the fewest ranks that are asked for."""
+    first = min(set(rehearsals.found) & set(stage.request.ranks))
+    made = [
+        rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
+        for number, args in enumerate(stage.request.also, 1)
+    ]
+    return tuple(one for one in made if isinstance(one, Rehearsed))
+
+
+def _answer(
+    stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck, others: tuple[Rehearsed, ...]
+) -> Answer:
     request = stage.request
+    asked = {ranks: one for ranks, one in sorted(rehearsals.found.items()) if ranks in request.ranks}
+    batches = rescaled(asked, request.scaling, others, check.base.samples if check.base else None)
     at: list[AtRanks] = []
     failed = list(rehearsals.refused)
-    used: Link | None = None
-    measured_steps = {one.ranks: one for one in check.measured}
-    for ranks in sorted(set(request.ranks) & set(rehearsals.found)):
+    used = Links.none
+    for ranks, one in batches.found.items():
         link = links.asked(ranks)
         if isinstance(link, Refused):
             failed.append(link)
             continue
         used = link
-        predicted = _predicted(stage, rehearsals.found[ranks], link, links.sharing, check.rows)
-        seen = measured_steps.get(ranks) if link.origin == "measured" else None
-        at.append(AtRanks(rehearsals.found[ranks], predicted, seen))
+        comparable = link.origin == "measured" and ranks not in batches.altered
+        seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
+        at.append(AtRanks(one, _predicted(stage, one, link, links.sharing, check.rows), seen))
     if not at:
         raise _nothing(failed)
-    assert used is not None
-    unchecked = [] if check.rows else [NOTHING_CHECKED]
-    elsewhere = [] if used.origin == "measured" else [f"that a rank there computes as fast as {_computes(stage)}"]
-    own = [guess for one in at for guess in one.predicted.guesses]
     return Answer(
         script=str(request.script),
         args=request.args,
@@ -211,10 +220,21 @@ def _answer(stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck
         base=check.base,
         checks=check.rows,
         refused=tuple(sorted(failed, key=lambda one: one.ranks)),
-        warnings=(*rehearsals.warnings, *check.warnings),
-        guesses=tuple(dict.fromkeys([*own, *elsewhere, *unchecked])),
+        warnings=(*rehearsals.warnings, *check.warnings, *([batches.problem] if batches.problem else [])),
+        guesses=tuple(dict.fromkeys([*_guesses(stage, at, check, used), *batches.guesses])),
+        others=others,
         folder=str(stage.folder.path),
     )
+
+
+def _guesses(stage: Stage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
+    """What the numbers rest on beside measurements."""
+    for one in at:
+        yield from one.predicted.guesses
+    if link.origin != "measured":
+        yield f"that a rank there computes as fast as {_computes(stage)}"
+    if not check.rows:
+        yield NOTHING_CHECKED
 
 
 def _computes(stage: Stage) -> str:
@@ -225,20 +245,15 @@ def _computes(stage: Stage) -> str:
 
 
 def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answer:
-    """Rehearsals that tell what a change would do: other batches, small buckets, memory by purpose."""
+    """Rehearsals that tell what a change would do: small buckets, memory by purpose."""
     first = answer.at[0].ranks
     run = rehearsals.runs[first]
-    others = [
-        rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
-        for number, args in enumerate(stage.request.also, 1)
-    ]
     with_ddp = any(rank.model is not None and rank.model.wrapper == WRAPPER for rank in run.ranks)
     fine = rehearsed(stage.rehearse(first, name="-fine", remedies=(SMALL_BUCKETS,))) if with_ddp else None
     inspected = stage.rehearse(first, name="-inspect", company=1, inspect=True)
     rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
     return replace(
         answer,
-        others=tuple(one for one in others if isinstance(one, Rehearsed)),
         fine=fine if isinstance(fine, Rehearsed) else None,
         parts=next((row for row in rows if isinstance(row, MemoryPartsRow)), None),
     )

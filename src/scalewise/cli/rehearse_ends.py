@@ -60,8 +60,8 @@ def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
 
 def _steered(row: SteeredRow) -> str:
     return (
-        f"{Path(row.file).name}:{row.line} looks at the result of {row.collective} ({row.call}): the other ranks' part of it "
-        f"is missing in a rehearsal, so if it steers what follows, the real run may go another way: {row.text}"
+        f"{Path(row.file).name}:{row.line} looks at the result of {row.collective} ({row.call}): the other ranks' "
+        f"part of it is missing here, so if it steers what follows, the real run may go another way: {row.text}"
     )
 
 

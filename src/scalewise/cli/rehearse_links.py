@@ -8,15 +8,16 @@ from typing import ClassVar
 from scalewise.cli.link_probe import Seating
 from scalewise.cli.rehearse_request import Request
 from scalewise.predict.answer import Refused
-from scalewise.predict.catalogue import known_links
+from scalewise.predict.catalogue import is_network, known_links
 from scalewise.predict.collectives import seconds
-from scalewise.predict.link import Link, Wire
+from scalewise.predict.link import Link, Wire, slower_wire
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.timeline import APART, Sharing
 
-ON_CORES = "that the cores are as busy with a message as they are with one of that size between ranks of this machine"
+ON_CORES = "that cores are as busy with a message, and as long at least, as with one between ranks of this machine"
+OFF_CORES = "that engines of their own carry messages, as those of GPUs do: over this link no core is busy with them"
 NOT_MEASURED = "the link of this machine was not measured"
 
 
@@ -30,7 +31,11 @@ class Links:
     ) -> None:
         self._request, self._seats, self._probe = request, seats, probe
         self.sharing_here = sharing_of(probe.overlaps) if probe is not None and seats.device == "cpu" else APART
-        self.sharing = self._sharing_beside(request.link, rehearsals) if request.link else self.sharing_here
+        self.sharing = self.sharing_here
+        self._given: Link | None = None
+        if request.link is not None:
+            self._given = self._on_cores(request.link) if seats.device == "cpu" else request.link
+            self.sharing = self._sharing_beside(self._given, rehearsals)
 
     def measured(self, ranks: int) -> Link | NoLink:
         """That of this machine among so many ranks."""
@@ -42,10 +47,8 @@ class Links:
 
     def asked(self, ranks: int) -> Link | Refused:
         """For a prediction of so many ranks."""
-        if self._request.link is not None:
-            shared = self._seats.device == "cpu" and self._probe is not None
-            guesses = (*self._request.link.guesses, ON_CORES) if shared else self._request.link.guesses
-            return replace(self._request.link, guesses=guesses)
+        if self._given is not None:
+            return self._given
         if ranks == 1:
             return self.none
         if ranks > self._seats.slots and not self._request.measured_asked:
@@ -60,14 +63,28 @@ class Links:
             )
         return link
 
+    def _on_cores(self, link: Link) -> Link:
+        """Ranks on cores: over a network they carry their messages themselves, and no quicker than here."""
+        if not _by_cores(link):
+            return replace(link, guesses=(*link.guesses, OFF_CORES))
+        here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
+        if isinstance(here, NoLink):
+            return link
+        inside = slower_wire(link.inside, here.inside) if link.origin == "catalogue" else link.inside
+        return replace(link, inside=inside, guesses=(*link.guesses, ON_CORES))
+
     def _sharing_beside(self, link: Link, rehearsals: Mapping[int, Rehearsed]) -> Sharing:
         """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
         here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
         several = [one for ranks, one in sorted(rehearsals.items()) if ranks > 1 and one.typical.messages]
-        if self._seats.device != "cpu" or isinstance(here, NoLink) or not several:
+        if self._seats.device != "cpu" or not _by_cores(link) or isinstance(here, NoLink) or not several:
             return APART
         ranks, messages = several[0].ranks, several[0].typical.messages
         own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
         over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks) for one in messages)
         work = self.sharing_here.work * own / over if over else 0.0
         return replace(self.sharing_here, work=min(1.0, work))
+
+
+def _by_cores(link: Link) -> bool:
+    return link.origin != "catalogue" or is_network(link)

@@ -22,7 +22,13 @@ _OPTIONS = (
     ),
     click.option("--link-file", type=click.Path(path_type=Path, dir_okay=False), default=None, help="A link in TOML."),
     click.option("--per-node", type=int, default=None, help="Ranks of one node, where a link has two parts."),
-    click.option("--scaling", type=click.Choice(["strong", "weak", "script"]), default="script", show_default=True),
+    click.option(
+        "--scaling",
+        type=click.Choice(["strong", "weak", "script"]),
+        default="script",
+        show_default=True,
+        help="strong: all ranks share the batch of one; weak: each has as much; script: as the script does it.",
+    ),
     click.option("--memory", default=None, metavar="SIZE", help="Of one device there, such as 80GiB: does it fit?"),
     click.option("--price", type=float, default=None, metavar="PER_HOUR", help="Of one device, for the cost."),
     click.option("--steps", type=int, default=None, help="Of the whole training, for its hours and cost."),
@@ -34,6 +40,7 @@ _OPTIONS = (
     ),
     click.option("--no-check", is_flag=True, help="Do not measure what can be measured here."),
     click.option("--no-advice", is_flag=True, help="Only the numbers asked for, not what to change."),
+    click.option("--html", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a page."),
     click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]"),
     click.option("--limit", type=float, default=120.0, show_default=True, metavar="SECONDS", help="Of each run."),
     click.option(

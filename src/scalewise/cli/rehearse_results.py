@@ -1,64 +1,50 @@
-"""Hands over what was rehearsed: to a person or as JSON."""
+"""Gives what was rehearsed to whoever asked: the terminal or JSON, and a page for browsers."""
 
-from dataclasses import asdict, replace
-from typing import Any
+from pathlib import Path
 
 from scalewise.cli.rehearse_request import Request
 from scalewise.console.output import Output
+from scalewise.errors import BadRequest
 from scalewise.predict.answer import Answer
-from scalewise.predict.prediction import Range
-from scalewise.units import seconds_text
+from scalewise.predict.conclusion import Conclusions, conclude
+from scalewise.predict.cost import Training
 
 DONE = 0
 INCOMPLETE = 2  # for some number of ranks there is no prediction
 
 
-def give(output: Output, answer: Answer, request: Request, as_json: bool) -> int:
-    """The exit code says whether every number of ranks has its prediction."""
+def give(output: Output, answer: Answer, request: Request, as_json: bool, html: Path | None) -> int:
+    """Shows it and writes it; the exit code says whether every number of ranks has its prediction."""
+    training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
+    found = conclude(answer, request.memory_bytes, training, advice=request.advice)
     if as_json:
-        output.json(answer_json(answer))
+        from scalewise.predict.as_json import rehearsal_json
+
+        output.json(rehearsal_json(answer, found))
     else:
-        _show(output, answer)
-    output.say(f"kept in {answer.folder}")
+        from scalewise.console.rehearse_view import show_rehearsal
+
+        show_rehearsal(output, answer, found)
+        _show_words(output, answer)
+    if html is not None:
+        _write(output, html, answer, found)
     return INCOMPLETE if answer.refused else DONE
 
 
-def answer_json(answer: Answer) -> dict[str, Any]:
-    """All of it but the tapes, which are in the folder."""
-    bare = replace(answer, at=(), others=(), fine=None)
-    at = [
-        {
-            "ranks": one.ranks,
-            "step_seconds": asdict(one.predicted.step),
-            "measured": asdict(one.measured) if one.measured else None,
-            "samples": one.predicted.samples,
-            "bound": one.predicted.bound,
-            "peak_bytes": one.predicted.peak_bytes,
-            "company": one.rehearsal.company,
-        }
-        for one in answer.at
-    ]
-    checks = [{**asdict(one), "ratio": one.ratio, "inside": one.inside} for one in answer.checks]
-    return {**asdict(bare), "at": at, "checks": checks}
+def _show_words(output: Output, answer: Answer) -> None:
+    for one in answer.refused:
+        if one.words:
+            output.show()
+            output.show(f"What the script itself said last as one of {one.ranks} ranks:", style="bold")
+            for line in one.words:
+                output.show(f"    {line}")
 
 
-def _show(output: Output, answer: Answer) -> None:
-    for one in answer.at:
-        output.show(f"{one.ranks} ranks: predicted {_text(one.predicted.step)}, bound by {one.predicted.bound}")
-    for check in answer.checks:
-        miss = f"{100 * (check.ratio - 1):+.0f} %"
-        output.show(f"check with {check.ranks} ranks: predicted {_text(check.predicted)}, measured "
-                    f"{_text(check.measured)}: {miss}")  # fmt: skip
-    for refusal in answer.refused:
-        output.show(f"{refusal.ranks} ranks: no prediction. {refusal.reason}", style="red")
-        for line in refusal.words:
-            output.show(f"    {line}")
-        output.show(refusal.hint)
-    for warning in answer.warnings:
-        output.show(f"warning: {warning}", style="yellow")
-    for guess in answer.guesses:
-        output.show(f"guessed: {guess}")
+def _write(output: Output, path: Path, answer: Answer, found: Conclusions) -> None:
+    from scalewise.report.rehearse_page import write_rehearse_page
 
-
-def _text(step: Range) -> str:
-    return f"{seconds_text(step.value)} ({seconds_text(step.low)} to {seconds_text(step.high)})"
+    try:
+        write_rehearse_page(path, answer, found)
+    except OSError as error:
+        raise BadRequest(f"{error.filename} cannot be written: {error.strerror}.", "Choose another path.") from error
+    output.say(f"written: {path}")

@@ -149,7 +149,7 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
 
     output = Output(quiet)
     request = requested(script, args, options)
-    return give(output, rehearsed(request, output), request, as_json)
+    return give(output, rehearsed(request, output), request, as_json, options["html"])
 
 
 @verbs.command()

@@ -66,6 +66,12 @@ def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> L
     return _joined(text, entries, per_node, most_ranks)
 
 
+def is_network(link: Link) -> bool:
+    """Whether it is a link between nodes and nothing else, which ranks on cores could use as well."""
+    found = _part(link.name) if link.origin == "catalogue" else ""
+    return isinstance(found, Entry) and found.joins == "between"
+
+
 def known_links() -> str:
     """What can be named, for a hint."""
     entries, machines = catalogue().entries, catalogue().machines

@@ -23,6 +23,16 @@ class Wire:
         return self.start_seconds + hops * self.hop_seconds + wire + handled_bytes * self.handled_seconds_per_byte
 
 
+def slower_wire(one: Wire, other: Wire) -> Wire:
+    """The worse of both in everything: what goes through one goes through the other as well."""
+    return Wire(
+        max(one.start_seconds, other.start_seconds),
+        max(one.hop_seconds, other.hop_seconds),
+        min(one.bytes_per_second, other.bytes_per_second),
+        max(one.handled_seconds_per_byte, other.handled_seconds_per_byte),
+    )
+
+
 @dataclass(frozen=True)
 class Curve:
     """All-reduces as they were measured among so many ranks: what they took, by size from the smallest.

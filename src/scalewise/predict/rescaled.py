@@ -1,0 +1,55 @@
+"""Rehearsals with the batch that was asked for where the script itself would take another: strong or weak scaling."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scalewise.predict.altered import with_batch
+from scalewise.predict.answer import Scaling
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.work import WorkLine, samples_of, work_line
+
+SAME = 0.02  # batches that differ by less are the same
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """By number of ranks, and what they rest on; `altered`: those whose batch is not the script's own."""
+
+    found: Mapping[int, Rehearsed]
+    altered: frozenset[int] = frozenset()
+    guesses: tuple[str, ...] = ()
+    problem: str = ""  # why it could not be done as asked
+
+
+def rescaled(
+    rehearsals: Mapping[int, Rehearsed], scaling: Scaling, others: Sequence[Rehearsed], one_rank_samples: float | None
+) -> Rescaled:
+    """Strong: all ranks share the batch of one; weak: each has as much as one; script: as the script does."""
+    if scaling == "script":
+        return Rescaled(rehearsals)
+    first = rehearsals[min(rehearsals)]
+    own = first.typical.samples
+    if own is None:
+        problem = f"{scaling} scaling cannot be made up: how many samples a step has is not known"
+        return Rescaled(rehearsals, problem=problem)
+    whole = one_rank_samples or (own if scaling == "weak" else own * first.ranks)
+    line = work_line([*rehearsals.values(), *others])
+    found: dict[int, Rehearsed] = {}
+    altered: set[int] = set()
+    guesses: list[str] = []
+    for ranks, one in rehearsals.items():
+        wanted = whole if scaling == "weak" else whole / ranks
+        factor = wanted / one.typical.samples if one.typical.samples else 1.0
+        if abs(factor - 1) <= SAME:
+            found[ranks] = one
+            continue
+        found[ranks] = _with(one, factor, line)
+        altered.add(ranks)
+        guesses += line.beyond(samples_of(one.typical) * factor)
+    return Rescaled(found, frozenset(altered), tuple(dict.fromkeys(guesses)))
+
+
+def _with(rehearsal: Rehearsed, factor: float, line: WorkLine) -> Rehearsed:
+    """Its memory is not known: it was rehearsed with another batch."""
+    tapes = tuple(with_batch(tape, factor, line) for tape in rehearsal.tapes)
+    return replace(rehearsal, tapes=tapes, peak_bytes=None)

@@ -1,0 +1,79 @@
+"""Tests of what a check tells of the model, and of ranks that do different things."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import make_outcome, make_run
+from scalewise.predict.answer import Checked
+from scalewise.predict.differing import differences, doings
+from scalewise.predict.prediction import Range
+from scalewise.predict.self_check import UNCHECKED_ON_CORES, measured, model_spread
+from scalewise.records.rehearsal import TapeRow
+from scalewise.records.spec import Rehearsal
+
+
+def checked(ratio: float) -> Checked:
+    return Checked(2, Range(ratio, 0.9 * ratio, 1.1 * ratio), Range(1.0, 0.99, 1.01))
+
+
+def test_without_a_check_the_error_is_the_usual_one():
+    assert model_spread((), "cpu") == UNCHECKED_ON_CORES
+    assert model_spread((), "cuda") < UNCHECKED_ON_CORES
+
+
+@given(st.floats(0.5, 2.0))
+def test_a_worse_check_makes_less_sure(ratio):
+    assert model_spread([checked(ratio)], "cpu") <= model_spread([checked(ratio), checked(3.0)], "cpu")
+
+
+def test_one_lucky_check_makes_nobody_sure():
+    assert model_spread([checked(1.0)], "cpu") > UNCHECKED_ON_CORES / 2
+
+
+def test_a_check_says_whether_it_was_inside():
+    assert checked(1.05).inside
+    assert not checked(1.2).inside
+    assert checked(1.2).ratio == pytest.approx(1.2)
+
+
+def test_the_measured_step_is_that_of_the_slowest_rank():
+    found = measured(make_run([[0.01] * 30, [0.02] * 30], ranks=2))
+    assert found is not None
+    assert found.step.value == pytest.approx(0.02)
+    assert found.samples == 64
+
+
+def test_a_run_that_failed_measures_nothing():
+    assert measured(make_run([0.01] * 30, ranks=2, outcome=make_outcome("raised"))) is None
+
+
+def rehearsal_of(*messages, samples=(8, 8)):
+    run = make_run([0.01] * 6, ranks=len(messages), rehearse=Rehearsal(8, 4, 8))
+    ranks = []
+    for rank, sent, own in zip(run.ranks, messages, samples, strict=True):
+        rows = tuple(TapeRow(step, (("end", -1, 10**7),), tuple(sent)) for step in range(6))
+        steps = tuple(replace(row, samples=own) for row in rank.steps)
+        ranks.append(replace(rank, rehearsal=rows, steps=steps))
+    return replace(run, ranks=tuple(ranks))
+
+
+ONE = [("all_reduce", 64, 8)]
+
+
+def test_ranks_that_do_the_same_differ_in_nothing():
+    assert differences(doings(rehearsal_of(ONE, ONE))) == ()
+
+
+def test_ranks_that_send_different_messages_are_named():
+    (said,) = differences(doings(rehearsal_of(ONE, [*ONE, ("broadcast", 8, 8)])))
+    assert said.startswith(
+        "ranks 4 and 5 send different messages (1 all_reduce, 64 bytes; 1 all_reduce and 1 broadcast"
+    )
+
+
+def test_ranks_with_different_batches_are_named():
+    (said,) = differences(doings(rehearsal_of(ONE, ONE, samples=(8, 5))))
+    assert "train on 8 and 5 samples" in said
