@@ -15,7 +15,8 @@ _COMPLAINT = re.compile(r"(?:^|: )error: (.*)", re.IGNORECASE)
 _NEEDS_GPU = re.compile(
     r"Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver|no NVIDIA GPU|no CUDA-capable"
     r"|torch\.cuda\.is_available\(\) is False|only supported with GPUs|built-in NCCL|NCCL (?:backend )?(?:is )?not"
-    r"|Cannot access accelerator device|invalid device ordinal",
+    r"|Cannot access accelerator device|invalid device ordinal"
+    r"|module 'torch\._C' has no attribute '_cuda",
     re.IGNORECASE,
 )
 

@@ -13,7 +13,15 @@ from pathlib import Path
 from scalewise.doctor.case import Case, RankCase
 from scalewise.launch.evidence import SECONDARY, waits_for_others
 from scalewise.records.examination import PlaceRow
-from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveDoneNote, CollectiveNote, ForwardNote, Note
+from scalewise.records.notes import (
+    BUFFERS,
+    NOWHERE,
+    BackwardNote,
+    CollectiveDoneNote,
+    CollectiveNote,
+    ForwardNote,
+    Note,
+)
 from scalewise.records.outcome import RankEnd
 
 # A run that was ended at its limit was at work: its ranks end wherever they are. One that stood still has hung.
@@ -48,6 +56,8 @@ class Operation:
         """`all_reduce`, `a send to rank 1`, `the backward pass of DistributedDataParallel`."""
         if self.name == BACKWARD:
             return "the backward pass of DistributedDataParallel"
+        if self.name == BUFFERS:
+            return "DistributedDataParallel's broadcast of buffers before a forward pass"
         if self.name in ("send", "recv") and self.peer != NOWHERE:
             return f"a {self.name} {'to' if self.name == 'send' else 'from'} rank {self.peer}"
         return {"wait": "the wait for a message", "batch_isend_irecv": "a batch of messages"}.get(self.name, self.name)

@@ -8,6 +8,7 @@ import dataclasses
 from dataclasses import dataclass
 
 INDIRECT = ", indirect"  # after the name of a call: a library made it on the script's behalf
+BUFFERS = "buffers"  # a collective: DDP broadcasts them before a forward pass
 NOWHERE = -1  # no line of the script, no wrapper, no loader, no optimizer
 
 

@@ -22,6 +22,7 @@ from scalewise.doctor.parting import (
 )
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import BUFFERS
 
 CHECK = Check(
     name="collective-on-some-ranks",
@@ -158,4 +159,6 @@ def _fix(lonely: Operation, inside: Sequence[int]) -> str:
     text = lonely.place.text.partition("  #")[0] if lonely.place else f"dist.{lonely.name}(...)"
     if lonely.name == BACKWARD:
         return f"{text}  # as often on every rank: no rank may skip a step that the others make"
+    if lonely.name == BUFFERS:
+        return f"{text}  # call model.module, not model, where {ranks_text(inside, small=True)} evaluates alone"
     return f"{text}  # on every rank: move it out of the branch that only {ranks_text(inside, small=True)} took"

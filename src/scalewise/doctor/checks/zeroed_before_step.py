@@ -13,7 +13,7 @@ CHECK = Check(
     name="zeroed-before-step",
     group="accumulation",
     severity="wrong",
-    detects="zero_grad() comes between backward and the optimizer's step.",
+    detects="Gradients are zeroed or set to None between backward and the optimizer's step.",
     why="The step finds no gradients: nothing is learned, apart from what momentum or weight decay still do.",
     example="""loss.backward()
 optimizer.zero_grad()
@@ -42,7 +42,16 @@ def examine(case: Case) -> tuple[Finding, ...]:
         guilty = [(update, zero) for update, zero in seen if zero is not None]
         if len(guilty) >= max(2, 0.8 * len(seen)):
             return (_finding(case, [update for update, _ in guilty], guilty[0][1], len(seen)),)
+    bare = [update for update in updates if _taken_by_hand(update)] if len(by_optimizer) == 1 else []
+    if len(bare) >= max(2, 0.8 * len(updates)) and any(note.gained for update in bare for note in update.backwards):
+        return (_finding(case, bare, None, len(updates)),)
     return ()
+
+
+def _taken_by_hand(update: Update) -> bool:
+    """No parameter of the optimizer has a gradient any more, and nobody called zero_grad(): `p.grad = None`."""
+    step = update.steps[0]
+    return step.gradients == 0 and not step.skipped
 
 
 def _is_known(update: Update) -> bool:
@@ -68,10 +77,11 @@ def _finding(case: Case, guilty: list[Update], zero: ZeroNote | None, seen: int)
     backward = rank.place(guilty[0].backwards[-1])
     where = rank.place(zero)
     optimizer = optimizer_name(rank, step)
+    what = "zero_grad() comes before them" if zero is not None else "they are set to None before them"
     return Finding(
         check=CHECK.name,
         severity=CHECK.severity,
-        sentence=f"{len(guilty)} of {seen} optimizer steps have no gradients: zero_grad() comes before them.",
+        sentence=f"{len(guilty)} of {seen} optimizer steps have no gradients: {what}.",
         evidence=(
             f"gradients of {lost} backward passes were thrown away before the step that was to apply them",
             f"parameters with a gradient at the step: {step.gradients} of {step.parameters}"
@@ -80,7 +90,7 @@ def _finding(case: Case, guilty: list[Update], zero: ZeroNote | None, seen: int)
         ),
         fix=f"{text_of(backward, 'loss.backward()')}\n{text_of(rank.place(step), f'{optimizer}.step()')}\n"
         f"{text_of(where, f'{optimizer}.zero_grad()')}  # after the step",
-        where=where,
+        where=where or rank.place(step),
         also=tuple(place for place in (backward, rank.place(step)) if place is not None),
         price=Price(len(guilty) / seen, "share", "of the steps apply nothing", "counted"),
         steps_seen=seen,

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
-from scalewise.records.notes import NOWHERE
+from scalewise.records.notes import BUFFERS, NOWHERE
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.hooks import collectives
 from scalewise.watch.hooks.forward import first_tensor
@@ -30,6 +31,7 @@ def install(notebook: Notebook) -> None:
             replaced[original] = _noted(notebook, kind, original, inside)
     collectives.put(replaced)
     _see_waits(notebook, inside)
+    _see_buffers(notebook, inside)
 
 
 class _Inside:
@@ -136,3 +138,35 @@ def _see_waits(notebook: Notebook, inside: _Inside) -> None:
         return result
 
     work.wait = wait
+
+
+def _see_buffers(notebook: Notebook, inside: _Inside) -> None:
+    """DDP broadcasts buffers before a forward pass in evaluation, too, where one rank may be alone.
+
+    In training a backward pass follows, which is seen to need all ranks.
+    """
+    from torch.nn.parallel import DistributedDataParallel
+
+    kind: Any = DistributedDataParallel
+    original = getattr(kind, "_sync_buffers", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if inside.skips() or not notebook.on or (self.training and torch.is_grad_enabled()):
+            return original(self, *args, **kwargs)
+        place, began_ns = NOWHERE, perf_counter_ns()
+        try:
+            place = notebook.places.here()
+            ranks = list(dist.get_process_group_ranks(self.process_group))
+            group = [] if len(ranks) == dist.get_world_size() else ranks
+            notebook.note("collective", BUFFERS, 0, group, NOWHERE, True, place=place)
+            inside.tell(notebook, place)
+        except Exception as error:
+            notebook.broke("collective", error)
+        result = original(self, *args, **kwargs)
+        notebook.note("collective_done", BUFFERS, perf_counter_ns() - began_ns, place=place)
+        return result
+
+    kind._sync_buffers = _sync_buffers

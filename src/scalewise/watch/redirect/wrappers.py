@@ -18,6 +18,7 @@ def install(account: Account) -> None:
 
         _without_devices(account, DistributedDataParallel, ("device_ids", "output_device"))
         _on_cpu(account, FullyShardedDataParallel)
+        _without_demands(account, DistributedDataParallel)
     _redirect_data_parallel(account)
     _redirect_batch_norm(account)
     _redirect_module()
@@ -70,6 +71,28 @@ def _on_cpu(account: Account, kind: Any) -> None:
         original(self, *args, **{**kwargs, "device_id": torch.device("cpu")})
 
     kind.__init__ = __init__
+
+
+def _without_demands(account: Account, kind: Any) -> None:
+    """DDP refuses SyncBatchNorm on a CPU, and gradients sent in bfloat16 without NCCL: both can be done here."""
+
+    def accepts(self: Any, module: Any) -> None:
+        account.redirect("DistributedDataParallel(SyncBatchNorm)")
+
+    if hasattr(kind, "_passing_sync_batchnorm_handle"):
+        kind._passing_sync_batchnorm_handle = accepts
+    original = getattr(kind, "_check_comm_hook", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def _check_comm_hook(self: Any, hook: Any) -> None:
+        if getattr(hook, "__name__", "").startswith("bf16_compress"):
+            account.redirect("DistributedDataParallel.register_comm_hook")
+            return
+        original(self, hook)
+
+    kind._check_comm_hook = _check_comm_hook
 
 
 def _redirect_data_parallel(account: Account) -> None:
