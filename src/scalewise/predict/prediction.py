@@ -72,7 +72,7 @@ def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: 
         samples=tape.samples * ranks if tape.samples is not None else None,
         bound=_bound(tape, centre, link, ranks),
         peak_bytes=rehearsal.peak_bytes,
-        guesses=link.guesses,
+        guesses=(*link.guesses, *rehearsal.left_out),
     )
 
 

@@ -29,12 +29,27 @@ class Rehearsed:
     steered: tuple[SteeredRow, ...] = ()
     unrehearsed: tuple[UnrehearsedRow, ...] = ()
     dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
+    outside: tuple[str, ...] = ()  # kinds of the messages between two steps
 
     @property
     def typical(self) -> Tape:
         """The tape of the median step."""
         ordered = sorted(self.tapes, key=lambda tape: tape.compute_seconds)
         return ordered[len(ordered) // 2]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What a prediction from this does not hold, in words."""
+        said = []
+        if self.outside:
+            kinds = ", ".join(sorted(set(self.outside)))
+            count = f"{len(self.outside)} message{'s' * (len(self.outside) > 1)} between steps ({kinds})"
+            said.append(f"{count} not counted: a step is from its first forward pass to its last optimizer")
+        if {"recv", "batch_isend_irecv"} & {one.kind for one in self.typical.messages} or "recv" in self.outside:
+            said.append(
+                "waiting until another rank has something to send (recv) not counted: the step is a lower bound"
+            )
+        return tuple(said)
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,7 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         steered=tuple(row for row in first.rehearsal if isinstance(row, SteeredRow)),
         unrehearsed=tuple(row for row in first.rehearsal if isinstance(row, UnrehearsedRow)),
         dtypes=first.model.dtypes if first.model else (),
+        outside=_outside(first.rehearsal),
     )
 
 
@@ -81,6 +97,13 @@ def _tapes(rows: Sequence[object], steps: Sequence[StepRow], ranks: int, rank: i
             step = made.get(row.step)
             samples = step.samples if step else None
             yield row.step, Tape(tuple(_entries(row, ranks)), ranks, rank, samples, step.micro_batches if step else 1)
+
+
+def _outside(rows: Sequence[object]) -> tuple[str, ...]:
+    """Of the usual gap between two settled steps."""
+    gaps = [row.outside for row in rows if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
+    usual = Counter(gaps).most_common(1)
+    return tuple(kind for kind, _, _ in usual[0][0]) if usual else ()
 
 
 def _entries(row: TapeRow, ranks: int) -> Iterator[Entry]:

@@ -1,0 +1,128 @@
+"""A rehearsed run is read back as tapes of its settled steps, and what it leaves out is said."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factories import make_outcome, make_run
+from scalewise.predict.rehearsed import NotRehearsed, rehearsed
+from scalewise.predict.tape import Compute, Issue, Wait
+from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
+from scalewise.records.rows import MemoryRow
+from scalewise.records.spec import Rehearsal
+
+MS = 10**6
+BUCKETS = (("all_reduce", 4000, 8), ("all_reduce", 2000, 8))
+DDP = (
+    ("forward", -1, 0),
+    ("backward", -1, 10 * MS),
+    ("issue", 0, 15 * MS),
+    ("issue", 1, 20 * MS),
+    ("wait", 0, 20 * MS),
+    ("wait", 1, 22 * MS),
+    ("own", -1, 23 * MS),
+    ("optimizer", -1, 23 * MS),
+    ("end", -1, 25 * MS),
+)
+
+
+def taped(step, slower=1, messages=BUCKETS, outside=(), marks=DDP):
+    return TapeRow(step, tuple((what, n, at * slower) for what, n, at in marks), messages, "host", outside)
+
+
+def run_with(*by_process, steps=6, **changes):
+    """A rehearsal in which each process left these rows."""
+    run = make_run([[0.025] * steps] * len(by_process), len(by_process), rehearse=Rehearsal(8, 2, 4), **changes)
+    ranks = [replace(rank, rehearsal=tuple(rows)) for rank, rows in zip(run.ranks, by_process, strict=True)]
+    return replace(run, ranks=tuple(ranks))
+
+
+def test_marks_become_computing_messages_and_waits_in_order():
+    found = rehearsed(run_with([taped(step) for step in range(6)]))
+    assert len(found.tapes) == 3  # the first three warm up
+    entries = found.typical.entries
+    assert [type(one) for one in entries] == [
+        *(Compute, Compute, Issue, Compute, Issue, Wait),
+        *(Compute, Wait, Compute, Compute),
+    ]
+    assert [one.seconds for one in entries if isinstance(one, Compute)] == pytest.approx(
+        [0.010, 0.005, 0.005, 0.002, 0.001, 0.002]
+    )
+    phases = [one.phase for one in entries if isinstance(one, Compute)]
+    assert phases == ["forward", "backward", "backward", "backward", "backward", "optimizer"]
+    assert found.typical.messages == (Issue(0, "all_reduce", 4000, 8), Issue(1, "all_reduce", 2000, 8))
+    assert (found.ranks, found.rank, found.company, found.typical.samples) == (8, 2, 1, 64)
+    assert found.between_seconds == pytest.approx(2e-6)
+
+
+def test_of_those_in_company_the_slowest_of_every_step_counts():
+    found = rehearsed(run_with([taped(step, 1 + step % 2) for step in range(6)], [taped(step) for step in range(5)]))
+    assert found.company == 2
+    assert [one.compute_seconds for one in found.tapes] == pytest.approx([0.050, 0.025])  # steps 3 and 4
+
+
+def test_a_step_that_is_made_otherwise_is_left_aside():
+    odd = taped(4, messages=(*BUCKETS, ("barrier", 0, 8)))
+    found = rehearsed(run_with([odd if step == 4 else taped(step) for step in range(7)], steps=7))
+    assert [len(one.messages) for one in found.tapes] == [2, 2, 2]
+
+
+def test_messages_between_steps_are_said_not_to_be_counted():
+    found = rehearsed(run_with([taped(step, outside=(("all_reduce", 8, 8), ("barrier", 0, 8))) for step in range(6)]))
+    assert found.outside == ("all_reduce", "barrier")
+    (sentence,) = found.left_out
+    assert sentence.startswith("2 messages between steps (all_reduce, barrier) not counted")
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_rank_that_receives_is_said_to_be_a_lower_bound(outside):
+    recv = ("recv", 100, 8)
+    rows = [
+        taped(step, messages=BUCKETS if outside else (BUCKETS[0], recv), outside=(recv,) if outside else ())
+        for step in range(6)
+    ]
+    assert "lower bound" in rehearsed(run_with(rows)).left_out[-1]
+
+
+def test_a_plain_step_leaves_nothing_out():
+    assert rehearsed(run_with([taped(step) for step in range(6)])).left_out == ()
+
+
+def test_what_was_looked_at_and_what_was_missing_goes_along():
+    steered, missing = SteeredRow("item", "all_reduce", "train.py", 3, "x.item()"), UnrehearsedRow("objects", "none")
+    found = rehearsed(run_with([*(taped(step) for step in range(6)), steered, missing]))
+    assert (found.steered, found.unrehearsed) == ((steered,), (missing,))
+
+
+def test_the_peak_is_the_devices_where_there_is_one():
+    run = run_with([taped(step) for step in range(6)])
+    row = MemoryRow(1, 5000, 0, 0, 0, 0, None, None, None, None)
+    on_cpu = replace(run, ranks=(replace(run.ranks[0], memory=(row, replace(row, peak_rss_bytes=7000))),))
+    assert rehearsed(on_cpu).peak_bytes == 7000
+    on_gpu = replace(run, ranks=(replace(run.ranks[0], memory=(replace(row, cuda_peak_allocated_bytes=300),)),))
+    assert rehearsed(on_gpu).peak_bytes == 300
+    assert rehearsed(run).peak_bytes is None
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (make_run([0.1] * 5), "no rehearsal"),
+        (run_with([], outcome=make_outcome("failed", "Rank 0 failed.")), "Rank 0 failed."),
+        (run_with([taped(step) for step in range(3)], steps=3), "fewer than four steps"),
+        (run_with([]), "fewer than four steps"),
+    ],
+)
+def test_a_run_without_tapes_says_why(run, reason):
+    found = rehearsed(run)
+    assert isinstance(found, NotRehearsed)
+    assert reason in found.reason
+
+
+@given(st.lists(st.tuples(st.sampled_from(["forward", "backward", "own", "optimizer"]), st.integers(0, MS))))
+def test_a_tape_takes_as_long_as_its_last_mark_says_whatever_the_marks_are(marks):
+    rows = [taped(step, messages=(), marks=tuple((what, -1, at) for what, at in marks)) for step in range(6)]
+    found = rehearsed(run_with(rows))
+    assert found.typical.compute_seconds == pytest.approx(max((at for _, at in marks), default=0) * 1e-9)
