@@ -34,8 +34,8 @@ def answer_of(
         one = rehearsal(tape, peak_bytes=int(GIB + own * 4 * MIB))
         at.append(AtRanks(one, predict(one, link, sharing, spread)))
     alone = ddp_tape(1, samples, forward=1e-3, per_sample=per_sample).compute_seconds
-    known = {"at": tuple(at), "base": Base(around(alone), samples, measured=True), "scaling": "script"}
-    return Answer("train.py", ("--batch", "64"), "cpu", link, sharing, spread, **{**known, **changes})
+    known = {"at": tuple(at), "base": Base(around(alone), samples, measured=True), "scaling": "script", "device": "cpu"}
+    return Answer("train.py", ("--batch", "64"), link=link, sharing=sharing, spread=spread, **{**known, **changes})
 
 
 def full_answer() -> Answer:

@@ -79,7 +79,8 @@ def test_a_larger_batch_that_needs_no_more_has_no_limit_that_can_be_told():
 
 
 def test_far_beyond_what_was_rehearsed_the_largest_batch_is_a_guess():
-    near, far = (memory_rows(answer_of(strong=True), capacity)[0] for capacity in (2 * GIB, 20 * GIB))
+    on_gpu = answer_of(strong=True, device="cuda")
+    near, far = (memory_rows(on_gpu, capacity)[0] for capacity in (2 * GIB, 20 * GIB))
     assert near.guesses == () and "4.00 MiB a sample far beyond 32" in far.guesses[0]
 
 
@@ -90,3 +91,7 @@ def test_on_cores_tensors_that_were_looked_into_tell_more_than_processes():
     assert "samples in a micro-batch" in memory_rows(on_gpu, GIB)[0].line.how
     flat = tuple(replace(at, rehearsal=replace(at.rehearsal, peak_bytes=GIB)) for at in answer.at)
     assert "inspected" in memory_rows(replace(on_gpu, at=flat), GIB)[0].line.how, "a peak that stays tells nothing"
+
+
+def test_on_cores_the_heap_is_a_guess():
+    assert "heap" in memory_rows(answer_of(strong=True), 2 * GIB)[0].guesses[0]

@@ -118,7 +118,7 @@ def _series(name: str, numbers: tuple[float, ...], told: Sequence[Range], scale:
         tuple(one.value * scale for one in told),
         tuple(one.low * scale for one in told),
         tuple(one.high * scale for one in told),
-        "model" if name == "predicted" else "measured",
+        "predicted" if name == "predicted" else "measured",
     )
 
 
