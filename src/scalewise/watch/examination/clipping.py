@@ -13,28 +13,35 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import Probe
 from scalewise.watch.examination.tensors import number, readable
 
-_FUNCTIONS = {"clip_grad_norm_": "norm", "clip_grad_value_": "value"}
+_FUNCTIONS = {"clip_grad_norm_": "norm", "clip_grad_value_": "value", "_clip_grads_with_norm_": "given"}
 
 
 def install(notebook: Notebook) -> None:
     """Puts the wrapper wherever torch has bound the function."""
-    loop = loop_of(notebook)
+    loop, inside = loop_of(notebook), _Inside()
     for name, how in _FUNCTIONS.items():
         original = getattr(clip_grad, name, None)
         if original is None:
             continue
-        watched = _watched(loop, original, how)
+        watched = _watched(loop, original, how, inside)
         for module in [found for key, found in sys.modules.items() if key.startswith("torch")]:
-            if getattr(module, "__dict__", {}).get(name) is original:
-                setattr(module, name, watched)
+            for bound in {name, name.removeprefix("_")}:
+                if getattr(module, "__dict__", {}).get(bound) is original:
+                    setattr(module, bound, watched)
 
 
-def _watched(loop: Loop, original: Any, how: str) -> Any:
+class _Inside:
+    """One function of torch's calls another: they are one clipping."""
+
+    one = False
+
+
+def _watched(loop: Loop, original: Any, how: str, inside: _Inside) -> Any:
     notebook = loop.notebook
 
     @functools.wraps(original)
     def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        if not notebook.on:
+        if inside.one or not notebook.on:
             return original(parameters, *args, **kwargs)
         if not isinstance(parameters, (torch.Tensor, list, tuple)) and isinstance(parameters, Iterable):
             parameters = list(parameters)  # a generator can be read once
@@ -45,11 +52,16 @@ def _watched(loop: Loop, original: Any, how: str) -> Any:
             before = probe.ratio(loop.early) if probe is not None else None
         except Exception as error:
             notebook.broke("clipping", error)
-        result = original(parameters, *args, **kwargs)
+        inside.one = True
+        try:
+            result = original(parameters, *args, **kwargs)
+        finally:
+            inside.one = False
         try:
             limit = _number(args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value")))
-            norm = _number(result) if how == "norm" and _free(loop, result) else None
-            notebook.note("clip", how, limit, norm, before)
+            found = (args[1] if len(args) > 1 else kwargs.get("total_norm")) if how == "given" else result
+            norm = _number(found) if how != "value" and _free(loop, found) else None
+            notebook.note("clip", "value" if how == "value" else "norm", limit, norm, before)
             _remember(loop, probe, before)
         except Exception as error:
             notebook.broke("clipping", error)
