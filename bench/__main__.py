@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor")
+BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse")
 
 
 def main() -> None:

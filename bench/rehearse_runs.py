@@ -1,0 +1,154 @@
+"""One point rehearsed and measured at the same time: runs that take turns step by step, so that no drift parts them.
+
+What is predicted rests on the rehearsal, and on all-reduces measured by themselves; never on the runs it is held
+against.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from bench.rehearse_points import LINEAR, Point
+from bench.runs import made, run_spec
+from scalewise.analysis.link_points import link_points
+from scalewise.launch.forkserver import Servers
+from scalewise.plan.shares import seats
+from scalewise.predict.collectives import seconds
+from scalewise.predict.emulated import emulated_link, with_real_messages
+from scalewise.predict.link import Link
+from scalewise.predict.measured_link import NoLink, measured_link
+from scalewise.predict.prediction import Range, predict
+from scalewise.predict.probe import LinkProbe, place_of
+from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.timeline import Sharing
+from scalewise.predict.wire_fit import Point as LinkPoint
+from scalewise.records.folder import RunFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Intervention, Rehearsal, RunSpec, Turns
+from scalewise.results.load import load
+from scalewise.results.run import Run
+from scalewise.units import NANO
+
+SIZES = tuple(4096 * 4**power for power in range(8))  # 4 KiB to 64 MiB
+PROBE_REPEATS = 8
+SHARED = Sharing(work=1.0)  # gloo is carried by the very cores that compute
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Predicted against measured at one point."""
+
+    name: str
+    link: str
+    predicted: Range
+    measured: float
+    late: float = 0.0  # share of messages whose real one took longer than the emulated link
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted.value / self.measured - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds what was measured."""
+        return self.predicted.low <= self.measured <= self.predicted.high
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the runs are made."""
+
+    servers: Servers
+    machine: MachineFacts
+    ranks: int
+    folder: Path
+
+    def spec(self, script: Path, args: Sequence[str], name: str) -> RunSpec:
+        """As many ranks on shares of four cores, or fewer where there are not so many."""
+        cores = self.machine.cores
+        seated = seats(cores, self.ranks, [max(self.ranks, len(cores) // 4)])
+        threads = len(seated.shares[0]) if seated.shares else 1
+        spec = run_spec(script, args, name, self.machine, ranks=self.ranks)
+        return replace(spec, shares=seated.shares, threads_per_rank=threads, oversubscribed=seated.oversubscribed)
+
+    def runs(self, specs: Sequence[RunSpec]) -> list[Run]:
+        """Makes them and reads them back, in their order."""
+        folder = Path(tempfile.mkdtemp(prefix="runs-", dir=self.folder))
+        made(specs, folder, self.machine, self.servers)
+        found = {run.spec.name: run for run in load(folder).runs}
+        return [found[spec.name] for spec in specs]
+
+    def rehearsal(self, spec: RunSpec) -> RunSpec:
+        """The same in company of as many as there will be."""
+        return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
+
+    def hot_link(self) -> Link:
+        """All-reduces right after computing, as they come in a step."""
+        args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(PROBE_REPEATS))
+        (run,) = self.runs([self.spec(LINEAR.with_name("allreduce.py"), args, "hot")])
+        points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for one in link_points(run))
+        place = place_of(self.machine, "cpu", run.spec.threads_per_rank or 0)
+        link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
+        if isinstance(link, NoLink):
+            raise RuntimeError(f"the link cannot be measured here: {link.reason}")
+        return link
+
+
+def checked(place: Place, point: Point, hot: Link, repeats: int) -> tuple[Checked, Checked]:
+    """Over the emulated link, and over gloo as it is."""
+    rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
+    taken = together([ring[0] for ring in rings])
+    emulated, plain = ([ring[index] for ring in rings] for index in (1, 2))
+    link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
+    busy = with_real_messages(taken, lambda one: seconds(hot, one.kind, one.size_bytes, one.ranks or place.ranks))
+    return (
+        Checked(point.name, point.link_text, predict(busy, link).step, step_seconds(emulated), late_share(emulated)),
+        Checked(point.name, "gloo", predict(taken, hot, SHARED).step, step_seconds(plain)),
+    )
+
+
+def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
+    """Rehearsed, over the emulated link and as it is, in an order that rotates, each ready to take turns."""
+    plain = place.spec(point.script, point.words, "plain")
+    link = Intervention("emulate_link", point.latency_seconds, None, point.bytes_per_second)
+    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain]
+    return [
+        replace(arm, repeat=number, turns=Turns("ring", (index + number) % len(arms), len(arms)), limit_seconds=300.0)
+        for index, arm in enumerate(arms)
+    ]
+
+
+def together(runs: Sequence[Run]) -> Rehearsed:
+    """All rehearsals of a point as one."""
+    found = [rehearsed(run) for run in runs]
+    for one in found:
+        if isinstance(one, NotRehearsed):
+            raise RuntimeError(one.reason)
+    good = [one for one in found if isinstance(one, Rehearsed)]
+    return replace(good[0], tapes=tuple(tape for one in good for tape in one.tapes))
+
+
+def step_seconds(runs: Sequence[Run]) -> float:
+    """Median over steps of all runs; ranks wait for one another, so their mean is what a step took."""
+    steps = []
+    for run in runs:
+        by_rank = [{row.step: row.step_ns for row in rank.steps if row.step >= WARM_UP_STEPS} for rank in run.ranks]
+        common = set.intersection(*(set(rows) for rows in by_rank))
+        steps += [sum(rows[step] for rows in by_rank) / len(by_rank) * NANO for step in common]
+    return median(steps)
+
+
+def printed(run: Run) -> list[str]:
+    """What each rank wrote to standard output."""
+    folder = RunFolder(run.folder)
+    return [folder.stdout(rank.rank).read_text() for rank in run.ranks]
+
+
+def late_share(runs: Sequence[Run]) -> float:
+    """Of the messages, those that the link could not hold back because the real ones took longer."""
+    ends = [rank.end.interventions_applied for run in runs for rank in run.ranks if rank.end]
+    sent = sum(end.get("emulate_link", 0) for end in ends)
+    return sum(end.get("emulate_link late", 0) for end in ends) / sent if sent else 0.0

@@ -1,0 +1,1 @@
+"""Training scripts that predictions are tried on, beside those that scalewise brings along."""

@@ -1,0 +1,34 @@
+"""Foresees a run over an emulated link: the link's own times, and the real messages that are still sent beside them.
+
+The emulation sleeps out the time of the link, but the message itself is carried by the rank's cores all the same. So
+computing waits for that work right where the message is issued; where nothing is left to compute it is hidden behind
+the link's time, and where it lasts longer than that, the message is late by as much, as it really is.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from scalewise.predict.link import Link, Wire
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.tape import Compute, Entry, Issue, Tape
+
+
+def emulated_link(latency_seconds: float, bytes_per_second: float, ranks: int) -> Link:
+    """Over which an all-reduce among so many takes the latency and its bytes at the rate, as the emulation has it."""
+    sent = 2 * (ranks - 1) / ranks if ranks > 1 else 1.0  # of the message, by every rank of a ring
+    name = f"emulated {latency_seconds * 1e3:g} ms, {bytes_per_second / 1e9:g} GB/s"
+    return Link(name, Wire(latency_seconds, 0.0, bytes_per_second * sent), origin="emulated")
+
+
+def with_real_messages(rehearsal: Rehearsed, core_seconds: Callable[[Issue], float]) -> Rehearsed:
+    """The same rehearsal with the cores at work for every message that it issues."""
+    return replace(rehearsal, tapes=tuple(_with_work(tape, core_seconds) for tape in rehearsal.tapes))
+
+
+def _with_work(tape: Tape, core_seconds: Callable[[Issue], float]) -> Tape:
+    entries: list[Entry] = []
+    for entry in tape.entries:
+        entries.append(entry)
+        if isinstance(entry, Issue):
+            entries.append(Compute(core_seconds(entry), "own"))
+    return tape.with_messages(entries)
