@@ -91,3 +91,10 @@ def test_a_rehearsed_rank_holds_what_a_real_one_does(runner, way) -> None:
     rehearsed = rehearse(runner, "rehearsed.py", way, inspect=True)
     assert of(real, MemoryPartsRow)
     assert of(rehearsed, MemoryPartsRow) == of(real, MemoryPartsRow)
+
+
+def test_a_rehearsed_shard_is_as_large_as_a_real_one(runner) -> None:
+    real = runner.watched("rehearsed.py", "fsdp2_memory", ranks=2)
+    two, sixteen = (rehearse(runner, "rehearsed.py", "fsdp2_memory", ranks=ranks) for ranks in (2, 16))
+    assert int(two.stdout[0]) == pytest.approx(int(real.stdout[0]), rel=0.03)
+    assert int(sixteen.stdout[0]) < 0.6 * int(two.stdout[0])

@@ -85,7 +85,7 @@ def normalised():
     train(DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH)), bucket_cap_mb=0.02))
 
 
-def fsdp2():
+def sharded():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -93,7 +93,27 @@ def fsdp2():
     model = layers()
     for layer in model:
         fully_shard(layer, mesh=mesh)
-    train(fully_shard(model, mesh=mesh), optimizer=torch.optim.Adam)
+    return fully_shard(model, mesh=mesh)
+
+
+def fsdp2():
+    train(sharded(), optimizer=torch.optim.Adam)
+
+
+def fsdp2_memory():
+    """Prints the most that tensors held at once, by torch's own account."""
+    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+
+    model = sharded()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    account = FSDPMemTracker(model, optimizer)
+    account.track_inputs((batch(),))
+    with account:
+        for _ in range(2):
+            model(batch()).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    print(account.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"])
 
 
 def fsdp1():
@@ -255,7 +275,20 @@ WAYS = {
     "fp16": lambda: hooked(None, default_hooks.fp16_compress_hook),
     "plain_hook": lambda: hooked(None, default_hooks.allreduce_hook),
 }
-NAMED = (power_sgd, own_hook, unused, two_models, normalised, fsdp2, fsdp1, tensor_parallel, pipeline, neighbours, zero)
+NAMED = (
+    power_sgd,
+    own_hook,
+    unused,
+    two_models,
+    normalised,
+    fsdp2,
+    fsdp2_memory,
+    fsdp1,
+    tensor_parallel,
+    pipeline,
+    neighbours,
+    zero,
+)
 WAYS |= {way.__name__: way for way in (*NAMED, joined, by_hand, handles, compiled, lbfgs, scaled, logs, after, groups)}
 
 if __name__ == "__main__":

@@ -1,0 +1,88 @@
+"""A side stream's wait holds up the computing stream where that waits for it, and nobody else."""
+
+import pytest
+
+from scalewise.watch.rehearsal.streams import Lanes
+
+COMPUTING, GATHER, REDUCE = 7, 8, 9
+
+
+class Event:
+    """Stands for a CUDA event."""
+
+
+class Tape:
+    """Takes note of waits; its current stream is set by hand."""
+
+    computing_stream = COMPUTING
+    step_number = 0
+
+    def __init__(self):
+        self.waited = []
+        self.current = COMPUTING
+
+    def wait(self, ticket):
+        self.waited.append(ticket)
+
+    def side_stream(self):
+        return None if self.current == COMPUTING else self.current
+
+
+@pytest.fixture
+def tape():
+    return Tape()
+
+
+@pytest.fixture
+def lanes(tape):
+    return Lanes(tape)
+
+
+def in_stream(tape, lanes, stream, *numbers):
+    """That stream waits for these messages, and an event is recorded in it."""
+    tape.current = stream
+    for number in numbers:
+        lanes.wait((tape.step_number, number))
+    event = Event()
+    lanes.recorded(event, stream)
+    tape.current = COMPUTING
+    return event
+
+
+def test_the_computing_stream_waits_at_once(tape, lanes):
+    lanes.wait((0, 3))
+    assert tape.waited == [(0, 3)]
+
+
+def test_a_side_stream_holds_up_nobody_until_its_event_is_waited_for(tape, lanes):
+    gathered = in_stream(tape, lanes, GATHER, 0)
+    later = in_stream(tape, lanes, GATHER, 1)
+    assert tape.waited == []
+    lanes.waits_for(COMPUTING, gathered)
+    assert tape.waited == [(0, 0)]
+    lanes.waits_for(COMPUTING, later)
+    assert tape.waited == [(0, 0), (0, 0), (0, 1)]  # once more for what has come is no wait
+
+
+def test_what_one_side_stream_waits_for_in_another_comes_along(tape, lanes):
+    reduced = in_stream(tape, lanes, REDUCE, 4)
+    lanes.waits_for(GATHER, reduced)
+    after = in_stream(tape, lanes, GATHER)
+    lanes.waits_for(COMPUTING, after)
+    assert tape.waited == [(0, 4)]
+
+
+def test_an_event_of_the_computing_stream_brings_nothing(tape, lanes):
+    event = Event()
+    lanes.recorded(event, COMPUTING)
+    lanes.waits_for(COMPUTING, event)
+    lanes.waits_for(GATHER, event)
+    assert tape.waited == []
+
+
+def test_messages_of_an_earlier_step_have_arrived(tape, lanes):
+    in_stream(tape, lanes, GATHER, 0)
+    tape.step_number = 1
+    event = in_stream(tape, lanes, GATHER, 0)
+    lanes.waits_for(COMPUTING, event)
+    assert tape.waited == [(1, 0)]
