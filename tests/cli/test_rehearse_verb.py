@@ -264,6 +264,7 @@ def test_the_verb_gives_json_and_a_page(rehearsed, tmp_path):
         verbs,
         "rehearse train.py --ranks 2 --link nvlink4 --no-check --no-advice --json -q --html page.html",
         standalone_mode=False,
+        catch_exceptions=False,
     )
     answer = json.loads(result.stdout)
     assert answer["at"][0]["ranks"] == 2

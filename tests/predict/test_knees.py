@@ -55,3 +55,7 @@ def test_beyond_one_node_only_whole_nodes_are_tried():
     inside, between = Wire(1e-6, 1e-6, 1e12), Wire(1e-5, 1e-5, 5e8)
     knee = found(answer_of((2, 64), link=Link("two", inside, between, 8)))[0.8]
     assert knee.ranks % 8 == 0
+
+
+def test_with_a_single_sample_for_each_of_few_ranks_nobody_is_asked_about_none():
+    assert found(answer_of((2,), strong=True, samples=2, link=QUICK))[0.5].looked_to == 2

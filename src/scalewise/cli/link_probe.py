@@ -14,6 +14,8 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
 from scalewise.plan.shares import share_size
+from scalewise.predict.link import Link
+from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
 from scalewise.predict.wire_fit import Point
 from scalewise.records.folder import SuiteFolder
@@ -72,8 +74,15 @@ def known_link(here: Here, seats: Seating, output: Output) -> LinkProbe:
 
 
 def _serves(kept: LinkProbe, seats: Seating) -> bool:
+    """A busy machine may have spoiled it: then it is measured anew."""
     fresh = time.time() - kept.made_unix_seconds < FRESH_SECONDS
-    return fresh and set(seats.counts) <= set(kept.rank_counts) and bool(kept.overlaps or seats.device == "cuda")
+    good = all(isinstance(measured_link(kept, count), Link) for count in seats.counts)
+    return (
+        fresh
+        and good
+        and set(seats.counts) <= set(kept.rank_counts)
+        and (bool(kept.overlaps) or seats.device == "cuda")
+    )
 
 
 def probe_link(here: Here, seats: Seating) -> LinkProbe:

@@ -22,7 +22,7 @@ from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.rescaled import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_spread
-from scalewise.predict.timeline import Sharing
+from scalewise.predict.steadiness import compute_spread
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.spec import Remedy
@@ -123,11 +123,8 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
     return Links(request, stage.seats, probe, rehearsals.found)
 
 
-def _predicted(
-    stage: Stage, rehearsal: Rehearsed, link: Link, sharing: Sharing, checks: Sequence[Checked]
-) -> Predicted:
-    spread = Spread(link=link.spread, model=model_spread(checks, stage.device))
-    return predict(rehearsal, link, sharing, spread)
+def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
+    return Spread(compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread(checks, stage.device))
 
 
 def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
@@ -139,18 +136,19 @@ def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck
     for ranks in stage.seats.counts:
         link = links.measured(ranks)
         if ranks in rehearsals.found and isinstance(link, Link):
-            predicted[ranks] = _predicted(stage, rehearsals.found[ranks], link, links.sharing_here, ())
+            one = rehearsals.found[ranks]
+            predicted[ranks] = predict(one, link, links.sharing_here, _spread(stage, rehearsals, link, ()))
         elif not isinstance(link, Link):
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
     rows, seen = [], []
-    for ranks, one in predicted.items():
+    for ranks, foretold in predicted.items():
         made = measured(stage.measure(ranks))
         if made is None:
             warnings.append(f"the prediction for {ranks} ranks could not be checked: they did not get through")
         else:
             seen.append(made)
-            rows.append(Checked(ranks, one.step, made.step))
+            rows.append(Checked(ranks, foretold.step, made.step))
     return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings))
 
 
@@ -196,7 +194,7 @@ def _answer(
     batches = rescaled(asked, request.scaling, others, check.base.samples if check.base else None)
     at: list[AtRanks] = []
     failed = list(rehearsals.refused)
-    used = Links.none
+    used, spread = Links.none, Spread()
     for ranks, one in batches.found.items():
         link = links.asked(ranks)
         if isinstance(link, Refused):
@@ -205,7 +203,8 @@ def _answer(
         used = link
         comparable = link.origin == "measured" and ranks not in batches.altered
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
-        at.append(AtRanks(one, _predicted(stage, one, link, links.sharing, check.rows), seen))
+        spread = _spread(stage, rehearsals, link, check.rows)
+        at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen))
     if not at:
         raise _nothing(failed)
     return Answer(
@@ -214,7 +213,7 @@ def _answer(
         device=stage.device,
         link=used,
         sharing=links.sharing,
-        spread=Spread(link=used.spread, model=model_spread(check.rows, stage.device)),
+        spread=spread,
         scaling=request.scaling,
         at=tuple(at),
         base=check.base,

@@ -76,4 +76,4 @@ def _candidates(most: int, per_node: int) -> list[int]:
     """Every number inside a node, then whole nodes; one rank is what the others are held against."""
     most = max(2, most)
     inside = min(per_node, most) if per_node else most
-    return [*range(2, inside + 1), *range(2 * per_node, most + 1, per_node or most)]
+    return [*range(2, inside + 1), *(range(2 * per_node, most + 1, per_node) if per_node else ())]

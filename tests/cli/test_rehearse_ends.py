@@ -1,0 +1,98 @@
+"""Tests of why a rehearsal gives no prediction: each end of a run as a sentence, without any process."""
+
+from dataclasses import replace
+
+import pytest
+
+from factories import make_outcome, make_run
+from scalewise.cli.rehearse_ends import refused, warnings_of
+from scalewise.predict.rehearsed import NotRehearsed
+from scalewise.records.outcome import OutcomeKind, RankEnd
+from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
+from scalewise.records.spec import Rehearsal
+from scalewise.results.run import Run
+from taped_steps import ddp_tape, rehearsal
+
+FEW = NotRehearsed("fewer than four steps were made")
+STOOD = RankEnd(0, None, None, 20.0, "waiting", (), ("train.py:7 in main: store.wait(['key'])",))
+
+
+def ended(kind: OutcomeKind, end: RankEnd | None = None, **spec: object) -> Run:
+    outcome = replace(make_outcome(kind), ranks=(end,) if end else (), first_failed_rank=0 if end else None)
+    return make_run([0.01] * 3, outcome=outcome, rehearse=Rehearsal(8, 0, 8), **spec)
+
+
+@pytest.mark.parametrize(
+    ("run", "said", "hint"),
+    [
+        (ended("hung", STOOD), "train.py as one of 8 ranks stood still for 30 s at train.py:7", "only another rank"),
+        (ended("timed_out", enough_steps=40), "took longer than 60 s for its first 40 steps", "--limit"),
+        (ended("no_steps"), "made no optimizer step", "two dashes: scalewise rehearse"),
+        (
+            ended("raised", RankEnd(0, 1, None, 1.0, "", ("Traceback (most recent call last):", "ValueError: 7"), ())),
+            "train.py itself ended as one of 8 ranks: ValueError: 7.",
+            "with which the script itself goes on",
+        ),
+        (
+            ended("raised", RankEnd(0, 1, None, 1.0, "", ("ModuleNotFoundError: No module named 'tqdm'",), ())),
+            "train.py needs the package tqdm",
+            "pip install tqdm",
+        ),
+        (
+            ended("raised", RankEnd(0, 1, None, 1.0, "", ("RuntimeError: No CUDA GPUs are available",), ())),
+            "train.py wants a GPU that is not there",
+            "Rehearse it where there is one",
+        ),
+        (
+            ended("raised", RankEnd(0, 2, None, 1.0, "", ("usage: train.py [-h]", "train.py: error: no --data"), ())),
+            "train.py does not accept its arguments",
+            "scalewise rehearse train.py -- ARGS",
+        ),
+        (ended("raised", RankEnd(0, 3, None, 1.0, "", (), ())), "itself ended as one of 8 ranks: exit code 3.", ""),
+    ],
+)
+def test_an_end_is_a_sentence_with_what_to_do(run, said, hint):
+    found = refused(run, FEW)
+    assert found is not None
+    assert said in found.reason
+    assert hint in found.hint
+    assert found.ranks == 8
+
+
+def with_tape(*messages: tuple[str, int, int], outside: tuple[tuple[str, int, int], ...] = ()) -> Run:
+    run = ended("finished")
+    rows = (TapeRow(0, (), messages, outside=outside),)
+    return replace(run, ranks=tuple(replace(rank, rehearsal=rows) for rank in run.ranks))
+
+
+def test_ranks_that_send_nothing_would_each_train_alone():
+    found = refused(with_tape(), rehearsal(ddp_tape(8, buckets=1)))
+    assert found is not None
+    assert "sends anything to another rank by torch.distributed" in found.reason
+    assert "init_process_group()" in found.hint
+
+
+def test_messages_between_steps_are_messages():
+    assert refused(with_tape(outside=(("all_reduce", 4, 8),)), rehearsal(ddp_tape(8))) is None
+
+
+def test_too_few_steps_are_told():
+    found = refused(with_tape(("all_reduce", 4, 8)), FEW)
+    assert found is not None
+    assert found.reason == "train.py as one of 8 ranks: fewer than four steps were made."
+
+
+def test_a_run_without_an_end_is_told():
+    run = replace(ended("finished"), outcome=None)
+    found = refused(run, FEW)
+    assert found is not None
+    assert "did not end" in found.reason
+
+
+def test_what_may_not_hold_is_told_once():
+    steered = SteeredRow("item", "all_reduce", "/home/me/train.py", 12, "if total.item() > 3:")
+    odd = rehearsal(ddp_tape(2), steered=(steered,), unrehearsed=(UnrehearsedRow("the backend mpi", "taken as gloo"),))
+    first, second = warnings_of([odd, odd])
+    assert first.startswith("train.py:12 looks at the result of all_reduce (item)")
+    assert first.endswith("if total.item() > 3:")
+    assert second == "the backend mpi cannot be rehearsed: taken as gloo"
