@@ -145,7 +145,7 @@ def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(reh
     assert refused.reason.endswith("ended as one of 5 ranks: ValueError: a batch of 12 cannot be shared by 5.")
     assert any("Traceback" in line for line in refused.words)
     assert any("computes as fast as 1 core" in guess for guess in answer.guesses)
-    assert any("no two ranks could run here" in guess for guess in answer.guesses)
+    assert any("none was checked here" in guess for guess in answer.guesses)
     assert answer.base is not None
     assert not answer.base.measured
     assert answer.link.name == "ethernet-10g"
@@ -278,3 +278,14 @@ def test_a_script_that_is_not_there_ends_in_a_sentence(capsys, tmp_path, monkeyp
         main(["rehearse", "none.py"])
     assert caught.value.code == 1
     assert "The script none.py does not exist" in capsys.readouterr().err
+
+
+def test_where_only_one_rank_fits_nothing_is_checked_and_that_is_said(rehearsed, monkeypatch):
+    facts = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0)))[:1])
+    monkeypatch.setattr(rehearse, "machine_facts", lambda _: facts)
+    answer = rehearsed(RIGHT, ranks="4", link="nvlink4", no_check=False)
+    assert answer.checks == ()
+    assert any("none was checked here" in guess for guess in answer.guesses)
+    assert answer.base is not None
+    assert answer.base.measured
+    assert answer.at[0].rehearsal.company == 1

@@ -30,7 +30,7 @@ from scalewise.results.run import Run
 
 SMALL_BUCKETS = Remedy("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
 WRAPPER = "DistributedDataParallel"
-NOTHING_CHECKED = "that predictions here are as good as elsewhere: no two ranks could run here to check one"
+NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was checked here"
 
 
 @dataclass(frozen=True)
