@@ -136,5 +136,8 @@ def test_what_both_take_at_once_tells_how_cores_are_shared(both, work, drag):
     assert (sharing.work, sharing.drag) == (pytest.approx(work), pytest.approx(drag))
 
 
-def test_without_overlaps_nothing_is_shared():
-    assert sharing_of([]).work == 0.0
+def test_without_times_that_agree_all_of_a_message_is_work():
+    assert sharing_of([]).work == 1.0
+    unlike = [Overlap(2, 1.0, 0.30, 0.20, both) for both in (0.30, 0.31, 0.40, 0.55, 0.60)]
+    assert sharing_of(unlike).work == 1.0
+    assert sharing_of(unlike).drag == 0.0

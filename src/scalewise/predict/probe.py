@@ -15,6 +15,8 @@ from scalewise.records.spec import Device
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
+ALL_WORK = Sharing(work=1.0)
+MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
 KINDS = 3  # of steps in `subjects/interference.py`: computing, an all-reduce, both at once
 
 
@@ -118,12 +120,17 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
 
 
 def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
-    """How the cores are shared, by what both at once took beyond computing alone: of the message's time, so much.
+    """How cores are shared, by what both at once took beyond computing alone: of the message's time, so much.
 
-    More than all of it means that computing itself went slower beside the message.
+    More than all of it means that computing itself went slower beside the message. Where the times do not agree with
+    each other, all of a message's time is taken for work: so it is on idle machines, where a copy is all there is to it.
     """
     ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
-    beyond = median(ratios) if ratios else 0.0
+    if not ratios:
+        return ALL_WORK
+    beyond = median(ratios)
+    if median(abs(ratio - beyond) for ratio in ratios) > MOST_DISAGREEMENT:
+        return ALL_WORK
     if beyond <= 1:
         return Sharing(work=max(0.0, beyond))
     return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - beyond) - 1))
