@@ -123,7 +123,7 @@ def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
     """How cores are shared, by what both at once took beyond computing alone: of the message's time, so much.
 
     More than all of it means that computing itself went slower beside the message. Where the times do not agree with
-    each other, all of a message's time is taken for work: so it is on idle machines, where a copy is all there is to it.
+    each other, all of a message's time is taken for work: so it was on idle machines, where copying is all there is.
     """
     ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
     if not ratios:
