@@ -86,3 +86,36 @@ def test_messages_of_an_earlier_step_have_arrived(tape, lanes):
     event = in_stream(tape, lanes, GATHER, 0)
     lanes.waits_for(COMPUTING, event)
     assert tape.waited == [(1, 0)]
+
+
+def test_events_are_watched_while_a_devices_clock_is_in_use(tape, lanes, monkeypatch):
+    calls = []
+
+    class CudaEvent:
+        def record(self, stream=None):
+            calls.append("record")
+
+        def wait(self, stream=None):
+            calls.append("wait")
+
+    class Stream:
+        def __init__(self, address):
+            self.cuda_stream = address
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.Event", CudaEvent)
+    monkeypatch.setattr("torch.cuda.current_stream", lambda: Stream(tape.current))
+    lanes.install()
+    tape.current = GATHER
+    lanes.wait((0, 5))
+    gathered = CudaEvent()
+    gathered.record()
+    tape.current = COMPUTING
+    gathered.wait(object())  # a stream of another kind of device
+    assert tape.waited == []
+    gathered.wait(Stream(COMPUTING))
+    assert tape.waited == [(0, 5)]
+    tape.computing_stream = None
+    gathered.wait()
+    assert tape.waited == [(0, 5)]
+    assert calls == ["record", "wait", "wait", "wait"]

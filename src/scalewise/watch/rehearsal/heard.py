@@ -21,6 +21,8 @@ from scalewise.watch.recorder import Recorder
 MOST_ELEMENTS = 16  # larger ones are data or gradients
 _READS = {"item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__"}
 _READS |= {"equal", "allclose", "__array__", "is_nonzero"}
+# Methods of torch that ask for the very type, and are to find the plain one.
+_ASK_FOR_TYPE = {"__format__", "__deepcopy__", "__reduce_ex__", "__array__", "__contains__"}
 _PLAIN = torch.Tensor
 
 
@@ -37,15 +39,13 @@ class Heard(torch.Tensor):
         name = getattr(func, "__name__", "")
         if name in _READS:
             Heard.tell(name, kind)
+        if name in _ASK_FOR_TYPE:
+            args = tuple(_plain(one) if type(one) is Heard else one for one in args)
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
         if type(result) is _PLAIN and not any(result is one for one in args):
             _become(result, kind)
         return result
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Saved as the plain tensor that it is to the script."""
-        return _plain(self).__reduce_ex__(protocol)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """As a plain tensor."""

@@ -55,17 +55,24 @@ class Lanes:
 
         @functools.wraps(wait)
         def watched_wait(event: Any, stream: Any = None) -> Any:
-            if stream is None:
-                stream = torch.cuda.current_stream()
-            self.waits_for(stream.cuda_stream, event)
+            address = self._address(stream)
+            if address is not None:
+                self.waits_for(address, event)
             return wait(event, stream)
 
         @functools.wraps(record)
         def watched_record(event: Any, stream: Any = None) -> Any:
-            if stream is None:
-                stream = torch.cuda.current_stream()
-            self.recorded(event, stream.cuda_stream)
+            address = self._address(stream)
+            if address is not None:
+                self.recorded(event, address)
             return record(event, stream)
 
         event_class.wait, event_class.record = watched_wait, watched_record
         self._tape.record_event = record
+
+    def _address(self, stream: Any) -> int | None:
+        """None: no device's clock is in use, so no stream tells anything."""
+        if self._tape.computing_stream is None:
+            return None
+        address = getattr(torch.cuda.current_stream() if stream is None else stream, "cuda_stream", None)
+        return None if address is None else int(address)

@@ -105,6 +105,10 @@ class TapeRecorder:
             return  # no backward pass: whoever has the future will wait for it
         self._unwaited.append(ticket)
 
+    def broke(self, error: Exception) -> None:
+        """Something of ours failed: the script goes on."""
+        self._recorder.broke("rehearsal", error)
+
     def leave_out(self, nanoseconds: int) -> None:
         """Work of the rehearsal, not of the rank."""
         self._left_out_ns += nanoseconds

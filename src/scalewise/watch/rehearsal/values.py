@@ -34,7 +34,8 @@ def copied(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 def repeated(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], ranks: int) -> None:
     """Each input again and again: one copy however many ranks."""
     for output, source in zip(outputs, inputs, strict=True):
-        output.detach().view(ranks, -1).copy_(source.reshape(1, -1).expand(ranks, -1))
+        piece = output.numel() // ranks  # may be nothing
+        output.detach().view(ranks, piece).copy_(source.reshape(1, piece).expand(ranks, piece))
 
 
 def own_piece(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], rank: int) -> None:
