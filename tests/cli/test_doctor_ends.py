@@ -50,6 +50,7 @@ def test_what_could_not_be_started_is_said_as_a_sentence() -> None:
         ("RuntimeError: Found no NVIDIA driver on your system.", True),
         ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", True),
         ("RuntimeError: CUDA error: invalid device ordinal", True),
+        ("AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'", True),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied", False),
     ],
 )

@@ -175,3 +175,13 @@ def test_ranks_of_a_run_that_was_ended_from_outside_are_wherever_they_are(kind):
     first = Sheet().windows(3, zero="before", batch=False).collective("barrier", done=False)
     stood = end(1, doing="backward", stack=backward_stack(line=3))
     assert not found(case_of(first, in_backward(3), kind=kind, ends=[end(0), stood]))
+
+
+def test_buffers_that_one_rank_broadcasts_alone_are_found():
+    first = Sheet().windows(3, zero="before", batch=False).collective("buffers", done=False)
+    gone = Sheet().windows(3, zero="before", batch=False)
+    result = found(case_of(first, gone, kind="left_early", ends=[end(0), end(1, code=0)]))
+    (finding,) = result.pop("collective-on-some-ranks")
+    assert not result
+    assert "broadcast of buffers before a forward pass" in finding.sentence
+    assert "model.module" in finding.fix and "rank 0 evaluates alone" in finding.fix

@@ -61,3 +61,32 @@ def test_one_rank_alone_says_nothing():
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=4), st.integers(0, 5))
 def test_a_common_seed_is_never_blamed(seeds, shift):
     assert examine(two(rank(0, *seeds), rank(1, *seeds, numbers=range(shift, 32 + shift)))) == ()
+
+
+def own(numbers, **changes):
+    """A rank whose sampler is a class of the script's."""
+    sheet = loader_of(Sheet(), **{"sampler": "Dealt", "drawn": 32, **changes})
+    return feed(sheet, batches_of(list(numbers)))
+
+
+def test_parts_of_a_sampler_of_the_scripts_own_that_overlap_are_suspected():
+    (finding,) = examine(two(own(range(32)), own(range(16, 48))))
+    assert finding.proof == "suspected" and finding.ranks == (0, 1)
+    assert finding.sentence == "Dealt gives each rank 32 of 64 samples, but these parts overlap."
+    assert "met 16 same rows" in finding.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "changes"),
+    [
+        (range(32, 64), {}),
+        (range(16, 48), {"sampler": "RandomSampler"}),
+        (range(16, 48), {"drawn": 16}),
+        ([*range(16, 32), *range(16, 32)], {}),
+        ([*range(30, 62)], {}),
+    ],
+    ids=["disjoint", "drawn at random", "no share", "repeated", "hardly any"],
+)
+def test_parts_that_do_not_overlap_or_are_no_parts_say_nothing(numbers, changes):
+    with pytest.raises(Abstain):
+        examine(two(own(range(32), **changes), own(numbers, **changes)))

@@ -144,6 +144,26 @@ def test_steps_that_were_not_looked_at_are_not_counted():
     assert "4 of 4" in finding.sentence
 
 
+def set_to_none(*others, gained=0.3):
+    sheet = Sheet()
+    for _ in range(4):
+        sheet.micro_batch(gained=gained).step(gradients=0, ratio=None)
+        for number in others:
+            sheet.step(optimizer=number, gradients=4)
+    return make_case(sheet)
+
+
+def test_gradients_set_to_none_before_the_step_are_told_at_the_step():
+    (finding,) = zeroed_before_step.examine(set_to_none())
+    assert finding.sentence == "4 of 4 optimizer steps have no gradients: they are set to None before them."
+    assert finding.where is not None and finding.where.text == "optimizer.step()"
+
+
+@pytest.mark.parametrize("case", [set_to_none(1), set_to_none(gained=None)], ids=["frozen part", "never had any"])
+def test_an_optimizer_that_was_given_no_gradients_lost_none(case):
+    assert zeroed_before_step.examine(case) == ()
+
+
 def other_model():
     sheet = Sheet()
     for _ in range(4):

@@ -6,9 +6,14 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, Overlap, overlap_of
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loaders import training_rows, twin
+from scalewise.doctor.inputs import replica_groups
+from scalewise.doctor.loaders import place_of, training_lines, training_rows, twin
 from scalewise.doctor.words import ranks_text
+from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
+
+LEAST_OF_CHANCE = 0.5  # of the rows that two random parts of a dataset share
+AT_RANDOM = ("RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler")
 
 CHECK = Check(
     name="sampler-seeds-differ",
@@ -20,7 +25,8 @@ CHECK = Check(
     example="sampler = DistributedSampler(dataset, seed=args.seed + rank)",
     fix="sampler = DistributedSampler(dataset, seed=args.seed)  # one seed for all ranks",
     needs="a shuffling sampler with replicas that is asked for its order on two ranks",
-    silent="Samplers that do not shuffle have no use for a seed.",
+    silent="Samplers that do not shuffle have no use for a seed. Of samplers that tell neither rank nor seed it is a "
+    "suspicion, from the rows that two ranks met.",
 )
 
 
@@ -29,11 +35,53 @@ def examine(case: Case) -> tuple[Finding, ...]:
     asked = {rank.rank: _shuffles(rank.all(SamplerNote)) for rank in case.ranks}
     samplers = sorted({number for found in asked.values() for number in found})
     if not any(sum(number in found for found in asked.values()) > 1 for number in samplers):
+        own = tuple(_own_samplers(case))
+        if own:
+            return own
         raise Abstain("no shuffling sampler that knows of ranks was used on two ranks")
     found = (
         _judge(case, {rank: asked[rank][number] for rank in asked if number in asked[rank]}) for number in samplers
     )
     return tuple(finding for finding in found if finding is not None)
+
+
+def _own_samplers(case: Case) -> Iterator[Finding]:
+    """Samplers of the script's that tell nothing of themselves: each rank draws its share, yet the shares overlap."""
+    for group in replica_groups(case):
+        for row in training_lines(case.first):
+            members = [rank for rank in case.ranks if rank.rank in group.ranks]
+            mates = [(rank, mate) for rank in members if (mate := twin(case.first, row, rank)) is not None]
+            if len(mates) == len(members) and all(_draws_a_share(mate, len(members)) for _, mate in mates):
+                overlap = max((overlap_of(mates[0], other) for other in mates[1:]), key=lambda one: one.shared)
+                chance = (overlap.expected or 0) * LEAST_OF_CHANCE
+                if overlap.shared >= max(2 * LEAST_SHARED, chance) and not overlap.repeated:
+                    yield _suspicion(case, row, overlap)
+
+
+def _draws_a_share(row: LoaderRow, ranks: int) -> bool:
+    """Its N-th part of the dataset, by a class of the script's: torch's own that draw fewer draw at random."""
+    if row.knows_ranks or row.iterable or not row.samples or not row.drawn or row.sampler in AT_RANDOM:
+        return False
+    return abs(row.drawn * ranks - row.samples) < ranks
+
+
+def _suspicion(case: Case, row: LoaderRow, overlap: Overlap) -> Finding:
+    names = ranks_text(overlap.ranks, small=True)
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"{row.sampler} gives each rank {row.drawn} of {row.samples} samples, but these parts overlap.",
+        evidence=(
+            f"{names} met {overlap.shared} same rows among their first {overlap.seen} in one pass; 0 would be right",
+        ),
+        fix="generator = torch.Generator().manual_seed(seed + epoch)  # the same on all ranks\n"
+        "order = torch.randperm(len(dataset), generator=generator).tolist()[rank::world_size]",
+        where=place_of(case, row),
+        price=Price(overlap.shared / overlap.seen, "share", "a rank's first samples that another met", "counted"),
+        proof="suspected",
+        ranks=overlap.ranks,
+        steps_seen=len(case.first.windows),
+    )
 
 
 def _shuffles(notes: tuple[SamplerNote, ...]) -> dict[int, list[SamplerNote]]:

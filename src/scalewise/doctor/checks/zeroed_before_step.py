@@ -49,9 +49,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _taken_by_hand(update: Update) -> bool:
-    """No parameter of the optimizer has a gradient any more, and nobody called zero_grad(): `p.grad = None`."""
-    step = update.steps[0]
-    return step.gradients == 0 and not step.skipped
+    """No parameter of any optimizer has a gradient any more, and nobody called zero_grad(): `p.grad = None`."""
+    return all(step.gradients == 0 and not step.skipped for step in update.steps)
 
 
 def _is_known(update: Update) -> bool:
