@@ -23,7 +23,7 @@ CHECK = Check(
     why="Random crops, flips and noise then come out alike on all of them: there is less augmentation than it seems, "
     "and the samples of a batch are correlated.",
     example="def worker_init_fn(worker_id):\n    np.random.seed(0)",
-    fix="def worker_init_fn(worker_id):\n    np.random.seed(torch.initial_seed() % 2**32)\n\n"
+    fix="def worker_init_fn(worker_id):\n    np.random.seed(torch.initial_seed() % 2**32)\n\n\n"
     "torch.manual_seed(seed + rank)  # before the loader is iterated",
     needs="the state of the generators at the first fetch of an epoch, and whether that fetch drew from them",
     silent="Equal states are no fault while nothing is drawn from them. Ranks that are fed the very same batches "
