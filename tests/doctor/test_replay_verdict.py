@@ -138,6 +138,12 @@ def test_a_script_that_fails_the_second_time_leaves_the_finding() -> None:
     assert "the script as it is did not get through again: Rank 0 raised." in settled(bench).evidence[-1]
 
 
+def test_a_script_that_resumes_has_no_step_left_for_the_second_time() -> None:
+    bench = Bench()
+    bench.plain = {"outcome": make_outcome("no_steps", "No step was seen")}
+    assert settled(bench).evidence[-1].endswith("it may have gone on from a checkpoint of the first run")
+
+
 def test_a_replay_ends_with_the_first_pair_that_does_not_get_through() -> None:
     bench = Bench()
     bench.plain = {"outcome": make_outcome("timed_out", "it took longer than its limit")}

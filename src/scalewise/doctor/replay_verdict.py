@@ -173,7 +173,11 @@ def _has(finding: Finding, replay: Replay) -> bool:
 
 
 def _end(run: Run) -> str:
-    return run.outcome.sentence if run.outcome else "it has not ended"
+    if run.outcome is None:
+        return "it has not ended"
+    # What the examined run saved is found by the next one: a script that resumes has nothing left to do.
+    resumed = "; it may have gone on from a checkpoint of the first run" if run.outcome.kind == "no_steps" else ""
+    return f"{run.outcome.sentence}{resumed}"
 
 
 def _applied(run: Run, remedy: str) -> int:

@@ -189,12 +189,12 @@ def reads(sheet, *, on_cpu=False):
     return read_every_step.examine(make_case(sheet, on_cpu=on_cpu))
 
 
-def reading(every=1, wait_ns=MILLISECOND, call="item", steps=12):
+def reading(every=1, wait_ns=MILLISECOND, call="item", steps=12, line="total += loss.item()"):
     sheet = Sheet()
     for step in range(steps):
         sheet.window()
         if step % every == 0:
-            sheet.add(HostReadNote, line="total += loss.item()", wait_ns=wait_ns, call=call)
+            sheet.add(HostReadNote, line=line, wait_ns=wait_ns, call=call)
     return far_on(sheet)
 
 
@@ -202,6 +202,14 @@ def test_a_read_at_every_step_is_found_with_what_it_waits():
     (finding,) = reads(reading())
     assert finding.where.text == "total += loss.item()" and finding.proof == "observed"
     assert (finding.price.value, finding.price.unit) == (1.0, "ms per step")
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"), [("total += loss.item()", 3), ("return loss.item()", 1), ("if torch.isnan(loss):", 1)]
+)
+def test_a_line_that_decides_what_runs_next_is_not_put_under_a_condition(line, lines):
+    (finding,) = reads(reading(line=line))
+    assert line in finding.fix and len(finding.fix.splitlines()) == lines
 
 
 def test_on_a_cpu_it_is_only_suspected():

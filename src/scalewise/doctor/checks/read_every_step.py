@@ -1,5 +1,6 @@
 """The host reads a number from the device at every step, and waits for it each time."""
 
+import re
 from collections import defaultdict
 from statistics import median
 
@@ -90,11 +91,18 @@ def _finding(case: Case, often: dict[PlaceRow, dict[int, int]], wait_ns: float, 
         severity="slow",
         sentence=f"{short(first)} reads a tensor from the GPU in {len(often[first])} of {windows} steps{waits}.",
         evidence=(*(f"{short(line)} in {len(often[line])} of {windows} steps: {line.text}" for line in lines), how),
-        fix=f"# keep it on the GPU (.detach()) and read it now and then:\nif step % 50 == 0:\n    "
-        f"{first.text.partition('  #')[0]}",
+        fix=_fix(first.text.partition("  #")[0]),
         where=first,
         also=tuple(lines[1:]),
         price=None if on_cpu else Price(wait_ns / 1e6, "ms per step", "the host waiting for the GPU", how),
         proof=proof,
         steps_seen=windows,
     )
+
+
+def _fix(text: str) -> str:
+    """The line, now and then; a line that decides what runs next cannot simply be left out."""
+    told = "# keep it on the GPU (.detach()) and read it now and then"
+    if re.match(r"(return|yield|assert|if|elif|while|for|with)\b", text) or text.endswith(":"):
+        return f"{text}  {told}, not in every step"
+    return f"{told}:\nif step % 50 == 0:\n    {text}"
