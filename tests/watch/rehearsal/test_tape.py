@@ -1,8 +1,10 @@
 """Every step is written when it is over, with its messages, and without what is not its own."""
 
 import pytest
+import torch
 
 from scalewise.records import events as ev
+from scalewise.watch.clocks import EventClock
 from scalewise.watch.rehearsal import tape as module
 from scalewise.watch.rehearsal.tape import NO_TICKET, TapeRecorder
 
@@ -70,8 +72,9 @@ def test_a_step_holds_its_marks_since_it_began(tape, recorder, clock):
 
 def test_what_the_rehearsal_itself_does_takes_no_time(tape, recorder, clock):
     tape.begin(0, True)
-    clock.pass_(1000)
-    tape.leave_out(990)
+    clock.pass_(10)
+    with tape.left_out():
+        clock.pass_(990)
     tape.end()
     tape.drain()
     assert recorder.rows[0].marks == (("end", -1, 10),)
@@ -127,3 +130,77 @@ def test_only_so_many_steps_are_kept(tape, recorder, monkeypatch):
         tape.end()
         tape.close()
     assert len(recorder.rows) == module.MOST_STEPS
+
+
+class DeviceClock(EventClock):
+    """The recorder's own, without a device."""
+
+    def __init__(self):
+        pass
+
+    def begin(self, step, marked):
+        pass
+
+    def mark(self, code):
+        pass
+
+    end = close = drain = lambda self: None
+
+
+@pytest.fixture
+def device(monkeypatch, clock):
+    """Events that take the time of the test's own clock, in streams with numbers."""
+
+    class Event:
+        def __init__(self, enable_timing=False):
+            self.at = None
+
+        def record(self, stream=None):
+            self.at = clock.now
+
+        def elapsed_time(self, other):
+            return (other.at - self.at) / 1e6
+
+        def synchronize(self):
+            pass
+
+    class Stream:
+        cuda_stream = 7
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: Stream)
+    return Stream
+
+
+def test_a_device_tells_its_own_moments_and_is_waited_for_late(tape, recorder, clock, device):
+    recorder.use_clock(DeviceClock())
+    for step in range(4):
+        tape.begin(step, True)
+        tape.mark(ev.FORWARD)
+        clock.pass_(100)
+        ticket = tape.issue("all_gather", 400, 8)
+        with tape.left_out():
+            clock.pass_(30)  # the copy that stands for the message
+        tape.wait(ticket)
+        clock.pass_(50)
+        tape.end()
+        tape.close()
+        assert len(recorder.rows) == max(0, step - 1)  # the device may not be through with the last two
+    tape.drain()
+    assert len(recorder.rows) == 4
+    assert recorder.rows[3].clock == "cuda_events"
+    assert recorder.rows[3].marks == (("forward", -1, 0), ("issue", 0, 100), ("wait", 0, 100), ("end", -1, 150))
+
+
+def test_another_stream_than_the_computing_one_is_a_side_stream(tape, recorder, clock, device):
+    assert tape.side_stream() is None  # no device
+    recorder.use_clock(DeviceClock())
+    tape.begin(0, True)
+    assert tape.side_stream() is None
+    device.cuda_stream = 8
+    assert tape.side_stream() == 8
+    with tape.left_out():
+        clock.pass_(30)  # beside the computing stream
+    tape.end()
+    tape.drain()
+    assert recorder.rows[0].marks == (("end", -1, 30),)

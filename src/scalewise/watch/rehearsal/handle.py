@@ -91,4 +91,5 @@ class Arrival(torch.futures.Future[Any]):
 
 def _devices(result: Any) -> list[Any]:
     tensor = first_tensor(result, depth=3)
-    return [tensor.device] if tensor is not None and tensor.is_cuda else []
+    with torch._C.DisableTorchFunction():  # where a tensor really is, whatever a redirected script is told
+        return [tensor.device] if tensor is not None and tensor.is_cuda else []

@@ -34,8 +34,7 @@ class Heard(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Passes on what it is, and tells of reads."""
-        heard = next((one for one in args if type(one) is Heard), None)
-        kind = heard.__dict__.get("kind", "") if heard is not None else ""
+        kind = _kind_among(args)
         name = getattr(func, "__name__", "")
         if name in _READS:
             Heard.tell(name, kind)
@@ -51,6 +50,12 @@ class Heard(torch.Tensor):
         """As a plain tensor."""
         Heard.tell("__repr__", self.__dict__.get("kind", ""))
         return repr(_plain(self))
+
+
+def _kind_among(args: Any) -> str:
+    """Of the first that came from others, in a list of tensors as well."""
+    inside = (one for value in args if isinstance(value, (tuple, list)) for one in value)
+    return next((one.__dict__.get("kind", "") for one in (*args, *inside) if type(one) is Heard), "")
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -122,4 +127,5 @@ def _asked_by_script() -> bool:
     return False
 
 
-_ON_THE_WAY = {"torch.distributed.distributed_c10d", "torch.distributed.c10d_logger", "contextlib", "functools"}
+_ON_THE_WAY = {"torch.distributed.distributed_c10d", "torch.distributed.c10d_logger", "torch.overrides"}
+_ON_THE_WAY |= {"contextlib", "functools"}

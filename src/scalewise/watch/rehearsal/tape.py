@@ -109,9 +109,17 @@ class TapeRecorder:
         """Something of ours failed: the script goes on."""
         self._recorder.broke("rehearsal", error)
 
-    def leave_out(self, nanoseconds: int) -> None:
-        """Work of the rehearsal, not of the rank."""
-        self._left_out_ns += nanoseconds
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Work of the rehearsal, not of the rank; beside the stream that computes it holds up nobody."""
+        began = self._moment()
+        try:
+            yield
+        finally:
+            if not self._on_device:
+                self._left_out_ns += self._moment() - began
+            elif self._step is not None and self.side_stream() is None:
+                self._step.left_out.append((began, self._moment()))
 
     def side_stream(self) -> int | None:
         """The current stream of the device where it is not the one that computes."""
@@ -242,6 +250,7 @@ class _Step:
     outside: tuple[Message, ...]
     marks: list[tuple[str, int, Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    left_out: list[tuple[Any, Any]] = field(default_factory=list)  # from, to: moments of a device
 
     def cut(self) -> tuple[Message, ...]:
         """Ends it at its last optimizer, or leaves nothing of it where there is none; gives the messages after that."""
@@ -255,7 +264,12 @@ class _Step:
 
     def timed_marks(self) -> list[tuple[str, int, int]]:
         """In the order of their moments: streams of a device are told of in another."""
-        timed = [(what, number, max(0, _since(self.begin, at))) for what, number, at in self.marks]
+        spans = [(_since(self.begin, begin), _since(self.begin, end)) for begin, end in self.left_out]
+        timed = []
+        for what, number, at in self.marks:
+            at_ns = _since(self.begin, at)
+            ours_ns = sum(max(0, min(end, at_ns) - begin) for begin, end in spans)
+            timed.append((what, number, max(0, at_ns - ours_ns)))
         return sorted(timed, key=lambda mark: mark[2])
 
 
