@@ -17,6 +17,7 @@ from bench.rehearse_points import POINTS, QUICK
 from bench.rehearse_runs import Checked, Place, checked
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
+from scalewise.predict.collectives import seconds
 
 REPEATS = 3
 PROBE_EVERY = 7  # points: the machine drifts, and so does its link
@@ -44,8 +45,12 @@ def _times(place: Place, quick: bool) -> dict[str, object]:
     emulated, plain = [], []
     for number, point in enumerate(points):
         if number % PROBE_EVERY == 0:
-            hot = place.hot_link()
-        over_link, over_gloo = checked(place, point, hot, repeats)
+            hot, share = place.hot_link(), place.core_share()
+            print(
+                f"an all-reduce of 1 MiB takes {seconds(hot, 'all_reduce', 2**20, place.ranks) * 1e3:.2f} ms, ", end=""
+            )
+            print(f"{share * 100:.0f} % of it from computing beside it")
+        over_link, over_gloo = checked(place, point, hot, share, repeats)
         emulated.append(over_link)
         plain.append(over_gloo)
         show(over_link)
@@ -77,6 +82,10 @@ def summary(what: str, points: Sequence[Checked], goals: tuple[float, float], co
     print(f"  median error {errors[len(errors) // 2] * 100:.1f} % (goal {goals[0] * 100:g} %)", end="")
     print(f", largest {errors[-1] * 100:.1f} %" + (f" (goal {goals[1] * 100:g} %)" if goals[1] < 1 else ""), end="")
     print(f", median of signed errors {median(one.error for one in points) * 100:+.1f} %")
+    simpler = [one.simpler / one.measured - 1 for one in points if one.simpler]
+    if simpler:
+        print(f"  by the link alone, without the cores' work for messages: median error {_percent(simpler)}", end="")
+        print(f", median of signed errors {median(simpler) * 100:+.1f} %")
     if covers:
         print(f"  measured inside the 90 % interval: {inside * 100:.0f} % of points (goal 80 to 97 %)")
     print(f"  order of pairs at least {(APART - 1) * 100:.0f} % apart: {right} of {pairs} right (goal all)")
@@ -87,6 +96,10 @@ def summary(what: str, points: Sequence[Checked], goals: tuple[float, float], co
         "order": [right, pairs],
         "points": [asdict(one) for one in points],
     }
+
+
+def _percent(errors: Sequence[float]) -> str:
+    return f"{median(map(abs, errors)) * 100:.1f} %"
 
 
 def _order(points: Sequence[Checked]) -> tuple[int, int]:

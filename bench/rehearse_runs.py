@@ -18,9 +18,9 @@ from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.link import Link
-from scalewise.predict.measured_link import NoLink, measured_link
+from scalewise.predict.measured_link import measured_link
 from scalewise.predict.prediction import Range, predict
-from scalewise.predict.probe import LinkProbe, place_of
+from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import Point as LinkPoint
@@ -33,6 +33,8 @@ from scalewise.units import NANO
 
 SIZES = tuple(4096 * 4**power for power in range(8))  # 4 KiB to 64 MiB
 PROBE_REPEATS = 8
+OVERLAP_SIZES = (1 << 20, 1 << 23)
+PROBES = 4  # at most
 SHARED = Sharing(work=1.0)  # gloo is carried by the very cores that compute
 
 
@@ -45,6 +47,7 @@ class Checked:
     predicted: Range
     measured: float
     late: float = 0.0  # share of messages whose real one took longer than the emulated link
+    simpler: float | None = None  # predicted by a simpler model: the link alone, no work for messages on the cores
 
     @property
     def error(self) -> float:
@@ -86,26 +89,37 @@ class Place:
         return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
 
     def hot_link(self) -> Link:
-        """All-reduces right after computing, as they come in a step."""
+        """All-reduces right after computing, as they come in a step; measured anew where something was in their way."""
         args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(PROBE_REPEATS))
-        (run,) = self.runs([self.spec(LINEAR.with_name("allreduce.py"), args, "hot")])
-        points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for one in link_points(run))
-        place = place_of(self.machine, "cpu", run.spec.threads_per_rank or 0)
-        link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
-        if isinstance(link, NoLink):
-            raise RuntimeError(f"the link cannot be measured here: {link.reason}")
-        return link
+        spec = self.spec(LINEAR.with_name("allreduce.py"), args, "hot")
+        place = place_of(self.machine, "cpu", spec.threads_per_rank or 0)
+        reason = ""
+        for _ in range(PROBES):
+            (run,) = self.runs([spec])
+            points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for one in link_points(run))
+            link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
+            if isinstance(link, Link):
+                return link
+            reason = link.reason
+        raise RuntimeError(f"the link cannot be measured here: {reason}")
+
+    def core_share(self) -> float:
+        """Of an all-reduce's time, what computing beside it loses: it waits for the other rank as well."""
+        args = ("--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(PROBE_REPEATS))
+        (run,) = self.runs([self.spec(LINEAR.with_name("interference.py"), args, "beside")])
+        return sharing_of(overlaps_of(run, OVERLAP_SIZES)).work
 
 
-def checked(place: Place, point: Point, hot: Link, repeats: int) -> tuple[Checked, Checked]:
+def checked(place: Place, point: Point, hot: Link, share: float, repeats: int) -> tuple[Checked, Checked]:
     """Over the emulated link, and over gloo as it is."""
     rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
     taken = together([ring[0] for ring in rings])
     emulated, plain = ([ring[index] for ring in rings] for index in (1, 2))
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
-    busy = with_real_messages(taken, lambda one: seconds(hot, one.kind, one.size_bytes, one.ranks or place.ranks))
+    busy = with_real_messages(taken, lambda one: share * seconds(hot, one.kind, one.size_bytes, one.ranks))
+    measured, simpler = step_seconds(emulated), predict(taken, link).step.value
     return (
-        Checked(point.name, point.link_text, predict(busy, link).step, step_seconds(emulated), late_share(emulated)),
+        Checked(point.name, point.link_text, predict(busy, link).step, measured, late_share(emulated), simpler),
         Checked(point.name, "gloo", predict(taken, hot, SHARED).step, step_seconds(plain)),
     )
 
