@@ -3,7 +3,7 @@
 import pytest
 from case_factory import Sheet, make_case
 
-from scalewise.doctor.accumulation import accumulation_of, schedules, updates_of
+from scalewise.doctor.accumulation import accumulation_of, scheduled, updates_of
 from scalewise.doctor.case import Abstain
 
 
@@ -155,4 +155,9 @@ def test_what_is_applied_is_told_by_the_step_or_else_by_the_clip_before_it():
 
 def test_the_busiest_scheduler_counts():
     sheet = Sheet().micro_batch().schedule().schedule(scheduler=1).micro_batch().schedule().step()
-    assert schedules(updates_of(make_case(sheet).first)[0][0]) == 2
+    assert scheduled(updates_of(make_case(sheet).first)[0][0]) == 2
+
+
+def test_scheduler_steps_at_one_place_of_a_window_are_not_one_per_micro_batch():
+    sheet = Sheet().micro_batch().micro_batch().step().schedule().schedule().micro_batch().micro_batch().step()
+    assert [scheduled(update) for update in updates_of(make_case(sheet).first)[0]] == [0, 1]

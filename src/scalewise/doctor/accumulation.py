@@ -246,7 +246,11 @@ def _require_one_task(windows: Sequence[Update], one_batch_each: bool) -> None:
         raise Abstain("backward is called from several lines in a step: they may be several losses")
 
 
-def schedules(update: Update) -> int:
-    """How often a learning-rate scheduler stepped before the update's step: of several, the busiest."""
-    counts = Counter(note.scheduler for note in of_kind(update.notes, ScheduleNote))
-    return max(counts.values(), default=0)
+def scheduled(update: Update) -> int:
+    """In how many of its micro-batches a learning-rate scheduler stepped: of several, the busiest.
+
+    Several steps at one place, as a library makes them that counts the batches of all ranks, are one.
+    """
+    stretches = (*(one.notes for one in update.micro_batches), update.tail)
+    stepped = (frozenset(note.scheduler for note in of_kind(notes, ScheduleNote)) for notes in stretches)
+    return max(Counter(itertools.chain.from_iterable(stepped)).values(), default=0)

@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from scalewise.doctor.accumulation import Accumulation, accumulation_of, mostly, schedules
+from scalewise.doctor.accumulation import Accumulation, accumulation_of, mostly, scheduled
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import ran_to_its_end
@@ -40,7 +40,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
-    if not mostly(found.windows[1:] or found.windows, lambda update: schedules(update) >= 0.9 * update.size):
+    if not mostly(found.windows[1:] or found.windows, lambda update: scheduled(update) >= 0.9 * update.size):
         return ()
     notes = found.rank.all(ScheduleNote)
     busiest = statistics.mode(note.scheduler for note in notes)

@@ -81,9 +81,9 @@ class _Unused:
         original = DistributedDataParallel.__init__
 
         @functools.wraps(original)
-        def __init__(module: Any, *args: Any, **kwargs: Any) -> None:
-            original(module, *args, **kwargs)
-            self._wrappers.append(weakref.ref(module))
+        def __init__(made: Any, /, *args: Any, **kwargs: Any) -> None:
+            original(made, *args, **kwargs)
+            self._wrappers.append(weakref.ref(made))
 
         kind: Any = DistributedDataParallel
         kind.__init__ = __init__
