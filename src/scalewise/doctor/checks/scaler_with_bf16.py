@@ -18,7 +18,7 @@ CHECK = Check(
     detects="An enabled GradScaler although training runs in bfloat16 only.",
     why="bfloat16 does not underflow where float16 does. The scaler still multiplies the loss, divides all gradients, "
     "looks for infinities and waits for the answer in each step; while it searches its scale it skips steps.",
-    example='scaler = torch.amp.GradScaler("cuda")\nwith torch.autocast("cuda", torch.bfloat16):\n    loss = model(x).mean()',
+    example='scaler = torch.amp.GradScaler("cuda")\nwith torch.autocast("cuda", torch.bfloat16):\n    loss = model(x)',
     fix='scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)',
     needs="An enabled GradScaler and the precision of training forward passes.",
     silent="A scaler with enabled=False; any float16 in training; float32.",
