@@ -10,7 +10,8 @@ from scalewise.predict.prediction import Range
 from scalewise.results.run import Run
 
 # Before anything was checked here: the error of such predictions elsewhere, as a standard deviation of logarithms.
-# On cores 6.5 % in the median over 32 points of gloo; where other engines carry messages 3 % over emulated links.
+# On cores 6.5 % in the median over 32 points of gloo, measured. Where other engines carry messages 3 % in the median is
+# what is hoped for and not measured yet.
 UNCHECKED_ON_CORES = 0.096
 UNCHECKED_APART = 0.045
 WORTH_CHECKS = 2  # that earlier knowledge counts as many as: one lucky check makes nobody sure

@@ -72,7 +72,7 @@ class _Look:
         self._autocast = autocast_now()
         self._closure = loop.recorder.optimizer_depth > 0
         self._close = loop.close
-        self._loss = _free_value(self._tensors)
+        self._loss = _free_value(self._tensors) if self._close else None
         self._reductions: list[Reduction] = []
         for tell in loop.on_backward:
             tell(self._tensors)

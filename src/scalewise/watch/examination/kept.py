@@ -12,6 +12,7 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.probe_torch import heap_bytes
 
 MOST_FOLLOWED = 20_000
+ALL_PASSES, ONE_IN = 64, 8  # losses of the first backward passes are all followed, then one in so many
 _KEY = "scalewise"
 
 
@@ -37,10 +38,13 @@ class _Kept:
         self._loop = loop
         self._losses: set[weakref.ref[torch.Tensor]] = set()
         self._graphs: set[weakref.ref[_Sign]] = set()
-        self._seen = self._most = 0
+        self._passes = self._seen = self._most = 0
 
     def follow(self, tensors: list[torch.Tensor]) -> None:
         """Backward is about to be called on these. A node's own dictionary keeps the sign exactly as long as itself."""
+        self._passes += 1
+        if self._passes > ALL_PASSES and self._passes % ONE_IN:
+            return
         for tensor in tensors:
             self._seen += 1
             if tensor.grad_fn is not None and len(self._graphs) < MOST_FOLLOWED:

@@ -16,6 +16,7 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.stamp import now_ns
 
+COUNTED_WINDOWS = 64  # in which all gradients are counted at every step, and then once in so many
 _Measured = tuple[float | None, float | None, float | None]  # ratio, norm that backward left, norm that is applied
 
 
@@ -55,6 +56,7 @@ class _Steps:
         self._closure = False
         self._measured: _Measured = (None, None, None)
         self._gradients = (0, 0)
+        self._counted: dict[int, tuple[int, int]] = {}
 
     def begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Before the optimizer looks at its gradients."""
@@ -64,8 +66,15 @@ class _Steps:
         if len(self._under_way) == 1:
             self._closure = any(callable(one) for one in (*args, *kwargs.values()))
             self._measured = (None, None, None) if self._closure else self._measure(optimizer)
-            self._gradients = gradients_of(optimizer)
+            self._gradients = self._count(optimizer)
             self._began_ns = now_ns()
+
+    def _count(self, optimizer: Optimizer) -> tuple[int, int]:
+        """Its gradients; later only now and then, for there may be thousands."""
+        number, windows = self._loop.optimizer(optimizer), self._loop.windows
+        if windows < COUNTED_WINDOWS or windows % COUNTED_WINDOWS == 0 or number not in self._counted:
+            self._counted[number] = gradients_of(optimizer)
+        return self._counted[number]
 
     def end(self, optimizer: Optimizer) -> None:
         """The parameters are updated."""

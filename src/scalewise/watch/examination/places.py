@@ -42,9 +42,12 @@ class Places:
     def here(self) -> int:
         """The innermost line of the script on the stack; NOWHERE where the script is not on it."""
         frame: FrameType | None = sys._getframe(1)
+        users = self._users
         while frame is not None:
-            if self.of_user(frame.f_code):
-                return self.number(frame.f_code, frame.f_lineno)
+            code = frame.f_code
+            known = users.get(id(code))
+            if known or (known is None and self.of_user(code)):
+                return self.number(code, frame.f_lineno)
             frame = frame.f_back
         return NOWHERE
 

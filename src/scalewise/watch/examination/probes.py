@@ -49,7 +49,8 @@ class Probe:
     def before(self, early: bool, close: bool) -> None:
         """A backward pass begins."""
         gradient = self.gradient
-        self.had = self.holds(early)
+        # Later passes are told by their order: reading a value takes longer than all else that is noted of a pass.
+        self.had = self.holds(early) if close else (False if gradient is None else None)
         self._before = (id(gradient), gradient._version) if gradient is not None else ()
         self._values = None
         if close and gradient is not None and readable(gradient, early):
