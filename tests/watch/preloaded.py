@@ -31,7 +31,8 @@ def serve():
             if child == 0:
                 return request, rank
             children.append(child)
-        codes = [_end_of(child, request["deadline"] + time.monotonic()) for child in children]
+        deadline = request["deadline"] + time.monotonic()
+        codes = [_end_of(child, deadline) for child in children]
         sys.__stdout__.write(json.dumps(codes) + "\n")
         sys.__stdout__.flush()
     os._exit(0)
@@ -39,10 +40,12 @@ def serve():
 
 def _end_of(child, deadline):
     """The exit code, negative for a signal; None after the deadline."""
-    while time.monotonic() < deadline:
+    while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= deadline:
+            break
         time.sleep(0.003)
     os.kill(child, 9)
     os.waitpid(child, 0)

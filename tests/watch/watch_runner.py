@@ -16,7 +16,7 @@ from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.spec import Intervention, RunSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
-DEADLINE_SECONDS = 40.0
+DEADLINE_SECONDS = 35.0
 ABORT_AT_EXIT = "terminate called without an active exception"
 # Some CPUs advertise bfloat16 instructions that kill the process; both sides of every comparison avoid them.
 SAFE_ISA = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "OMP_NUM_THREADS": "1"}
@@ -84,10 +84,10 @@ class Runner:
         }
 
     def _run(self, request: Callable[[], dict[str, Any]]) -> Ran:
-        """Runs again, twice at most, after gloo's own abort at interpreter exit, which raw ranks suffer too."""
+        """Runs again, twice at most, after gloo's own abort or hang at interpreter exit, which raw ranks suffer too."""
         for _ in range(3):
             ran = self._run_once(request())
-            if not any(ABORT_AT_EXIT in text for text in ran.stderr):
+            if None not in ran.codes and not any(ABORT_AT_EXIT in text for text in ran.stderr):
                 break
         return ran
 
