@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scalewise.doctor.accumulation import Accumulation, Update, mostly, of_kind
-from scalewise.doctor.case import Case
+from scalewise.doctor.accumulation import Accumulation, Update, accumulation_of, mostly, of_kind
+from scalewise.doctor.case import Abstain, Case
 from scalewise.records.notes import ExhaustedNote, Note, ZeroNote
 
 # stepped: applied before the next epoch. dropped: thrown away. leaked: added to the next epoch's first window, which
@@ -27,6 +27,18 @@ class EpochEnd:
 def epoch_ends(found: Accumulation, finished: bool) -> tuple[EpochEnd, ...]:
     """The ends within a window, in order; `finished`: nobody stopped the script before its own end."""
     return tuple(end for update in (*found.updates, found.rest) for end in _ends(found, update, finished))
+
+
+def ends_of(case: Case) -> tuple[Accumulation, tuple[EpochEnd, ...]]:
+    """Rank 0's accumulation and its epochs' ends; abstains where a script accumulates and no end was seen."""
+    found = accumulation_of(case.first)
+    if not found.windows:
+        return found, ()
+    if not found.loaders:
+        raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
+    if not epochs(found):
+        raise Abstain("the loader never came to its end")
+    return found, epoch_ends(found, ran_to_its_end(case))
 
 
 def _ends(found: Accumulation, update: Update, finished: bool) -> Iterator[EpochEnd]:

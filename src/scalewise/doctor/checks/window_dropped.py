@@ -1,9 +1,9 @@
 """The last, incomplete window of an epoch is never applied: its gradients are thrown away."""
 
-from scalewise.doctor.accumulation import Accumulation, accumulation_of
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.accumulation import Accumulation
+from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
-from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, micro_batches, ran_to_its_end
+from scalewise.doctor.epoch_ends import EpochEnd, ends_of, epochs, micro_batches
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
@@ -32,14 +32,7 @@ CHECK = Check(
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Incomplete windows that end in zero_grad(), or with the script."""
-    found = accumulation_of(case.first)
-    if not found.windows:
-        return ()
-    if not found.loaders:
-        raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
-    if not epochs(found):
-        raise Abstain("the loader never came to its end")
-    ends = epoch_ends(found, ran_to_its_end(case))
+    found, ends = ends_of(case)
     lost = tuple(end for end in ends if end.fate in ("dropped", "left"))
     thrown_away = any(end.fate == "dropped" for end in lost)
     # What is left of the last of several epochs may be the end of a loop that counts through all of them.

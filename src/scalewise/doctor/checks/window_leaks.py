@@ -1,9 +1,9 @@
 """The last, incomplete window of an epoch is added to the first window of the next, which is too large by it."""
 
-from scalewise.doctor.accumulation import Accumulation, accumulation_of
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.accumulation import Accumulation
+from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
-from scalewise.doctor.epoch_ends import EpochEnd, epoch_ends, epochs, ran_to_its_end, whole_windows_agree
+from scalewise.doctor.epoch_ends import EpochEnd, ends_of, whole_windows_agree
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
@@ -32,14 +32,7 @@ CHECK = Check(
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Windows over an epoch's end that are larger than all others."""
-    found = accumulation_of(case.first)
-    if not found.windows:
-        return ()
-    if not found.loaders:
-        raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
-    if not epochs(found):
-        raise Abstain("the loader never came to its end")
-    ends = epoch_ends(found, ran_to_its_end(case))
+    found, ends = ends_of(case)
     leaked = tuple(end for end in ends if end.fate == "leaked")
     if not leaked or not whole_windows_agree(found) or any(end.fate == "carried" for end in ends):
         return ()
