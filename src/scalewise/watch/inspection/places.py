@@ -1,8 +1,6 @@
 """Where tensors lie and what modules are called: real devices, logical ones, layers and their replicas."""
 
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterable
 from types import FrameType
@@ -11,16 +9,8 @@ import torch
 from torch import nn
 
 from scalewise.records.inspection import LOGICAL_ATTRIBUTE, LOGICAL_PREFIX
+from scalewise.watch.examination.places import is_users_file
 
-_LIBRARIES = tuple(
-    os.path.join(os.path.realpath(folder), "")
-    for folder in (
-        os.path.dirname(torch.__file__),
-        os.path.dirname(os.path.dirname(os.path.dirname(__file__))),  # scalewise
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("purelib"),
-    )
-)
 MAIN_THREAD = threading.main_thread().ident
 
 
@@ -61,7 +51,7 @@ def asking_line() -> tuple[str, int]:
     nearest: tuple[str, int] = ("", 0)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith("<") and not os.path.realpath(file).startswith(_LIBRARIES):
+        if is_users_file(file):
             here = (file, frame.f_lineno)
             if frame.f_code.co_name == "forward" and isinstance(frame.f_locals.get("self"), nn.Module):
                 return here
