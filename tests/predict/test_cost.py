@@ -3,7 +3,7 @@
 import pytest
 
 from rehearsal_specimen import answer_of
-from scalewise.predict.cost import Training, cheapest, cost_rows
+from scalewise.predict.cost import Training, cost_rows
 
 
 def test_steps_take_what_a_step_and_the_time_between_steps_take():
@@ -25,9 +25,3 @@ def test_samples_take_as_many_steps_as_hold_them():
 
 def test_nothing_asked_for_costs_nothing():
     assert cost_rows(answer_of((2,)), Training()) == ()
-    assert cheapest(()) is None
-
-
-def test_the_cheapest_does_a_sample_for_the_fewest_gpu_hours():
-    rows = cost_rows(answer_of((2, 8, 64)), Training(steps=100))
-    assert cheapest(rows).ranks == 2

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from scalewise.predict.prediction import RUN_SPREAD
+from scalewise.analysis.estimate import QUIET_RUN_CV
 from scalewise.predict.steadiness import compute_spread
 from taped_steps import ddp_tape, rehearsal
 
 
 def test_a_quiet_machine_has_the_spread_that_is_known_of_one():
-    assert compute_spread([rehearsal(ddp_tape(2)), rehearsal(ddp_tape(8))]) == RUN_SPREAD
-    assert compute_spread([]) == RUN_SPREAD
+    assert compute_spread([rehearsal(ddp_tape(2)), rehearsal(ddp_tape(8))]) == QUIET_RUN_CV
+    assert compute_spread([]) == QUIET_RUN_CV
 
 
 def test_rehearsals_of_the_same_work_that_differ_say_so():
@@ -20,9 +20,9 @@ def test_rehearsals_of_the_same_work_that_differ_say_so():
 
 
 def test_other_work_and_other_company_may_differ():
-    assert compute_spread([rehearsal(ddp_tape(2)), rehearsal(ddp_tape(8, samples=8, forward=5e-3))]) == RUN_SPREAD
+    assert compute_spread([rehearsal(ddp_tape(2)), rehearsal(ddp_tape(8, samples=8, forward=5e-3))]) == QUIET_RUN_CV
     crowd = rehearsal(ddp_tape(8, forward=20e-3), company=2)
-    assert compute_spread([rehearsal(ddp_tape(2)), crowd]) == RUN_SPREAD
+    assert compute_spread([rehearsal(ddp_tape(2)), crowd]) == QUIET_RUN_CV
 
 
 def test_a_rehearsal_that_drifts_is_not_steady():

@@ -55,8 +55,9 @@ def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoL
         if size > 0 and seconds > 0:
             by_size.setdefault(float(size), []).append(seconds)
     sizes = sorted(by_size)
-    if len(sizes) < LEAST_SIZES or sizes[-1] < LEAST_SPAN * sizes[0]:
-        return NoLinkFit(ranks, f"{len(sizes)} message sizes{_span(sizes)} are too few to tell latency and rate apart")
+    few = too_few(sizes)
+    if few:
+        return NoLinkFit(ranks, few)
     shortest = [min(by_size[size]) for size in sizes]
     line = fit_line(sizes, shortest)
     reason = _refusal(line)
@@ -66,8 +67,12 @@ def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoL
     return LinkFit(ranks, line.intercept, rate, tuple(sizes), tuple(shortest), line.relative_residuals)
 
 
-def _span(sizes: Sequence[float]) -> str:
-    return f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""
+def too_few(sizes: Sequence[float]) -> str:
+    """Why messages of these sizes, smallest first, cannot tell latency and rate apart; empty: they can."""
+    if len(sizes) >= LEAST_SIZES and sizes[-1] >= LEAST_SPAN * sizes[0]:
+        return ""
+    span = f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""
+    return f"{len(sizes)} message sizes{span} are too few to tell latency and rate apart"
 
 
 def _refusal(line: Line | None) -> str:

@@ -124,7 +124,7 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
 
 
 def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
-    return Spread(compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread(checks, stage.device))
+    return Spread(compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread(checks))
 
 
 def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:

@@ -36,14 +36,6 @@ def cost_rows(answer: Answer, training: Training) -> tuple[CostRow, ...]:
     return tuple(row for row in rows if row is not None)
 
 
-def cheapest(rows: tuple[CostRow, ...]) -> CostRow | None:
-    """With the fewest GPU-hours for a sample, or for a step where samples are not known."""
-    known = [row for row in rows if row.samples]
-    if known:
-        return min(known, key=lambda row: row.gpu_hours.value / (row.samples or 1.0))
-    return min(rows, key=lambda row: row.gpu_hours.value / row.steps, default=None)
-
-
 def _row(at: AtRanks, training: Training) -> CostRow | None:
     per_step = at.predicted.samples
     if training.steps is not None:

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log
 from statistics import median
-from typing import Literal
+from typing import Literal, get_args
 
+from scalewise.analysis.estimate import QUIET_RUN_CV, normal_quantile
 from scalewise.predict.collectives import seconds
 from scalewise.predict.link import Link
 from scalewise.predict.rehearsed import Rehearsed
-from scalewise.predict.tape import Compute, Issue, Tape
+from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
 
-CONFIDENCE = 0.90
-QUANTILE = 1.645  # of a normal distribution, two-sided 90 %
-RUN_SPREAD = 0.028  # of a step's median between fresh processes on a quiet machine, measured
+QUANTILE = normal_quantile(0.90)
 Bound = Literal["computing", "communication", "latency", "data"]
 
 
@@ -26,7 +25,7 @@ Bound = Literal["computing", "communication", "latency", "data"]
 class Spread:
     """How far things may differ from what was taken for them, as standard deviations of their logarithms."""
 
-    compute: float = RUN_SPREAD
+    compute: float = QUIET_RUN_CV
     link: float = 0.0
     model: float = 0.0  # seen in the self-check
 
@@ -102,9 +101,7 @@ def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread)
     centre = simulate(tape, OnLink(link, ranks), sharing).step_seconds
     if centre <= 0:
         return 0.0
-    slower = tape.scaled(
-        dict.fromkeys(("data", "forward", "backward", "optimizer", "own"), exp(QUANTILE * spread.compute))
-    )
+    slower = tape.scaled(dict.fromkeys(get_args(Phase), exp(QUANTILE * spread.compute)))
     by_compute = log(simulate(slower, OnLink(link, ranks), sharing).step_seconds / centre)
     heavier = OnLink(link, ranks, exp(QUANTILE * spread.link))
     by_link = log(simulate(tape, heavier, sharing).step_seconds / centre)

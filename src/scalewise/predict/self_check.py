@@ -9,11 +9,9 @@ from scalewise.predict.answer import Checked, Measured
 from scalewise.predict.prediction import Range
 from scalewise.results.run import Run
 
-# Before anything was checked here: the error of such predictions elsewhere, as a standard deviation of logarithms.
-# On cores 6.5 % in the median over 32 points of gloo, measured. Where other engines carry messages 3 % in the median is
-# what is hoped for and not measured yet.
-UNCHECKED_ON_CORES = 0.096
-UNCHECKED_APART = 0.045
+# Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, 6.5 %
+# in the median over 32 points of gloo. It serves where other engines carry messages, too: nothing was measured there.
+UNCHECKED = 0.096
 WORTH_CHECKS = 2  # that earlier knowledge counts as many as: one lucky check makes nobody sure
 
 
@@ -28,10 +26,9 @@ class WrittenPrediction:
     predictions: tuple[tuple[int, float, float, float], ...]  # ranks, seconds of a step, its interval
 
 
-def model_spread(checks: Sequence[Checked], device: str) -> float:
+def model_spread(checks: Sequence[Checked]) -> float:
     """Standard deviation of the logarithm of predicted over measured."""
-    before = UNCHECKED_ON_CORES if device == "cpu" else UNCHECKED_APART
-    squares = WORTH_CHECKS * before**2 + sum(log(one.ratio) ** 2 for one in checks)
+    squares = WORTH_CHECKS * UNCHECKED**2 + sum(log(one.ratio) ** 2 for one in checks)
     return float((squares / (WORTH_CHECKS + len(checks))) ** 0.5)
 
 

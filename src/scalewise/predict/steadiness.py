@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import log
 from statistics import median
 
-from scalewise.predict.prediction import RUN_SPREAD
+from scalewise.analysis.estimate import QUIET_RUN_CV
 from scalewise.predict.rehearsed import Rehearsed
 
 LEAST_STEPS = 8  # below, a half is too short to have a median of its own
@@ -17,7 +17,7 @@ def compute_spread(rehearsals: Sequence[Rehearsed]) -> float:
     Rehearsals that do the same work for different numbers of ranks should take the same; and the first half of one
     should take as long as its second.
     """
-    return max(RUN_SPREAD, _between(rehearsals), _within(rehearsals))
+    return max(QUIET_RUN_CV, _between(rehearsals), _within(rehearsals))
 
 
 def _between(rehearsals: Sequence[Rehearsed]) -> float:

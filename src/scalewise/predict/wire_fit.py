@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalewise.analysis.estimate import Floats
+from scalewise.analysis.line_fit import NORMAL_MAD
+from scalewise.analysis.link_fit import too_few
 from scalewise.predict.link import Wire
-from scalewise.units import bytes_text
 
-LEAST_SIZES = 4
-LEAST_SPAN = 100.0  # largest over smallest message: within less, latency and rate cannot be told apart
 MOST_RESIDUAL = 0.25  # median relative residual above which the model is no description of the points
 ROUNDS = 60
 SMALLEST_RESIDUAL = 0.01  # residuals below this weigh alike: the fit is then one of least absolute residuals
@@ -46,7 +45,7 @@ class WireFit:
     @property
     def spread(self) -> float:
         """Their standard deviation, robust: what a single collective differs from the model by."""
-        return 1.4826 * float(np.median(np.abs(self.relative_residuals)))
+        return NORMAL_MAD * float(np.median(np.abs(self.relative_residuals)))
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class NoWireFit:
 def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
     """From all-reduces among one or several numbers of ranks."""
     used = tuple(one for one in points if one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1)
-    reason = _too_few(used)
+    reason = too_few(sorted({one.size_bytes for one in used}))
     if reason:
         return NoWireFit(reason)
     several = len({one.ranks for one in used}) > 1
@@ -70,18 +69,11 @@ def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
     residuals = target / (columns @ coefficients) - 1
     typical = float(np.median(np.abs(residuals)))
     if typical > MOST_RESIDUAL:
-        return NoWireFit(f"the points miss the model by {100 * typical:.0f} % (median), more than 25 %")
+        found = f"the points miss the model by {100 * typical:.0f} % (median)"
+        return NoWireFit(f"{found}, more than {100 * MOST_RESIDUAL:.0f} %")
     start, hop, per_byte, handled = (float(one) for one in coefficients)
     guesses = () if several else (_guess(used[0].ranks),)
     return WireFit(Wire(start, hop, 1 / per_byte, handled), used, tuple(residuals.tolist()), guesses)
-
-
-def _too_few(points: Sequence[Point]) -> str:
-    sizes = sorted({one.size_bytes for one in points})
-    if len(sizes) >= LEAST_SIZES and sizes[-1] >= LEAST_SPAN * sizes[0]:
-        return ""
-    span = f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""
-    return f"{len(sizes)} message sizes{span} are too few to tell latency and rate apart"
 
 
 def _columns(points: Sequence[Point]) -> Floats:
