@@ -46,9 +46,17 @@ def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> N
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
     assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
-    assert plain.examine and plain.enough_steps == STEPS
+    assert plain.examine and plain.show_gradients and plain.enough_steps == LEAST_STEPS
     assert replace(mended, name=plain.name, turns=plain.turns, remedies=()) == plain
     assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
+
+
+def test_times_come_from_runs_that_are_not_examined() -> None:
+    (replay,) = plan_replays(a_case(), a_diagnosis(NO_SYNC))
+    assert [pair[0].examine for pair in replay.pairs] == [True, False]
+    timed = replay.pairs[1]
+    assert not any(one.examine or one.show_gradients for one in timed)
+    assert [one.enough_steps for one in timed] == [STEPS, STEPS]
 
 
 def test_at_most_four_remedies_are_replayed_the_first_ones() -> None:
@@ -79,7 +87,7 @@ def test_a_replay_may_take_three_times_the_observation_within_limits(wall: float
 
 def test_long_steps_are_fewer() -> None:
     steps = [
-        plan_replays(a_case(step_seconds=seconds, wall_seconds=100.0), a_diagnosis(NO_SYNC))[0].plain[0].enough_steps
+        plan_replays(a_case(step_seconds=seconds, wall_seconds=100.0), a_diagnosis(NO_SYNC))[0].plain[-1].enough_steps
         for seconds in (0.01, 0.5, 5.0)
     ]
     assert steps == [STEPS, 30, LEAST_STEPS]
@@ -88,25 +96,25 @@ def test_long_steps_are_fewer() -> None:
 def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_turns() -> None:
     (replay,) = plan_replays(a_case(), a_diagnosis(Remedy("cached_input")))
     specs = [one for pair in replay.pairs for one in pair]
-    assert [one.turns for one in specs] == [None] * 4
-    assert [one.repeat for one in specs] == [0, 0, 1, 1]
-    assert [bool(one.remedies) for one in specs] == [False, True, False, True]
-    assert len({one.name for one in specs}) == 4
+    assert [one.turns for one in specs] == [None] * 6
+    assert [one.repeat for one in specs] == [0, 0, 1, 1, 2, 2]
+    assert [bool(one.remedies) for one in specs] == [False, True] * 3
+    assert len({one.name for one in specs}) == 6
 
 
 def test_a_script_of_few_steps_is_replayed_more_often_as_far_as_the_time_allows() -> None:
     def repeats(**case: Any) -> int:
         return len(plan_replays(a_case(**case), a_diagnosis(NO_SYNC))[0].plain)
 
-    assert [repeats(steps=steps) for steps in (8, 30, 60, 100)] == [5, 2, 1, 1]
-    assert repeats(steps=8, wall_seconds=10.0) == 1
-    assert repeats(steps=8, kind="enough") == 1
+    assert [repeats(steps=steps) for steps in (8, 30, 60, 100)] == [6, 3, 2, 2]
+    assert repeats(steps=8, wall_seconds=10.0) == 2
+    assert repeats(steps=8, kind="enough") == 2
     wrong = replace(a_diagnosis(NO_SYNC).findings[0], severity="wrong")
     (once,) = plan_replays(a_case(steps=8), replace(a_diagnosis(), findings=(wrong,)))
     assert len(once.plain) == 1  # a matter of right or wrong needs no more
     specs = [one for pair in plan_replays(a_case(steps=8), a_diagnosis(NO_SYNC))[0].pairs for one in pair]
-    assert len({one.name for one in specs}) == 10
-    assert [one.turns.ring for one in specs if one.turns] == [f"replay-no-sync-window-4-r{n // 2}" for n in range(10)]
+    assert len({one.name for one in specs}) == 12
+    assert [one.turns.ring for one in specs if one.turns] == [f"replay-no-sync-window-4-r{n // 2}" for n in range(12)]
 
 
 def test_runs_that_do_not_fit_into_memory_together_take_no_turns() -> None:

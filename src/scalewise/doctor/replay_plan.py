@@ -71,23 +71,27 @@ def _fits_twice(run: Run) -> bool:
 
 
 def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
-    """`timed`: what the remedy changes is a matter of milliseconds, which one short run does not show."""
+    """The first two are examined; `timed`: the remedy is a matter of milliseconds, which those are not asked for.
+
+    To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
+    """
     seconds = replay_seconds(case)
     turns = takes_turns(case, remedy)
-    repeats = _repeats(case, seconds, 1 if turns else 2) if timed else 1
+    repeats = _repeats(case, seconds, 1 if turns else 2) if timed else 0
+    steps = _steps(_loop_seconds(case), seconds / max(1, repeats))
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
-    for repeat, (index, side) in product(range(repeats), enumerate(sides)):
+    for repeat, (index, side) in product(range(1 + repeats), enumerate(sides)):
         ring = f"replay-{label}-r{repeat}"
         spec = replace(
             case.run.spec,
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
-            examine=True,
-            show_gradients=True,
+            examine=not repeat,
+            show_gradients=not repeat,
             remedies=(remedy,) if index else (),
             turns=Turns(ring, index, 2) if turns else None,
-            enough_steps=_steps(_loop_seconds(case), seconds / repeats),
+            enough_steps=LEAST_STEPS if timed and not repeat else steps,
             limit_seconds=seconds,
         )
         side.append(spec)

@@ -57,7 +57,7 @@ def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequenc
 def _notes(made: int, seconds: float, left: Sequence[str]) -> Iterator[str]:
     if made:
         fixes = "fix" if made == 1 else "fixes"
-        yield f"The script was run again with {made} {fixes} applied, in {seconds:.0f} s; both sides were examined."
+        yield f"The script was run again with {made} {fixes} applied, and as it is beside it, in {seconds:.0f} s."
     if left:
         yield f"Not run again for want of time: {', '.join(left)}."
 
@@ -99,10 +99,15 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
         plain=case_of(plain[0]),
         mended=case_of(mended[0]),
         applied=applied,
-        spared=None if failed else spared(plain, mended, name in _WHOLE_LOOP),
+        spared=None if failed else spared(_timed(plain), _timed(mended), name in _WHOLE_LOOP),
         trouble=failed,
         gradients=_gradients(plain[0], mended[0]),
     )
+
+
+def _timed(runs: Sequence[Run]) -> Sequence[Run]:
+    """Those that were not examined, where there are any."""
+    return [run for run in runs if not run.spec.examine] or runs
 
 
 def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:

@@ -52,6 +52,7 @@ class Behind:
     """A rank and what it takes longer for in its middle (or its quick) steps, in nanoseconds."""
 
     rank: int
+    among: int  # ranks that wait for one another
     own: float
     others: float
     waited: float  # longer by the others than by the rank itself
@@ -140,6 +141,7 @@ def _behind(rank: int, times: Mapping[int, list[OwnTime]], level: float) -> Behi
     least = max(LEAST_GAP_NS, LEAST_GAP_SHARE * own(lambda time: time.span))
     return Behind(
         rank=rank,
+        among=len(times),
         own=own(lambda time: time.own),
         others=usual,
         # Who is held up by other programs in some steps waits in the others only: the middle one tells.
@@ -178,10 +180,19 @@ def _finding(case: Case, one: Behind, steps: str) -> Finding:
         evidence=tuple(_evidence(case, one)),
         fix=_fix(one),
         where=_where(rank, one.phase),
-        price=Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", f"measured in the {steps} steps"),
+        price=_price(one, steps),
         ranks=(one.rank,),
         steps_seen=one.steps,
     )
+
+
+def _price(one: Behind, steps: str) -> Price:
+    """What the others wait; where the rank has more to compute, that stays to be done, and is shared."""
+    if one.phase != "forward":
+        return Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", f"measured in the {steps} steps")
+    spared = one.gap * (one.among - 1) / one.among
+    how = f"by the {steps} steps: all ranks with the same to compute"
+    return Price(spared / 1e6, "ms per step", f"rank {one.rank}'s surplus, shared equally", how)
 
 
 def _evidence(case: Case, one: Behind) -> Iterator[str]:

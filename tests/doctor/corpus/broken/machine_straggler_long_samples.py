@@ -7,10 +7,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 dist.init_process_group("gloo")
-rank, world_size = dist.get_rank(), dist.get_world_size()
-lengths = sorted([2] * 16 + [130] * 16)
-mine = lengths[rank * 16 : (rank + 1) * 16]  # wrong
-#+ mine = lengths[rank::world_size]
+rank = dist.get_rank()
+short, long = [2] * 32, [66] * 32
+mine = sorted(short + long)[rank * 32 : (rank + 1) * 32]  # wrong
+#+ mine = [length for pair in zip(short, long) for length in pair][rank * 32 : (rank + 1) * 32]
 generator = torch.Generator().manual_seed(rank)
 
 
@@ -19,9 +19,12 @@ class Reader(nn.Module):
         super().__init__()
         self.cell = nn.GRUCell(16, 32)
 
-    def forward(self, x):
-        state = x.new_zeros(len(x), 32)
-        for token in x.unbind(1):
+    def forward(self, samples):
+        return torch.cat([self.read(sample) for sample in samples])
+
+    def read(self, sample):
+        state = sample.new_zeros(len(sample), 32)
+        for token in sample.unbind(1):
             state = self.cell(token, state)
         return state
 
@@ -29,9 +32,9 @@ class Reader(nn.Module):
 model = DDP(Reader())
 optimizer = torch.optim.AdamW(model.parameters())
 step = 0
-while step < len(mine):
-    x = torch.randn(2, mine[step], 16, generator=generator)
-    model(x).square().mean().backward()
+while step < len(mine) // 2:
+    samples = [torch.randn(2, length, 16, generator=generator) for length in mine[2 * step : 2 * step + 2]]
+    model(samples).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     step += 1
