@@ -14,7 +14,7 @@ from statistics import median
 
 from bench import rehearse_memory, rehearse_shaped, rehearse_speed
 from bench.rehearse_points import POINTS, QUICK
-from bench.rehearse_runs import Checked, Place, checked
+from bench.rehearse_runs import Checked, Place, Seen, checked
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.predict.collectives import seconds
@@ -42,24 +42,28 @@ def _times(place: Place, quick: bool) -> dict[str, object]:
     points, repeats = (POINTS[::QUICK], 1) if quick else (POINTS, REPEATS)
     print(f"\nPredicted against measured: {place.ranks} ranks, {repeats} rings of a rehearsal and two runs to a point;")
     print(f"median step in ms, load of the machine before {os.getloadavg()[0]:.1f}")
-    emulated, plain = [], []
+    seen: Seen | None = None
     for number, point in enumerate(points):
-        if number % PROBE_EVERY == 0:
-            hot, share = place.hot_link(), place.core_share()
-            print(
-                f"an all-reduce of 1 MiB takes {seconds(hot, 'all_reduce', 2**20, place.ranks) * 1e3:.2f} ms, ", end=""
-            )
-            print(f"{share * 100:.0f} % of it from computing beside it")
-        over_link, over_gloo = checked(place, point, hot, share, repeats)
-        emulated.append(over_link)
-        plain.append(over_gloo)
+        if seen is None or number % PROBE_EVERY == 0:
+            seen = _looked(place, seen)
+        over_link, over_gloo = checked(place, point, seen, repeats)
+        seen = replace(seen, emulated=(*seen.emulated, over_link), plain=(*seen.plain, over_gloo))
         show(over_link)
         show(over_gloo)
+    assert seen is not None
     ranks = f"{place.ranks} ranks"
     return {
-        f"emulated, {ranks}": summary(f"emulated links, {ranks}", emulated, (0.03, 0.10), covers=True),
-        f"gloo, {ranks}": summary(f"real gloo, {ranks}", plain, (0.06, 0.15), covers=True),
+        f"emulated, {ranks}": summary(f"emulated links, {ranks}", seen.emulated, (0.03, 0.10), covers=True),
+        f"gloo, {ranks}": summary(f"real gloo, {ranks}", seen.plain, (0.06, 0.15), covers=True),
     }
+
+
+def _looked(place: Place, before: Seen | None) -> Seen:
+    """The link as it is now, and what was seen before."""
+    hot, sharing = place.hot_link(), place.sharing()
+    time = seconds(hot, "all_reduce", 2**20, place.ranks)
+    print(f"an all-reduce of 1 MiB takes {time * 1e3:.2f} ms; cores work for {sharing.work * 100:.0f} % of a message")
+    return replace(before, hot=hot, sharing=sharing) if before else Seen(hot, sharing)
 
 
 def show(one: Checked) -> None:

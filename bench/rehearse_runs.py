@@ -13,16 +13,19 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.link_points import link_points
+from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, REPEATS, SIZES
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
-from scalewise.predict.prediction import Range, predict
+from scalewise.predict.prediction import Range, Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
-from scalewise.predict.timeline import Sharing
+from scalewise.predict.self_check import model_spread
+from scalewise.predict.steadiness import compute_spread
+from scalewise.predict.timeline import APART, Sharing
 from scalewise.predict.wire_fit import Point as LinkPoint
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
@@ -31,11 +34,7 @@ from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
-SIZES = tuple(4096 * 4**power for power in range(8))  # 4 KiB to 64 MiB
-PROBE_REPEATS = 8
-OVERLAP_SIZES = (1 << 20, 1 << 23)
 PROBES = 4  # at most
-SHARED = Sharing(work=1.0)  # gloo is carried by the very cores that compute
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class Place:
 
     def hot_link(self) -> Link:
         """All-reduces right after computing, as they come in a step; measured anew where something was in their way."""
-        args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(PROBE_REPEATS))
+        args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(REPEATS))
         spec = self.spec(LINEAR.with_name("allreduce.py"), args, "hot")
         place = place_of(self.machine, "cpu", spec.threads_per_rank or 0)
         reason = ""
@@ -103,25 +102,49 @@ class Place:
             reason = link.reason
         raise RuntimeError(f"the link cannot be measured here: {reason}")
 
-    def core_share(self) -> float:
-        """Of an all-reduce's time, what computing beside it loses: it waits for the other rank as well."""
-        args = ("--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(PROBE_REPEATS))
+    def sharing(self) -> Sharing:
+        """How computing and all-reduces share the cores, measured as `scalewise machine --measure` does."""
+        args = ("--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(OVERLAP_REPEATS))
         (run,) = self.runs([self.spec(LINEAR.with_name("interference.py"), args, "beside")])
-        return sharing_of(overlaps_of(run, OVERLAP_SIZES)).work
+        return sharing_of(overlaps_of(run, OVERLAP_SIZES))
 
 
-def checked(place: Place, point: Point, hot: Link, share: float, repeats: int) -> tuple[Checked, Checked]:
+@dataclass(frozen=True)
+class Seen:
+    """What is known before a point is predicted: the link, its cores, and how far off earlier points were."""
+
+    hot: Link
+    sharing: Sharing
+    emulated: tuple[Checked, ...] = ()
+    plain: tuple[Checked, ...] = ()
+
+
+def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Checked, Checked]:
     """Over the emulated link, and over gloo as it is."""
     rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
     taken = together([ring[0] for ring in rings])
     emulated, plain = ([ring[index] for ring in rings] for index in (1, 2))
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
-    busy = with_real_messages(taken, lambda one: share * seconds(hot, one.kind, one.size_bytes, one.ranks))
+    busy = with_messages_carried(taken, seen)
     measured, simpler = step_seconds(emulated), predict(taken, link).step.value
+    over_link = foreseen(busy, link, APART, seen.emulated)
+    over_gloo = foreseen(taken, seen.hot, seen.sharing, seen.plain)
     return (
-        Checked(point.name, point.link_text, predict(busy, link).step, measured, late_share(emulated), simpler),
-        Checked(point.name, "gloo", predict(taken, hot, SHARED).step, step_seconds(plain)),
+        Checked(point.name, point.link_text, over_link, measured, late_share(emulated), simpler),
+        Checked(point.name, "gloo", over_gloo, step_seconds(plain)),
     )
+
+
+def with_messages_carried(taken: Rehearsed, seen: Seen) -> Rehearsed:
+    """The real messages keep the cores busy behind an emulated link or a shaped one as well."""
+    work = seen.sharing.work
+    return with_real_messages(taken, lambda one: work * seconds(seen.hot, one.kind, one.size_bytes, one.ranks))
+
+
+def foreseen(taken: Rehearsed, link: Link, sharing: Sharing, before: Sequence[Checked]) -> Range:
+    """With an interval as `scalewise rehearse` has it, earlier points being its self-check."""
+    model = model_spread([1 + one.error for one in before])
+    return predict(taken, link, sharing, Spread(compute_spread([taken]), link.spread, model)).step
 
 
 def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:

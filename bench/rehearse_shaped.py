@@ -8,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bench.rehearse_points import CONVOLUTION, LINEAR, TRANSFORMER
-from bench.rehearse_runs import Checked, Place, step_seconds, together
-from scalewise.predict.collectives import seconds
-from scalewise.predict.emulated import with_real_messages
+from bench.rehearse_runs import Checked, Place, Seen, foreseen, step_seconds, together, with_messages_carried
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.prediction import predict
+from scalewise.predict.timeline import APART
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -54,21 +53,20 @@ def table(place: Place, quick: bool) -> object:
 
     prefix = _allowed()
     print("\nShaped links: two ranks in namespaces of their own, a token bucket on both ends of the wire between them")
-    hot, share, points = place.hot_link(), place.core_share(), []
+    seen = Seen(place.hot_link(), place.sharing())
     for name, script, args in CASES[:1] if quick else CASES:
         spec = place.spec(script, args, "plain")
         for rate in MBIT_RATES:
             (before,) = place.runs([place.rehearsal(spec)])
             ran = _ran(prefix, place, script, args, rate)
             (after,) = place.runs([place.rehearsal(spec)])
-            wire = Wire(hot.curves[0].seconds[0], 0.0, rate * 1e6 / 8 * PAYLOAD)
-            busy = with_real_messages(
-                together([before, after]), lambda one: share * seconds(hot, one.kind, one.size_bytes, 2)
-            )
-            found = predict(busy, Link(f"{rate} Mbit/s", wire)).step
-            points.append(Checked(name, f"{rate} Mbit/s", found, step_seconds([ran])))
-            show(points[-1])
-    return summary("shaped links", points, (GOAL, 1.0))
+            wire = Wire(seen.hot.curves[0].seconds[0], 0.0, rate * 1e6 / 8 * PAYLOAD)
+            busy = with_messages_carried(together([before, after]), seen)
+            found = foreseen(busy, Link(f"{rate} Mbit/s", wire), APART, seen.plain)
+            point = Checked(name, f"{rate} Mbit/s", found, step_seconds([ran]))
+            seen = replace(seen, plain=(*seen.plain, point))
+            show(point)
+    return summary("shaped links", seen.plain, (GOAL, 1.0), covers=True)
 
 
 def _allowed() -> list[str]:

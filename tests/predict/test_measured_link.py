@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from factories import make_machine, make_run
 from scalewise.predict.collectives import all_reduce, seconds
 from scalewise.predict.link import Curve, Link, Wire
-from scalewise.predict.measured_link import NoLink, curve_of, measured_link
+from scalewise.predict.measured_link import NoLink, curve_of, error_of, measured_link, wire_of
 from scalewise.predict.probe import (
     LinkProbe,
     Overlap,
@@ -20,7 +20,7 @@ from scalewise.predict.probe import (
     place_of,
     sharing_of,
 )
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import Point, WireFit
 
 SIZES = [float(4 * 8**power) for power in range(9)]
 WIRE = Wire(300e-6, 20e-6, 1e9)
@@ -74,7 +74,7 @@ def test_more_ranks_than_were_measured_rest_on_a_guess():
         ([Point(2, size, 0.001) for size in SIZES], 2, "took no longer"),
         ([Point(2, size, 0.1 / size) for size in SIZES], 8, "no model fits"),
         (points_of(2)[:4], 2, "only 2 sizes"),
-        ([Point(2, size, size * factor) for size in SIZES for factor in (1e-9, 4e-9, 9e-9)], 2, "differ by"),
+        ([Point(2, size, size * factor) for size in SIZES for factor in (1e-9, 4e-9, 9e-9)], 2, "differ so much"),
         ([], 2, "nothing was measured"),
     ],
 )
@@ -99,8 +99,25 @@ def test_between_two_points_a_time_lies_between_theirs(times, share):
     assert min(times[:2]) * (1 - 1e-9) <= found <= max(times[:2]) * (1 + 1e-9)
 
 
-def test_the_median_of_a_size_counts():
-    assert curve_of([Point(2, 8.0, 1.0), Point(2, 8.0, 2.0), Point(2, 8.0, 90.0)]).seconds == (2.0,)
+@pytest.mark.parametrize(
+    ("times", "counts"),
+    [((1.0, 2.0, 90.0), 2.0), ((1.0, 1.0, 5.0, 5.0, 90.0), 11 / 3), ((0.0, *[1.0] * 9, *[4.0] * 9, 90.0), 2.5)],
+)
+def test_of_a_size_the_mean_without_extremes_counts(times, counts):
+    assert curve_of([Point(2, 8.0, time) for time in times]).seconds == (pytest.approx(counts),)
+
+
+def test_a_mean_of_many_times_is_known_better_than_one_of_few():
+    few, many = ([Point(2, 8.0, time) for time in (1.0, 3.0) * times] for times in (3, 48))
+    assert error_of(few) == pytest.approx(0.22, abs=0.01)
+    assert error_of(many) == pytest.approx(0.05, abs=0.01)
+    assert error_of(few[:1]) == 0.0
+
+
+def test_messages_that_take_a_slice_or_none_still_tell_of_the_wire():
+    unlike = [Point(2, size, 0.001 * slow + size * 1e-9) for size in SIZES for slow in (0, 1) * 10]
+    assert isinstance(wire_of(probe_of(unlike)), WireFit)
+    assert isinstance(measured_link(probe_of(unlike), 2), Link)
 
 
 def test_a_probe_is_kept_and_found_again(tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ def _rehearsals(stage: Stage) -> Rehearsals:
     asked = [ranks for ranks in found if ranks in stage.request.ranks]
     if not asked:
         raise _nothing([one for one in failed if one.ranks in stage.request.ranks])
-    warnings += _last_ranks(stage, max(asked), found, runs)
+    warnings += _ranks_apart(stage, max(asked), found, runs)
     kept = tuple(one for one in failed if one.ranks in stage.request.ranks)
     return Rehearsals(found, runs, kept, (*dict.fromkeys(warnings), *warnings_of(tuple(found.values()))))
 
@@ -98,15 +98,26 @@ def _nothing(failed: Sequence[Refused]) -> BadRequest:
     return BadRequest(" ".join(sentences), "\n".join([*words, failed[0].hint]).strip("\n"))
 
 
-def _last_ranks(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: dict[int, Run]) -> Sequence[str]:
-    """The last ranks may have other work than the first: a shorter batch, the end of a pipeline."""
+def _ranks_apart(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: dict[int, Run]) -> Sequence[str]:
+    """The last ranks may have other work than the first: a shorter batch, the end of a pipeline. Then so may others."""
     company = stage.company(ranks)
     if ranks <= company:
         return ()
-    run = stage.rehearse(ranks, first=ranks - company, name="-last")
+    said = _compared(stage, ranks, ranks - company, found, runs)
+    middle = (ranks - company) // 2
+    if said and middle >= company:
+        said += _compared(stage, ranks, middle, found, runs)
+    return said
+
+
+def _compared(
+    stage: Stage, ranks: int, first: int, found: dict[int, Rehearsed], runs: dict[int, Run]
+) -> tuple[str, ...]:
+    """What the ranks from `first` on do otherwise than rank 0; where they take longer, they are predicted."""
+    run = stage.rehearse(ranks, first=first, name=f"-from{first}")
     other = rehearsed(run)
     if isinstance(other, NotRehearsed):
-        return (f"rank {ranks - 1} of {ranks} could not be rehearsed, as rank 0 could: {other.reason}",)
+        return (f"rank {first} of {ranks} could not be rehearsed, as rank 0 could: {other.reason}",)
     said = differences((doings(runs[ranks])[0], *doings(run)[-1:]))
     if said and other.typical.compute_seconds > found[ranks].typical.compute_seconds:
         found[ranks] = other
@@ -124,7 +135,9 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
 
 
 def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
-    return Spread(compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread(checks))
+    return Spread(
+        compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread([one.ratio for one in checks])
+    )
 
 
 def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:

@@ -7,9 +7,9 @@ from rich.table import Table
 
 from scalewise.console.output import Output
 from scalewise.predict.link import Curve, Link
-from scalewise.predict.measured_link import measured_link, source_text
+from scalewise.predict.measured_link import measured_link, source_text, wire_of
 from scalewise.predict.probe import LinkProbe, sharing_of
-from scalewise.predict.wire_fit import NoWireFit, fit_wire
+from scalewise.predict.wire_fit import NoWireFit
 from scalewise.records.codec import encode
 from scalewise.records.machine import MachineFacts, Probe
 from scalewise.units import bytes_text, seconds_text
@@ -39,10 +39,10 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
         link = measured_link(probe, ranks)
         if isinstance(link, Link):
             times = _curve_text(next(one for one in link.curves if one.ranks == ranks))
-            lines.append(("", f"{ranks} ranks: {times}; one differs by {100 * link.spread:.0f} %"))
+            lines.append(("", f"{ranks} ranks: {times}; these means are known to {100 * link.spread:.0f} %"))
         else:
             lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
-    fit = fit_wire(probe.points)
+    fit = wire_of(probe)
     if isinstance(fit, NoWireFit):
         lines.append(("", f"other numbers of ranks: refused, for {fit.reason}"))
     else:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from math import hypot, sqrt
+from statistics import fmean, median, stdev
 from time import gmtime, strftime
 
 from scalewise.predict.link import Curve, Link, Wire
@@ -11,7 +12,8 @@ from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
 from scalewise.units import bytes_text
 
 LEAST_SIZES = 3  # of a curve
-MOST_SCATTER = 0.5  # of times of one size around their median: above, the machine did something else meanwhile
+MOST_ERROR = 0.3  # of the mean of a size: above, the machine did something else meanwhile
+TRIMMED = 10  # of so many times the longest and the shortest are left out, of five or more at least one each
 
 
 @dataclass(frozen=True)
@@ -23,20 +25,21 @@ class NoLink:
 
 def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
     """For that many ranks: from their own times, or by the wire that describes all that were measured."""
-    fit = fit_wire(probe.points)
+    fit = wire_of(probe)
     own = [point for point in probe.points if point.ranks == ranks]
     if own:
         return _from_own(probe, own, fit)
     if isinstance(fit, NoWireFit):
         return NoLink(f"nothing was measured among {ranks} ranks, and no model fits what was: {fit.reason}")
     measured = " and ".join(map(str, probe.rank_counts))
+    nearest = min(probe.rank_counts, key=lambda count: abs(count - ranks))
     guess = f"that {ranks} ranks pass messages on as {measured} of this machine did"
     return Link(
         name="measured",
         inside=fit.wire,
         origin="measured",
         source=source_text(probe),
-        spread=fit.spread,
+        spread=hypot(fit.spread, error_of([point for point in probe.points if point.ranks == nearest])),
         guesses=(*fit.guesses, guess),
         curves=tuple(_curves(probe)),
     )
@@ -56,34 +59,59 @@ def among_text(place: Place, counts: Iterable[int]) -> str:
     return f"{place.backend} among {ranks} ranks of {place.cores_per_rank} core{'s' * (place.cores_per_rank != 1)} each"
 
 
+def wire_of(probe: LinkProbe) -> WireFit | NoWireFit:
+    """Fitted to the curves: single times of small messages are too unlike one another."""
+    return fit_wire(point for ranks in probe.rank_counts for point in _centres(probe.points, ranks))
+
+
 def curve_of(points: Sequence[Point]) -> Curve:
-    """The median of every size."""
-    by_size: dict[float, list[float]] = {}
-    for point in points:
-        by_size.setdefault(point.size_bytes, []).append(point.seconds)
-    sizes = sorted(by_size)
-    return Curve(points[0].ranks, tuple(sizes), tuple(median(by_size[size]) for size in sizes))
+    """The mean of every size, without the extremes.
+
+    Not the median: on cores that are shared, small messages take either a fraction of a millisecond or a slice of the
+    scheduler's, and the messages of a step add up to what they take in the mean.
+    """
+    by_size = _by_size(points)
+    return Curve(points[0].ranks, tuple(by_size), tuple(_middle(times) for times in by_size.values()))
 
 
-def scatter_of(points: Sequence[Point]) -> float:
-    """How far one time of a size is from the median of that size: standard deviation as a share, robust."""
-    curve = curve_of(points)
-    return 1.4826 * median(abs(point.seconds / curve.at(point.size_bytes) - 1) for point in points)
+def error_of(points: Sequence[Point]) -> float:
+    """How well such a mean is known: its standard error as a share, of the size in the middle."""
+    several = [times for times in _by_size(points).values() if len(times) > 1]
+    return median(stdev(times) / sqrt(len(times)) / _middle(times) for times in several) if several else 0.0
+
+
+def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
+    """Smallest first."""
+    sizes = sorted({point.size_bytes for point in points})
+    return {size: [point.seconds for point in points if point.size_bytes == size] for size in sizes}
+
+
+def _middle(times: Sequence[float]) -> float:
+    if len(times) < 5:
+        return median(times)
+    cut = max(1, len(times) // TRIMMED)
+    return fmean(sorted(times)[cut:-cut])
+
+
+def _centres(points: Sequence[Point], ranks: int) -> Iterator[Point]:
+    curve = curve_of([point for point in points if point.ranks == ranks])
+    for size, seconds in zip(curve.sizes_bytes, curve.seconds, strict=True):
+        yield Point(ranks, size, seconds)
 
 
 def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) -> Link | NoLink:
-    curve, scatter = curve_of(own), scatter_of(own)
-    reason = _refused(curve, scatter)
+    curve, error = curve_of(own), error_of(own)
+    reason = _refused(curve, error)
     if reason:
         return NoLink(reason)
     if isinstance(fit, NoWireFit):
-        fit = fit_wire(own)
+        fit = fit_wire(_centres(own, curve.ranks))
     return Link(
         name="measured",
         inside=fit.wire if isinstance(fit, WireFit) else _wire_by_ends(curve),
         origin="measured",
         source=source_text(probe),
-        spread=scatter,
+        spread=error,
         curves=tuple(_curves(probe)),
     )
 
@@ -92,17 +120,17 @@ def _curves(probe: LinkProbe) -> Iterator[Curve]:
     for ranks in probe.rank_counts:
         own = [point for point in probe.points if point.ranks == ranks]
         curve = curve_of(own)
-        if not _refused(curve, scatter_of(own)):
+        if not _refused(curve, error_of(own)):
             yield curve
 
 
-def _refused(curve: Curve, scatter: float) -> str:
+def _refused(curve: Curve, error: float) -> str:
     if len(curve.sizes_bytes) < LEAST_SIZES:
         return f"only {len(curve.sizes_bytes)} sizes of messages were measured among {curve.ranks} ranks"
-    if scatter > MOST_SCATTER:
+    if error > MOST_ERROR:
         return (
-            f"all-reduces of one size among {curve.ranks} ranks differ by {100 * scatter:.0f} %: something else used "
-            "the machine while they were measured"
+            f"all-reduces of one size among {curve.ranks} ranks differ so much that their mean is known to "
+            f"{100 * error:.0f} % only: something else used the machine while they were measured"
         )
     if curve.seconds[-1] <= curve.seconds[0]:
         small, large = bytes_text(curve.sizes_bytes[0]), bytes_text(curve.sizes_bytes[-1])

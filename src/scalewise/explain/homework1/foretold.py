@@ -83,7 +83,7 @@ def foretelling(evidence: Evidence, experiment: str, **axes: AxisValue) -> Foret
         )
         return Foretelling((), checks, (f"for the check went wrong: {missed}",))
     for run in _rehearsals(evidence, experiment, **axes):
-        laid = _laid(evidence, run, model_spread(every))
+        laid = _laid(evidence, run, model_spread([one.ratio for one in every]))
         if isinstance(laid, str):
             refused[laid] = None
         elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:

@@ -1,46 +1,31 @@
 """The link that predictions of homework 1 go over: measured right after computing, or that of these GPUs by name."""
 
 from dataclasses import replace
-from math import hypot, sqrt
 
 from scalewise.analysis.link_points import link_points
 from scalewise.explain.evidence import Evidence
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.link import Link
-from scalewise.predict.measured_link import NoLink, curve_of, measured_link, scatter_of
+from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, place_of
 from scalewise.predict.wire_fit import Point
 from scalewise.records.spec import Device
 from scalewise.results.run import Run
 
 EXPERIMENT = "link-in-training"
-MEDIAN_OVER_MEAN = 1.2533  # standard error of a median against that of a mean
 # The name of a GPU holds one of these. What is not here is not guessed.
 BY_GPU = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlink4"), ("B200", "nvlink5"))
 MOST_OF_A_NODE = 8
 
 
 def training_link(evidence: Evidence, ranks: int, device: Device) -> Link | NoLink:
-    """Among so many ranks; the median of each size is what a median step pays."""
+    """Among so many ranks."""
     runs = [run for run in evidence.loaded.runs if run.spec.experiment == EXPERIMENT and _real(run)]
-    points = [Point(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run)]
+    points = tuple(Point(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
     if not points or evidence.machine is None:
         return _by_name(evidence, ranks) if device == "cuda" else NoLink("no two ranks exchanged anything here")
-    counts = sorted({point.ranks for point in points})
-    curves = [curve_of([point for point in points if point.ranks == count]) for count in counts]
-    medians = tuple(
-        Point(curve.ranks, size, seconds)
-        for curve in curves
-        for size, seconds in zip(curve.sizes_bytes, curve.seconds, strict=True)
-    )
     place = place_of(evidence.machine, device, runs[0].spec.threads_per_rank or 0)
-    found = measured_link(LinkProbe(place, runs[0].started_unix_seconds or 0.0, 0.0, medians), ranks)
-    if isinstance(found, NoLink):
-        return found
-    nearest = min(counts, key=lambda count: abs(count - ranks))
-    own = [point for point in points if point.ranks == nearest]
-    error = MEDIAN_OVER_MEAN * scatter_of(own) / sqrt(len(own) / len({point.size_bytes for point in own}))
-    return replace(found, spread=hypot(found.spread, error))
+    return measured_link(LinkProbe(place, runs[0].started_unix_seconds or 0.0, 0.0, points), ranks)
 
 
 def _real(run: Run) -> bool:
