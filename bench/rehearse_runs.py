@@ -23,7 +23,7 @@ from scalewise.predict.measured_link import measured_link
 from scalewise.predict.prediction import Range, Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
-from scalewise.predict.self_check import model_spread
+from scalewise.predict.self_check import UNCHECKED, model_spread
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.predict.wire_fit import Point as LinkPoint
@@ -35,6 +35,7 @@ from scalewise.results.run import Run
 from scalewise.units import NANO
 
 PROBES = 4  # at most
+EMULATED_BEFORE = 0.025  # error over emulated links in earlier runs of this benchmark, a standard deviation
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Check
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
     busy = with_messages_carried(taken, seen)
     measured, simpler = step_seconds(emulated), predict(taken, link).step.value
-    over_link = foreseen(busy, link, APART, seen.emulated)
+    over_link = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
     over_gloo = foreseen(taken, seen.hot, seen.sharing, seen.plain)
     return (
         Checked(point.name, point.link_text, over_link, measured, late_share(emulated), simpler),
@@ -141,9 +142,11 @@ def with_messages_carried(taken: Rehearsed, seen: Seen) -> Rehearsed:
     return with_real_messages(taken, lambda one: work * seconds(seen.hot, one.kind, one.size_bytes, one.ranks))
 
 
-def foreseen(taken: Rehearsed, link: Link, sharing: Sharing, before: Sequence[Checked]) -> Range:
+def foreseen(
+    taken: Rehearsed, link: Link, sharing: Sharing, earlier: Sequence[Checked], before: float = UNCHECKED
+) -> Range:
     """With an interval as `scalewise rehearse` has it, earlier points being its self-check."""
-    model = model_spread([1 + one.error for one in before])
+    model = model_spread([1 + one.error for one in earlier], before)
     return predict(taken, link, sharing, Spread(compute_spread([taken]), link.spread, model)).step
 
 

@@ -67,6 +67,33 @@ for step in range(12):
     model(torch.randn(4, 8)).sum().backward()
     optimizer.step()
 """
+STAGES = """
+import os
+import torch
+import torch.distributed as dist
+ranks, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+dist.init_process_group("gloo")
+first, last = rank == 0, rank == ranks - 1
+model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(1 if first or last else 12)])
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(12):
+    x = torch.randn(32, 256)
+    if not first:
+        dist.recv(x, rank - 1)
+    y = model(x.requires_grad_())
+    if not last:
+        dist.send(y.detach(), rank + 1)
+        gradient = torch.empty_like(y)
+        dist.recv(gradient, rank + 1)
+        y.backward(gradient)
+    else:
+        y.pow(2).mean().backward()
+    if not first:
+        dist.send(x.grad, rank - 1)
+    optimizer.step()
+    optimizer.zero_grad()
+dist.destroy_process_group()
+"""
 SPAWNS = "import torch.multiprocessing as mp\ndef work(rank): pass\nif __name__ == '__main__':\n    mp.spawn(work)\n"
 DEFAULTS: dict[str, Any] = {
     "ranks": "2", "link": "nvlink4", "link_file": None, "per_node": None, "scaling": "script", "memory": None,
@@ -134,6 +161,16 @@ def test_ranks_that_fit_are_predicted_first_and_then_measured(rehearsed, tmp_pat
     assert answer.fine is not None
     assert len(answer.fine.typical.messages) == 2
     assert answer.parts is not None
+
+
+def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slowest_predicted(
+    rehearsed,
+):
+    answer = rehearsed(STAGES, ranks="8", link="ethernet-10g")
+    assert answer.at[0].rehearsal.rank == 3
+    said = [warning for warning in answer.warnings if "stages of a pipeline" in warning]
+    assert [warning.split(" pass")[0] for warning in said] == ["ranks 0 and 7", "ranks 0 and 4"]
+    assert any("recv" in guess for guess in answer.at[0].predicted.guesses)
 
 
 def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(rehearsed):

@@ -72,6 +72,13 @@ def test_shards_need_rehearsals_of_the_same_number_of_ranks():
     assert rows[1].largest_batch == 1024
 
 
+def test_on_cores_what_gloo_itself_holds_of_shards_is_a_guess():
+    answer = Answer("train.py", (), "cpu", answer_of((2,)).link, at=(sharded(2, 32),))
+    assert any("gloo" in guess for guess in memory_rows(answer, GIB)[0].guesses)
+    assert not any("gloo" in guess for guess in memory_rows(replace(answer, device="cuda"), GIB)[0].guesses)
+    assert not any("gloo" in guess for guess in memory_rows(answer_of((2,)), GIB)[0].guesses)
+
+
 def test_a_larger_batch_that_needs_no_more_has_no_limit_that_can_be_told():
     flat = answer_of((8,), others=(rehearsal(ddp_tape(8, 16.0), peak_bytes=int(GIB + 64 * 4 * MIB)),))
     row = memory_rows(flat, 2 * GIB)[0]

@@ -9,6 +9,8 @@ from scalewise.predict.rehearsed import WARM_UP_STEPS
 from scalewise.records.rehearsal import TapeRow
 from scalewise.results.run import Run
 
+FROM_RANK_TO_RANK = {"send", "recv", "batch_isend_irecv"}
+
 
 @dataclass(frozen=True)
 class Doing:
@@ -38,7 +40,12 @@ def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
     said = []
     for other in ranks[1:]:
         first = ranks[0]
-        if other.messages != first.messages:
+        if other.messages != first.messages and _kinds(first) | _kinds(other) <= FROM_RANK_TO_RANK:
+            said.append(
+                f"ranks {first.rank} and {other.rank} pass on different messages ({_text(first)}; {_text(other)}), as "
+                "the stages of a pipeline do: the slower one is predicted"
+            )
+        elif other.messages != first.messages:
             said.append(
                 f"ranks {first.rank} and {other.rank} send different messages ({_text(first)}; {_text(other)}): the "
                 "script branches on its rank, and a real run with such ranks may hang"
@@ -49,6 +56,10 @@ def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
                 "the slower one is predicted"
             )
     return tuple(said[:1])
+
+
+def _kinds(doing: Doing) -> set[str]:
+    return {kind for kind, _, _ in doing.messages}
 
 
 def _text(doing: Doing) -> str:

@@ -13,7 +13,8 @@ from scalewise.units import bytes_text
 
 LEAST_SIZES = 3  # of a curve
 MOST_ERROR = 0.3  # of the mean of a size: above, the machine did something else meanwhile
-TRIMMED = 10  # of so many times the longest and the shortest are left out, of five or more at least one each
+FEW = 5  # times: of fewer, the median is taken
+TRIMMED = 10  # of so many, the shortest and the longest are left out
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def curve_of(points: Sequence[Point]) -> Curve:
 
 def error_of(points: Sequence[Point]) -> float:
     """How well such a mean is known: its standard error as a share, of the size in the middle."""
-    several = [times for times in _by_size(points).values() if len(times) > 1]
-    return median(stdev(times) / sqrt(len(times)) / _middle(times) for times in several) if several else 0.0
+    several = [_kept(times) for times in _by_size(points).values() if len(times) > 1]
+    return median(stdev(times) / sqrt(len(times)) / fmean(times) for times in several) if several else 0.0
 
 
 def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
@@ -87,10 +88,15 @@ def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
 
 
 def _middle(times: Sequence[float]) -> float:
-    if len(times) < 5:
-        return median(times)
+    return median(times) if len(times) < FEW else fmean(_kept(times))
+
+
+def _kept(times: Sequence[float]) -> Sequence[float]:
+    """Without the extremes."""
+    if len(times) < FEW:
+        return times
     cut = max(1, len(times) // TRIMMED)
-    return fmean(sorted(times)[cut:-cut])
+    return sorted(times)[cut:-cut]
 
 
 def _centres(points: Sequence[Point], ranks: int) -> Iterator[Point]:

@@ -1,7 +1,7 @@
 """The step of N ranks from a rehearsal and a link: a number with its interval, its parts, and what it rests on.
 
 The interval is one of 90 %. It is put together from how far computing differs from run to run, from how well the link
-is known, and from the error that earlier predictions of this kind showed here (the self-check).
+is known, and is no narrower than the errors that earlier predictions of this kind showed here (the self-check).
 """
 
 from collections.abc import Sequence
@@ -97,7 +97,11 @@ class OnLink:
 
 
 def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread) -> float:
-    """Half the interval, as a logarithm: each part is moved by its own reach, and the shifts add in squares."""
+    """Half the interval, as a logarithm: each part is moved by its own reach, and the shifts add in squares.
+
+    Errors of earlier predictions hold what their computing and their link were off by, so they are not added to these:
+    the wider of both counts.
+    """
     centre = simulate(tape, OnLink(link, ranks), sharing).step_seconds
     if centre <= 0:
         return 0.0
@@ -105,7 +109,7 @@ def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread)
     by_compute = log(simulate(slower, OnLink(link, ranks), sharing).step_seconds / centre)
     heavier = OnLink(link, ranks, exp(QUANTILE * spread.link))
     by_link = log(simulate(tape, heavier, sharing).step_seconds / centre)
-    return hypot(by_compute, by_link, QUANTILE * spread.model)
+    return max(hypot(by_compute, by_link), QUANTILE * spread.model)
 
 
 def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:

@@ -26,9 +26,9 @@ class WrittenPrediction:
     predictions: tuple[tuple[int, float, float, float], ...]  # ranks, seconds of a step, its interval
 
 
-def model_spread(ratios: Sequence[float]) -> float:
-    """Standard deviation of the logarithm of predicted over measured, from what was checked."""
-    squares = WORTH_CHECKS * UNCHECKED**2 + sum(log(ratio) ** 2 for ratio in ratios)
+def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:
+    """Standard deviation of the logarithm of predicted over measured, from what was checked and from `before`."""
+    squares = WORTH_CHECKS * before**2 + sum(log(ratio) ** 2 for ratio in ratios)
     return float((squares / (WORTH_CHECKS + len(ratios))) ** 0.5)
 
 
