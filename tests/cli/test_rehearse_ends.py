@@ -96,3 +96,16 @@ def test_what_may_not_hold_is_told_once():
     assert first.startswith("train.py:12 looks at the result of all_reduce (item)")
     assert first.endswith("if total.item() > 3:")
     assert second == "the backend mpi cannot be rehearsed: taken as gloo"
+
+
+def test_a_script_that_fails_for_want_of_objects_is_told_so():
+    run = ended("raised", RankEnd(0, 1, None, 1.0, "", ("Traceback:", "TypeError: got NoneType."), ()))
+    row = UnrehearsedRow("objects received from another rank", "what the script had stays")
+    missing = replace(run, ranks=tuple(replace(rank, rehearsal=(row,)) for rank in run.ranks))
+    found = refused(missing, FEW)
+    assert found is not None
+    said = (
+        "train.py as one of 8 ranks did not get on without objects received from another rank: TypeError: got NoneType."
+    )
+    assert found.reason == said
+    assert "scalewise run train.py" in found.hint

@@ -35,7 +35,7 @@ def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
     assert spec.rehearse is not None
     ranks, name = spec.rehearse.world_size, Path(spec.script).name
     if outcome is None or not outcome.measured:
-        return _by_end(ranks, name, spec, outcome)
+        return _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome)
     if ranks > 1 and not sends(run):
         sentence = f"No step of {name} sends anything to another rank by torch.distributed: each would train alone."
         return Refused(ranks, sentence, DO_DISTRIBUTED)
@@ -69,6 +69,17 @@ def _unrehearsed(row: UnrehearsedRow) -> str:
     return f"{row.what} cannot be rehearsed: {row.instead}"
 
 
+def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
+    """It failed where it was to get objects from other ranks, which nobody here can make up."""
+    missed = [row for rank in run.ranks for row in rank.rehearsal if isinstance(row, UnrehearsedRow)]
+    if run.outcome is None or run.outcome.kind != "raised" or not missed:
+        return None
+    words = tuple(script_words(run.outcome)[-MOST_WORDS:])
+    said = _last_word(run.outcome, words).rstrip(".")
+    sentence = f"{name} as one of {ranks} ranks did not get on without {missed[0].what}: {said}."
+    return Refused(ranks, sentence, _OBJECTS.format(name=name), words if len(words) > 1 else ())
+
+
 def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Refused:
     role = f"as one of {ranks} rank{'s' if ranks > 1 else ''}"
     if outcome is None:
@@ -93,6 +104,10 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Re
 
 
 _ENDED = "Give a number of ranks, or arguments after two dashes, with which the script itself goes on."
+_OBJECTS = (
+    "A rehearsed rank hears of no other, so scripts whose ranks agree by objects (torch.distributed.pipelining does so "
+    "on shapes) cannot be rehearsed. Measure them with ranks that fit here: scalewise run {name} --ranks 2"
+)
 _HANGS = (
     "It waits for something that only another rank can do: a file, a socket, a store's key, a value that a collective "
     "was to bring. Rehearse it without that part, or raise --stall if it only needs the time."

@@ -103,7 +103,7 @@ def _run(ground: Ground, grid: Grid, shape: Tape, accumulation: int, bucket: flo
     )
     safe = np.maximum(step, 1e-12)
     moved = [np.log(np.maximum(one, 1e-12) / safe) for one in (by_work, by_wire)]
-    reach = np.sqrt(moved[0] ** 2 + moved[1] ** 2 + (QUANTILE * ground.spread.model) ** 2)
+    reach = np.maximum(np.hypot(moved[0], moved[1]), QUANTILE * ground.spread.model)
     per_rank = shape.samples or float(max(1, shape.micro_batches))
     for (ranks, batch, link), value, wide in zip(combined, safe.tolist(), np.exp(reach).tolist(), strict=True):
         samples = per_rank * batch * ranks
