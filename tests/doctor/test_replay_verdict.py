@@ -23,6 +23,7 @@ from scalewise.results.run import Run
 
 NO_SYNC = Remedy("no_sync", {"window": 4})
 SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", remedy=NO_SYNC)
+EXAMINING_SECONDS = 0.003  # that a mended step has no waiting to hide: no price may hold it
 NOTE = StepNote(1, 0, 0, 5, False, False, 1.0, 2, 2)
 
 
@@ -52,6 +53,7 @@ class Bench:
 
     def _run(self, spec: RunSpec) -> Run:
         seconds = self.mended_seconds if spec.remedies else 0.01
+        seconds += EXAMINING_SECONDS * spec.examine * bool(spec.remedies)
         noise = 1 + 0.01 * np.random.default_rng(sum(spec.name.encode())).normal(size=50)
         changes = dict(self.mended if spec.remedies else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}
@@ -93,7 +95,7 @@ def test_a_check_settles_its_own_finding_with_what_was_seen() -> None:
     bench.plain = {"inspection": (GradientRow(0, 100, 50, 0, 8.0, 2.0),)}
     assert settled(bench, among=[Rule(check, lambda case: (), settle)]).proof == "replayed"
     (shown,) = seen
-    assert shown.applied == 2 * 48 * 5  # ranks, times, runs
+    assert shown.applied == 2 * 48 * 6  # ranks, times, runs: one is examined, five are timed
     assert shown.remedy == NO_SYNC and not shown.trouble
     assert shown.gradients == GradientPair(0, 8.0, 2.0, 2.0, 0.5, 0.5, 0.05)
     assert shown.gradients.factor == 0.25
@@ -111,7 +113,7 @@ def test_the_same_remedy_is_replayed_once_for_two_findings() -> None:
     other = replace(SLOW, check="no-sync-around-backward-only")
     found = replay_findings(observed(), a_diagnosis(SLOW, other), bench, ()).findings
     assert [one.proof for one in found] == ["replayed", "replayed"]
-    assert len(bench.made) == len(set(bench.made)) == 2 * 5  # the script makes one step only
+    assert len(bench.made) == len(set(bench.made)) == 2 * 6  # the script makes one step only
 
 
 @pytest.mark.parametrize(
