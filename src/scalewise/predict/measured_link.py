@@ -12,7 +12,7 @@ from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
 from scalewise.units import bytes_text
 
 LEAST_SIZES = 3  # of a curve
-MOST_ERROR = 0.3  # of the mean of a size: above, the machine did something else meanwhile
+MOST_ERROR = 0.5  # of the mean of a size: above, the machine did something else meanwhile
 FEW = 5  # times: of fewer, the median is taken
 TRIMMED = 10  # of so many, the shortest and the longest are left out
 
