@@ -202,10 +202,9 @@ def _run(
 
 
 def _gain(one: _Otherwise, answer: Answer, ranks: int) -> Range:
-    """The ratio of throughputs, and how far it moves with each part."""
+    """The ratio of throughputs, and how far it moves with each part: by its own spread, or by the errors seen."""
     spread, sharing = answer.spread, answer.sharing
-    compute, wires = hypot(spread.compute, spread.model), hypot(spread.link, spread.model)
-    other = hypot(one.link.spread, spread.model)
+    compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))
 
     def ratio(slower: float = 0.0, before: float = 0.0, after: float = 0.0) -> float:
         longer = dict.fromkeys(PHASES, exp(QUANTILE * slower))
