@@ -8,7 +8,7 @@ import pytest
 from launch_runner import spec_of
 
 from scalewise.launch import environment
-from scalewise.records.spec import Nodes
+from scalewise.records.spec import Device, Nodes
 
 SPEC = spec_of("train_ddp.py")
 PLACES = (Path("/run/spec.json"), Path("/run"))
@@ -24,6 +24,24 @@ def test_threads_are_set_as_torchrun_sets_them_unless_the_run_says_how_many(
     spec = dataclasses.replace(SPEC, ranks=ranks, threads_per_rank=threads)
     user = {"OMP_NUM_THREADS": users} if users else {}
     assert environment.visible(spec, user).get("OMP_NUM_THREADS") == expected
+
+
+@pytest.mark.parametrize(
+    ("threads", "device", "user", "expected"),
+    [
+        (4, "cpu", {}, environment.SPINS),
+        (1, "cpu", {}, None),
+        (None, "cpu", {}, None),
+        (4, "cuda", {}, None),
+        (4, "cpu", {"GOMP_SPINCOUNT": "7"}, "7"),
+        (4, "cpu", {"OMP_WAIT_POLICY": "active"}, None),
+    ],
+)
+def test_threads_that_wait_leave_their_cores_to_messages_unless_the_user_says_how_they_wait(
+    threads: int | None, device: Device, user: dict[str, str], expected: str | None
+) -> None:
+    spec = dataclasses.replace(SPEC, threads_per_rank=threads, device=device)
+    assert environment.visible(spec, user).get("GOMP_SPINCOUNT") == expected
 
 
 def test_a_plain_python_subject_keeps_the_users_environment() -> None:
