@@ -115,7 +115,7 @@ def probe_of(facts: Any, rate: float = 1e9) -> LinkProbe:
     link = Link("true", Wire(300e-6, 0.0, rate))
     sizes = [4.0 * 8**power for power in range(9)]
     points = tuple(Point(2, size, all_reduce(link, size, 2)) for size in sizes)
-    return LinkProbe(place_of(facts, "cpu", 1), 1e9, 5.0, points, (Overlap(2, 1.0, 0.1, 0.1, 0.2),))
+    return LinkProbe(place_of(facts, "cpu", 1), 1e9, 5.0, points, (Overlap(2, 1.0, 0.1, 0.1, 0.2, 0.2),))
 
 
 @pytest.fixture

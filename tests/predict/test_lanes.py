@@ -28,7 +28,10 @@ def tapes(draw):
     return Tape(tuple(entries), 2, 0, None)
 
 
-@given(tapes(), st.builds(Sharing, work=st.floats(0, 1), drag=st.floats(0, 2)), st.lists(st.floats(0, 4), max_size=3))
+sharings = st.builds(Sharing, work=st.floats(0, 1), drag=st.floats(0, 2), spared_seconds=st.floats(0, 0.05))
+
+
+@given(tapes(), sharings, st.lists(st.floats(0, 4), max_size=3))
 def test_each_variant_is_the_event_simulation_of_it(tape, sharing, rates):
     rates = [1.0, *rates]
     seconds = np.array([[rate * 1e-3 * one.size_bytes for rate in rates] for one in tape.messages])

@@ -55,8 +55,16 @@ def test_computing_beside_a_message_drags():
     assert dragged.slowed_seconds == pytest.approx(1e-3 / 3, rel=1e-6)
 
 
+def test_a_message_that_begins_beside_another_is_spared_a_part():
+    spared = Sharing(spared_seconds=0.3e-3)
+    assert simulate(ddp(4.0, 4.0, 4.0), by_size, spared).step_seconds == pytest.approx((6 + 12 - 0.6 + 1) * 1e-3)
+    assert simulate(ddp(0.5, 0.5, 0.5), by_size, spared).step_seconds == pytest.approx(9.5e-3)  # none is beside another
+    many = Sharing(spared_seconds=1.0)
+    assert simulate(ddp(4.0, 4.0, 4.0), by_size, many).step_seconds == pytest.approx((6 + 4 + 2 + 2 + 1) * 1e-3)
+
+
 durations = st.floats(0, 0.1)
-sharings = st.builds(Sharing, work=st.floats(0, 1), drag=st.floats(0, 2))
+sharings = st.builds(Sharing, work=st.floats(0, 1), drag=st.floats(0, 2), spared_seconds=st.floats(0, 0.05))
 
 
 @st.composite

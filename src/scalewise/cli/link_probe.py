@@ -31,7 +31,7 @@ LEAST_SECONDS = 2.0  # left, for one more run to be worth its start
 FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
 SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
 REPEATS = 20  # the mean of messages that take a slice of the scheduler's or none needs many
-OVERLAP_SIZES = (1 << 25,)  # small ones are lost in what computing differs by
+OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one beside which computing can be told apart
 OVERLAP_REPEATS = 6
 USUAL_COUNTS = (2, 4)
 

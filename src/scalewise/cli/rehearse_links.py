@@ -83,7 +83,7 @@ class Links:
         own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
         over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks) for one in messages)
         work = self.sharing_here.work * own / over if over else 0.0
-        return replace(self.sharing_here, work=min(1.0, work))
+        return replace(self.sharing_here, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
 
 
 def _by_cores(link: Link) -> bool:

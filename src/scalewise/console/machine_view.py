@@ -53,6 +53,9 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
         sharing = sharing_of(probe.overlaps)
         drag = f", and computing takes {100 * sharing.drag:.0f} % longer beside it" if sharing.drag >= 0.005 else ""
         lines.append(("", f"cores are at work for {100 * sharing.work:.0f} % of a message's time{drag}"))
+        if sharing.spared_seconds:
+            spared = seconds_text(sharing.spared_seconds)
+            lines.append(("", f"a message that begins while another is under way takes {spared} less"))
     return lines + [("", trouble) for trouble in probe.troubles]
 
 

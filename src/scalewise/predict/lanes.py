@@ -10,7 +10,7 @@ import numpy as np
 
 from scalewise.analysis.estimate import Floats
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
-from scalewise.predict.timeline import APART, Sharing
+from scalewise.predict.timeline import APART, MOST_SPARED, Sharing
 
 
 def steps_seconds(
@@ -31,7 +31,8 @@ def steps_seconds(
             now += beside + (work - beside * compute_rate)
             through += beside * message_rate
         elif isinstance(entry, Issue):
-            issued = issued + message_seconds[at]
+            spared = np.minimum(sharing.spared_seconds, MOST_SPARED * message_seconds[at])
+            issued = issued + message_seconds[at] - np.minimum(spared, issued - through)
             ends[entry.number] = issued
             at += 1
         else:

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
 from statistics import median
 
@@ -17,7 +18,9 @@ from scalewise.units import NANO
 
 ALL_WORK = Sharing(work=1.0)
 MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
-KINDS = 3  # of steps in `subjects/interference.py`: computing, an all-reduce, both at once
+KINDS = 4  # of steps in `subjects/interference.py`: computing, an all-reduce, both at once, two all-reduces at once
+MEDIAN_DEVIATION = 1.253 * 1.4826  # a median's standard deviation of the times' own median distance, times root n
+DEVIATIONS = 2  # of the standard deviations of a median: what is beyond them is no chance
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Computing and an all-reduce, each alone and both at once, one right after the other."""
+    """Computing and an all-reduce, each alone and both at once, and two all-reduces, one right after the other."""
 
     ranks: int
     size_bytes: float
     compute_seconds: float
     message_seconds: float
     both_seconds: float
+    two_seconds: float  # two all-reduces at once
 
 
 @dataclass(frozen=True)
@@ -120,20 +124,32 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
 
 
 def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
-    """How cores are shared, by what both at once took beyond computing alone: of the message's time, so much.
+    """How cores are shared beside large messages, and what small ones spare each other."""
+    sizes = [one.size_bytes for one in overlaps]
+    large = [one for one in overlaps if one.size_bytes == max(sizes)]
+    small = [one for one in overlaps if one.size_bytes == min(sizes)]
+    spared = median(2 * one.message_seconds - one.two_seconds for one in small) if small else 0.0
+    return replace(_beside(large), spared_seconds=max(0.0, spared))
 
-    More than all of it means that computing itself went slower beside the message. Where the times do not agree with
-    each other, all of a message's time is taken for work: so it was on idle machines, where copying is all there is.
+
+def _beside(overlaps: Sequence[Overlap]) -> Sharing:
+    """By what both at once took beyond computing alone: of the message's time, so much.
+
+    What is surely more than all of it means that computing itself went slower beside the message. Where the times do
+    not agree with each other, all of a message's time is taken for work: so it was on idle machines, where copying is
+    all there is.
     """
     ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
     if not ratios:
         return ALL_WORK
     beyond = median(ratios)
-    if median(abs(ratio - beyond) for ratio in ratios) > MOST_DISAGREEMENT:
+    apart = median(abs(ratio - beyond) for ratio in ratios)
+    if apart > MOST_DISAGREEMENT:
         return ALL_WORK
     if beyond <= 1:
         return Sharing(work=max(0.0, beyond))
-    return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - beyond) - 1))
+    surely = max(1.0, beyond - DEVIATIONS * MEDIAN_DEVIATION * apart / sqrt(len(ratios)))
+    return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - surely) - 1))
 
 
 def _path(place: Place) -> Path:

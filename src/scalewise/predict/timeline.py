@@ -2,8 +2,8 @@
 
 There are two lanes, the rank's computing and its communication; a message starts when it is ready and the one before it
 is through, and the computing stops only where it waits for one. Where a message is carried by the rank's own cores
-(gloo), both lanes share them: `Sharing` says how much of a message's time is work for the cores, and how much slower
-computing is beside it.
+(gloo), both lanes share them: `Sharing` says how much of a message's time is work for the cores, how much slower
+computing is beside it, and what a message is spared that begins beside another.
 """
 
 from collections import deque
@@ -23,9 +23,11 @@ class Sharing:
         0.0  # share of a message's time that its rank's cores are at work for it; 0: another engine carries it
     )
     drag: float = 0.0  # computing takes so much longer, as a share, while a message is under way (memory, caches)
+    spared_seconds: float = 0.0  # by a message that begins while another is under way: gloo carries two at once
 
 
 APART = Sharing()
+MOST_SPARED = 0.5  # of a message
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Timeline:
 
     step_seconds: float
     compute_seconds: float  # by itself, nothing beside it
-    message_seconds: float  # all messages by themselves
+    message_seconds: float  # all messages, nothing computed beside them
     exposed_seconds: float  # computing stood still for a message
     slowed_seconds: float  # computing took longer because of messages beside it
     computing: tuple[Span, ...] = ()
@@ -80,7 +82,7 @@ class _Lanes:
             if isinstance(entry, Compute):
                 self._compute(entry)
             elif isinstance(entry, Issue):
-                seconds = self._seconds_of(entry)
+                seconds = self._beside_others(self._seconds_of(entry))
                 self._whole += seconds
                 self._queue.append((entry, seconds))
                 self._began.setdefault(entry.number, self._now)
@@ -95,6 +97,11 @@ class _Lanes:
             tuple(self._computing),
             tuple(self._messages),
         )
+
+    def _beside_others(self, seconds: float) -> float:
+        """What a message takes that begins now: no more is spared than lies before it, so a slower link is slower."""
+        before = sum(left for _, left in self._queue)
+        return seconds - min(self._sharing.spared_seconds, MOST_SPARED * seconds, before)
 
     def _compute(self, entry: Compute) -> None:
         left, begin = entry.seconds, self._now

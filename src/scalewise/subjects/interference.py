@@ -1,9 +1,9 @@
-"""Computing and an all-reduce, each alone and both at once: what they cost each other where they share cores.
+"""Computing and an all-reduce, each alone and both at once, and two all-reduces: what they cost and spare each other.
 
 torchrun --nproc-per-node 2 interference.py --sizes 4194304,33554432 --repeats 8
 
-Every three steps belong together: computing alone, the all-reduce alone, computing while the all-reduce is under way.
-The forward phase of a step is the computing, what follows the backward pass is the waiting.
+Every four steps belong together: computing alone, the all-reduce alone, computing while the all-reduce is under way,
+two all-reduces at once. The forward phase of a step is the computing, what follows the backward pass is the waiting.
 """
 
 import argparse
@@ -19,6 +19,7 @@ RANK = int(os.environ.get("RANK", "0"))
 RANKS = int(os.environ.get("WORLD_SIZE", "1"))
 FLOAT_BYTES = 4
 WIDTH, ROWS = 1024, 64  # of the layers that are computed
+KINDS = ((True, 0), (False, 1), (True, 1), (False, 2))  # of steps: computing or not, so many all-reduces
 LONGER = 1.5  # computing lasts so many times as long as the all-reduce, so that all of it has company
 
 
@@ -87,22 +88,22 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(RANK)
     work, opener = Work(), nn.Linear(1, 1)
     optimizer = torch.optim.SGD([*work.parameters(), *opener.parameters()], lr=1e-9)
-    messages = [torch.ones(size // FLOAT_BYTES) for size in args.sizes]
-    rounds = [rounds_for(work, message) for message in messages]
+    pairs = [torch.ones(2, size // FLOAT_BYTES) for size in args.sizes]
+    rounds = [rounds_for(work, pair[0]) for pair in pairs]
     for _ in range(args.repeats):
-        for message, layers in zip(messages, rounds, strict=True):
-            for computes, reduces in ((True, False), (False, True), (True, True)):
+        for pair, layers in zip(pairs, rounds, strict=True):
+            for computes, reduces in KINDS:
                 dist.barrier()
                 loss = opener(torch.ones(1, 1)).sum()  # the step begins here
-                handle = dist.all_reduce(message, async_op=True) if reduces else None
+                handles = [dist.all_reduce(message, async_op=True) for message in pair[:reduces]]
                 if computes:
                     loss = loss + work(layers)
                 loss.backward()
-                if handle is not None:
+                for handle in handles:
                     handle.wait()
                 optimizer.step()
                 optimizer.zero_grad()
-                message.fill_(1.0)
+                pair.fill_(1.0)
 
 
 def main() -> None:
