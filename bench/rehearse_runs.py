@@ -106,8 +106,9 @@ class Place:
     def sharing(self) -> Sharing:
         """How computing and all-reduces share the cores, measured as `scalewise machine --measure` does."""
         args = ("--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(OVERLAP_REPEATS))
-        (run,) = self.runs([self.spec(LINEAR.with_name("interference.py"), args, "beside")])
-        return sharing_of(overlaps_of(run, OVERLAP_SIZES))
+        spec = self.spec(LINEAR.with_name("interference.py"), args, "beside")
+        (run,) = self.runs([spec])
+        return sharing_of(overlaps_of(run, OVERLAP_SIZES), spec.threads_per_rank or 1)
 
 
 @dataclass(frozen=True)

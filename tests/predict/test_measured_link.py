@@ -139,8 +139,9 @@ def test_overlaps_are_read_from_four_kinds_of_steps():
     found = overlaps_of(make_run(times, ranks=2), [4096, 32768])
     assert [one.size_bytes for one in found] == 3 * [4096, 32768]
     assert found[0] == Overlap(2, 4096, *map(pytest.approx, (0.030, 0.020, 0.048, 0.037)))
-    assert sharing_of(found).work == pytest.approx(0.95)  # of the large ones
-    assert sharing_of(found).spared_seconds == pytest.approx(0.003)  # of the small ones
+    assert sharing_of(found, 2).work == pytest.approx(0.95)  # of the large ones
+    assert sharing_of(found, 2).spared_seconds == pytest.approx(0.003)  # of the small ones
+    assert sharing_of(found, 1).spared_seconds == 0.0  # one core carries them in a row
 
 
 def test_steps_that_were_cut_off_give_no_overlap():
@@ -151,20 +152,20 @@ def test_steps_that_were_cut_off_give_no_overlap():
     ("both", "work", "drag"), [(0.30, 0.0, 0.0), (0.40, 0.5, 0.0), (0.50, 1.0, 0.0), (0.54, 1.0, 0.25), (9.0, 1.0, 1.0)]
 )
 def test_what_both_take_at_once_tells_how_cores_are_shared(both, work, drag):
-    sharing = sharing_of([Overlap(2, 1.0, 0.30, 0.20, both, 0.40)])
+    sharing = sharing_of([Overlap(2, 1.0, 0.30, 0.20, both, 0.40)], 2)
     assert (sharing.work, sharing.drag) == (pytest.approx(work), pytest.approx(drag))
 
 
 def test_without_times_that_agree_all_of_a_message_is_work():
-    assert sharing_of([]).work == 1.0
+    assert sharing_of([], 2).work == 1.0
     unlike = [Overlap(2, 1.0, 0.30, 0.20, both, 0.40) for both in (0.30, 0.31, 0.40, 0.55, 0.60)]
-    assert sharing_of(unlike).work == 1.0
-    assert sharing_of(unlike).drag == 0.0
+    assert sharing_of(unlike, 2).work == 1.0
+    assert sharing_of(unlike, 2).drag == 0.0
 
 
 def test_computing_is_slower_beside_a_message_only_where_that_is_no_chance():
     def sharing(*beyond: float) -> Sharing:
-        return sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.30 + 0.20 * one, 0.40) for one in beyond])
+        return sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.30 + 0.20 * one, 0.40) for one in beyond], 2)
 
     # The first two were measured on one machine, of which other probes say 0.93 to 1.1.
     assert sharing(0.98, 0.99, 1.16, 1.18, 1.23).drag < 0.08
@@ -173,4 +174,4 @@ def test_computing_is_slower_beside_a_message_only_where_that_is_no_chance():
 
 
 def test_two_messages_at_once_that_take_longer_than_in_a_row_spare_nothing():
-    assert sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.50, 0.45)]).spared_seconds == 0.0
+    assert sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.50, 0.45)], 2).spared_seconds == 0.0

@@ -30,7 +30,9 @@ class Links:
         self, request: Request, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
     ) -> None:
         self._request, self._seats, self._probe = request, seats, probe
-        self.sharing_here = sharing_of(probe.overlaps) if probe is not None and seats.device == "cpu" else APART
+        self.sharing_here = APART
+        if probe is not None and seats.device == "cpu":
+            self.sharing_here = sharing_of(probe.overlaps, seats.cores_per_rank)
         self.sharing = self.sharing_here
         self._given: Link | None = None
         if request.link is not None:

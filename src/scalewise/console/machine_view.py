@@ -50,7 +50,7 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
         missed = f"misses a time by {100 * fit.mean_error:.0f} % in the mean"
         lines.append(("", f"fitted: {start} to start, {rate:.2f} GB/s each way; {missed}"))
     if probe.overlaps:
-        sharing = sharing_of(probe.overlaps)
+        sharing = sharing_of(probe.overlaps, probe.place.cores_per_rank)
         drag = f", and computing takes {100 * sharing.drag:.0f} % longer beside it" if sharing.drag >= 0.005 else ""
         lines.append(("", f"cores are at work for {100 * sharing.work:.0f} % of a message's time{drag}"))
         if sharing.spared_seconds:

@@ -123,12 +123,16 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
     return tuple(found)
 
 
-def sharing_of(overlaps: Sequence[Overlap]) -> Sharing:
-    """How cores are shared beside large messages, and what small ones spare each other."""
+def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int) -> Sharing:
+    """How cores are shared beside large messages, and what small ones spare each other.
+
+    On one core two messages at once are as much work as in a row: what they seem to spare there is the chance that both
+    wait for the same slice of the scheduler's.
+    """
     sizes = [one.size_bytes for one in overlaps]
     large = [one for one in overlaps if one.size_bytes == max(sizes)]
     small = [one for one in overlaps if one.size_bytes == min(sizes)]
-    spared = median(2 * one.message_seconds - one.two_seconds for one in small) if small else 0.0
+    spared = median(2 * one.message_seconds - one.two_seconds for one in small) if small and cores_per_rank > 1 else 0.0
     return replace(_beside(large), spared_seconds=max(0.0, spared))
 
 
