@@ -1,7 +1,8 @@
 """How well a script's step is foreseen over emulated links, real gloo and shaped links; its memory; and how fast.
 
-Every point is rehearsed in company and really run, with the emulated link and without, in turns step by step; the
-prediction never sees the runs it is held against. Goals are those of the project, printed beside what was reached.
+Every point is rehearsed in company and really run, with the emulated link and without, and with them messages alone, all
+in turns step by step; the prediction never sees the runs it is held against. Goals are those of the project, printed
+beside what was reached.
 """
 
 import os
@@ -17,10 +18,10 @@ from bench.rehearse_points import POINTS, QUICK
 from bench.rehearse_runs import Checked, Place, Seen, checked
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
-from scalewise.predict.collectives import seconds
+from scalewise.units import seconds_text
 
 REPEATS = 3
-PROBE_EVERY = 7  # points: the machine drifts, and so does its link
+SHARING_EVERY = 7  # points: the machine drifts, and so does what its cores cost each other
 APART = 1.10  # measured steps that differ by less are not asked to be put in order
 WIDTH = 46
 
@@ -40,11 +41,11 @@ def run(quick: bool, cuda: bool) -> dict[str, object]:
 
 def _times(place: Place, quick: bool) -> dict[str, object]:
     points, repeats = (POINTS[::QUICK], 1) if quick else (POINTS, REPEATS)
-    print(f"\nPredicted against measured: {place.ranks} ranks, {repeats} rings of a rehearsal and two runs to a point;")
-    print(f"median step in ms, load of the machine before {os.getloadavg()[0]:.1f}")
+    print(f"\nPredicted against measured: {place.ranks} ranks, {repeats} rings of a rehearsal, two runs and messages")
+    print(f"to a point; median step in ms, load of the machine before {os.getloadavg()[0]:.1f}")
     seen: Seen | None = None
     for number, point in enumerate(points):
-        if seen is None or number % PROBE_EVERY == 0:
+        if seen is None or number % SHARING_EVERY == 0:
             seen = _looked(place, seen)
         over_link, over_gloo = checked(place, point, seen, repeats)
         seen = replace(seen, emulated=(*seen.emulated, over_link), plain=(*seen.plain, over_gloo))
@@ -59,11 +60,11 @@ def _times(place: Place, quick: bool) -> dict[str, object]:
 
 
 def _looked(place: Place, before: Seen | None) -> Seen:
-    """The link as it is now, and what was seen before."""
-    hot, sharing = place.hot_link(), place.sharing()
-    time = seconds(hot, "all_reduce", 2**20, place.ranks)
-    print(f"an all-reduce of 1 MiB takes {time * 1e3:.2f} ms; cores work for {sharing.work * 100:.0f} % of a message")
-    return replace(before, hot=hot, sharing=sharing) if before else Seen(hot, sharing)
+    """How cores are shared now, and what was seen before."""
+    sharing = place.sharing()
+    print(f"cores work for {sharing.work * 100:.0f} % of a message, computing drags {sharing.drag * 100:.0f} %", end="")
+    print(f", a message beside another is spared {seconds_text(sharing.spared_seconds)}")
+    return replace(before, sharing=sharing) if before else Seen(sharing)
 
 
 def show(one: Checked) -> None:

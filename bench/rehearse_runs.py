@@ -34,7 +34,6 @@ from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
-PROBES = 4  # at most
 EMULATED_BEFORE = 0.025  # error over emulated links in earlier runs of this benchmark, a standard deviation
 
 
@@ -88,20 +87,19 @@ class Place:
         """The same in company of as many as there will be."""
         return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
 
-    def hot_link(self) -> Link:
-        """All-reduces right after computing, as they come in a step; measured anew where something was in their way."""
+    def messages(self) -> RunSpec:
+        """All-reduces right after computing, as they come in a step."""
         args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(REPEATS))
-        spec = self.spec(LINEAR.with_name("allreduce.py"), args, "hot")
-        place = place_of(self.machine, "cpu", spec.threads_per_rank or 0)
-        reason = ""
-        for _ in range(PROBES):
-            (run,) = self.runs([spec])
-            points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for one in link_points(run))
-            link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
-            if isinstance(link, Link):
-                return link
-            reason = link.reason
-        raise RuntimeError(f"the link cannot be measured here: {reason}")
+        return self.spec(LINEAR.with_name("allreduce.py"), args, "messages")
+
+    def link(self, runs: Sequence[Run]) -> Link:
+        """By the all-reduces of these runs."""
+        place = place_of(self.machine, "cpu", runs[0].spec.threads_per_rank or 0)
+        points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
+        link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
+        if not isinstance(link, Link):
+            raise RuntimeError(f"the link cannot be measured here: {link.reason}")
+        return link
 
     def sharing(self) -> Sharing:
         """How computing and all-reduces share the cores, measured as `scalewise machine --measure` does."""
@@ -113,9 +111,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known before a point is predicted: the link, its cores, and how far off earlier points were."""
+    """What is known before a point is predicted: how cores are shared, and how far off earlier points were."""
 
-    hot: Link
     sharing: Sharing
     emulated: tuple[Checked, ...] = ()
     plain: tuple[Checked, ...] = ()
@@ -124,23 +121,22 @@ class Seen:
 def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Checked, Checked]:
     """Over the emulated link, and over gloo as it is."""
     rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
-    taken = together([ring[0] for ring in rings])
-    emulated, plain = ([ring[index] for ring in rings] for index in (1, 2))
+    rehearsals, emulated, plain, messages = ([ring[index] for ring in rings] for index in range(4))
+    taken, hot = together(rehearsals), place.link(messages)
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
-    busy = with_messages_carried(taken, seen)
+    busy = with_messages_carried(taken, hot, seen.sharing)
     measured, simpler = step_seconds(emulated), predict(taken, link).step.value
     over_link = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
-    over_gloo = foreseen(taken, seen.hot, seen.sharing, seen.plain)
+    over_gloo = foreseen(taken, hot, seen.sharing, seen.plain)
     return (
         Checked(point.name, point.link_text, over_link, measured, late_share(emulated), simpler),
         Checked(point.name, "gloo", over_gloo, step_seconds(plain)),
     )
 
 
-def with_messages_carried(taken: Rehearsed, seen: Seen) -> Rehearsed:
+def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehearsed:
     """The real messages keep the cores busy behind an emulated link or a shaped one as well."""
-    work = seen.sharing.work
-    return with_real_messages(taken, lambda one: work * seconds(seen.hot, one.kind, one.size_bytes, one.ranks))
+    return with_real_messages(taken, lambda one: sharing.work * seconds(hot, one.kind, one.size_bytes, one.ranks))
 
 
 def foreseen(
@@ -152,10 +148,13 @@ def foreseen(
 
 
 def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
-    """Rehearsed, over the emulated link and as it is, in an order that rotates, each ready to take turns."""
+    """Rehearsed, over the emulated link, as it is, and messages alone, in an order that rotates, all in turns.
+
+    The machine's speed drifts, and its link's with it: messages of a minute before would tell of another machine.
+    """
     plain = place.spec(point.script, point.words, "plain")
     link = Intervention("emulate_link", point.latency_seconds, None, point.bytes_per_second)
-    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain]
+    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain, place.messages()]
     return [
         replace(arm, repeat=number, turns=Turns("ring", (index + number) % len(arms), len(arms)), limit_seconds=300.0)
         for index, arm in enumerate(arms)

@@ -53,15 +53,15 @@ def table(place: Place, quick: bool) -> object:
 
     prefix = _allowed()
     print("\nShaped links: two ranks in namespaces of their own, a token bucket on both ends of the wire between them")
-    seen = Seen(place.hot_link(), place.sharing())
+    hot, seen = place.link(place.runs([place.messages()])), Seen(place.sharing())
     for name, script, args in CASES[:1] if quick else CASES:
         spec = place.spec(script, args, "plain")
         for rate in MBIT_RATES:
             (before,) = place.runs([place.rehearsal(spec)])
             ran = _ran(prefix, place, script, args, rate)
             (after,) = place.runs([place.rehearsal(spec)])
-            wire = Wire(seen.hot.curves[0].seconds[0], 0.0, rate * 1e6 / 8 * PAYLOAD)
-            busy = with_messages_carried(together([before, after]), seen)
+            wire = Wire(hot.curves[0].seconds[0], 0.0, rate * 1e6 / 8 * PAYLOAD)
+            busy = with_messages_carried(together([before, after]), hot, seen.sharing)
             found = foreseen(busy, Link(f"{rate} Mbit/s", wire), APART, seen.plain)
             point = Checked(name, f"{rate} Mbit/s", found, step_seconds([ran]))
             seen = replace(seen, plain=(*seen.plain, point))

@@ -134,8 +134,8 @@ def test_a_probe_is_kept_and_found_again(tmp_path, monkeypatch):
     assert kept_probes(make_machine()) == ()
 
 
-def test_overlaps_are_read_from_four_kinds_of_steps():
-    times = 8 * [0.9] + 3 * [0.030, 0.020, 0.048, 0.037, 0.30, 0.20, 0.49, 0.41]
+def test_overlaps_are_read_from_five_kinds_of_steps():
+    times = 10 * [0.9] + 3 * [0.001, 0.031, 0.021, 0.049, 0.038, 0.002, 0.302, 0.202, 0.492, 0.412]
     found = overlaps_of(make_run(times, ranks=2), [4096, 32768])
     assert [one.size_bytes for one in found] == 3 * [4096, 32768]
     assert found[0] == Overlap(2, 4096, *map(pytest.approx, (0.030, 0.020, 0.048, 0.037)))

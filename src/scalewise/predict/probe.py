@@ -18,7 +18,7 @@ from scalewise.units import NANO
 
 ALL_WORK = Sharing(work=1.0)
 MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
-KINDS = 4  # of steps in `subjects/interference.py`: computing, an all-reduce, both at once, two all-reduces at once
+KINDS = 5  # of steps in `subjects/interference.py`: nothing, computing, an all-reduce, both at once, two all-reduces
 MEDIAN_DEVIATION = 1.253 * 1.4826  # a median's standard deviation of the times' own median distance, times root n
 DEVIATIONS = 2  # of the standard deviations of a median: what is beyond them is no chance
 
@@ -119,7 +119,8 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
         times = [slowest.get(first + kind) for kind in range(KINDS)]
         if None not in times:
             size = sizes[first // KINDS % len(sizes)]
-            found.append(Overlap(run.spec.ranks, size, *(time for time in times if time is not None)))
+            nothing, *others = (time for time in times if time is not None)
+            found.append(Overlap(run.spec.ranks, size, *(max(0.0, time - nothing) for time in others)))
     return tuple(found)
 
 
