@@ -1,8 +1,8 @@
 """How well a script's step is foreseen over emulated links, real gloo and shaped links; its memory; and how fast.
 
-Every point is rehearsed in company and really run, with the emulated link and without, and with them messages alone, all
-in turns step by step; the prediction never sees the runs it is held against. Goals are those of the project, printed
-beside what was reached.
+Every point is rehearsed in company and really run, with the emulated link and without, and messages alone with them,
+all in turns step by step; the prediction never sees the runs it is held against. Goals are those of the project,
+printed beside what was reached.
 """
 
 import os
