@@ -1,8 +1,8 @@
 """How well a script's step is foreseen over emulated links, real gloo and shaped links; its memory; and how fast.
 
-Every point is rehearsed in company and really run, with the emulated link and without, and messages alone with them,
-all in turns step by step; the prediction never sees the runs it is held against. Goals are those of the project,
-printed beside what was reached.
+Every point is rehearsed in company and really run, with the emulated link and without, in turns step by step, and
+messages are measured right before; the prediction never sees the runs it is held against. Goals are those of the
+project, printed beside what was reached.
 """
 
 import os
@@ -41,7 +41,9 @@ def run(quick: bool, cuda: bool) -> dict[str, object]:
 
 def _times(place: Place, quick: bool) -> dict[str, object]:
     points, repeats = (POINTS[::QUICK], 1) if quick else (POINTS, REPEATS)
-    print(f"\nPredicted against measured: {place.ranks} ranks, {repeats} rings of a rehearsal, two runs and messages")
+    print(
+        f"\nPredicted against measured: {place.ranks} ranks, {repeats} times messages and a ring of a rehearsal and two runs"
+    )
     print(f"to a point; median step in ms, load of the machine before {os.getloadavg()[0]:.1f}")
     seen: Seen | None = None
     for number, point in enumerate(points):

@@ -13,7 +13,7 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.link_points import link_points
-from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, REPEATS, SIZES
+from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
@@ -34,6 +34,7 @@ from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
+MESSAGES = 10  # of each size before every ring
 EMULATED_BEFORE = 0.025  # error over emulated links in earlier runs of this benchmark, a standard deviation
 
 
@@ -89,7 +90,7 @@ class Place:
 
     def messages(self) -> RunSpec:
         """All-reduces right after computing, as they come in a step."""
-        args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(REPEATS))
+        args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(MESSAGES))
         return self.spec(LINEAR.with_name("allreduce.py"), args, "messages")
 
     def link(self, runs: Sequence[Run]) -> Link:
@@ -120,8 +121,9 @@ class Seen:
 
 def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Checked, Checked]:
     """Over the emulated link, and over gloo as it is."""
-    rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
-    rehearsals, emulated, plain, messages = ([ring[index] for ring in rings] for index in range(4))
+    # The machine's speed drifts, and its link's with it: messages of minutes before would tell of another machine.
+    made = [(*place.runs([place.messages()]), *place.runs(_ring(place, point, number))) for number in range(repeats)]
+    messages, rehearsals, emulated, plain = zip(*made, strict=True)
     taken, hot = together(rehearsals), place.link(messages)
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
     busy = with_messages_carried(taken, hot, seen.sharing)
@@ -148,13 +150,10 @@ def foreseen(
 
 
 def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
-    """Rehearsed, over the emulated link, as it is, and messages alone, in an order that rotates, all in turns.
-
-    The machine's speed drifts, and its link's with it: messages of a minute before would tell of another machine.
-    """
+    """Rehearsed, over the emulated link and as it is, in an order that rotates, each ready to take turns."""
     plain = place.spec(point.script, point.words, "plain")
     link = Intervention("emulate_link", point.latency_seconds, None, point.bytes_per_second)
-    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain, place.messages()]
+    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain]
     return [
         replace(arm, repeat=number, turns=Turns("ring", (index + number) % len(arms), len(arms)), limit_seconds=300.0)
         for index, arm in enumerate(arms)
