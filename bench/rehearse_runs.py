@@ -34,7 +34,7 @@ from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
-MESSAGES = 10  # of each size before every ring
+MESSAGES = 10  # of each size in a run
 EMULATED_BEFORE = 0.025  # error over emulated links in earlier runs of this benchmark, a standard deviation
 
 
@@ -88,10 +88,11 @@ class Place:
         """The same in company of as many as there will be."""
         return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
 
-    def messages(self) -> RunSpec:
+    def messages(self, runs: int) -> tuple[Run, ...]:
         """All-reduces right after computing, as they come in a step."""
         args = ("--hot", "--sizes", ",".join(map(str, SIZES)), "--repeats", str(MESSAGES))
-        return self.spec(LINEAR.with_name("allreduce.py"), args, "messages")
+        spec = self.spec(LINEAR.with_name("allreduce.py"), args, "messages")
+        return tuple(self.runs([spec])[0] for _ in range(runs))
 
     def link(self, runs: Sequence[Run]) -> Link:
         """By the all-reduces of these runs."""
@@ -112,8 +113,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is known before a point is predicted: how cores are shared, and how far off earlier points were."""
+    """What is known before a point is predicted: messages, how cores are shared, how far off earlier points were."""
 
+    messages: tuple[Run, ...]  # of the last minute
     sharing: Sharing
     emulated: tuple[Checked, ...] = ()
     plain: tuple[Checked, ...] = ()
@@ -121,10 +123,10 @@ class Seen:
 
 def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Checked, Checked]:
     """Over the emulated link, and over gloo as it is."""
-    # The machine's speed drifts, and its link's with it: messages of minutes before would tell of another machine.
-    made = [(*place.runs([place.messages()]), *place.runs(_ring(place, point, number))) for number in range(repeats)]
-    messages, rehearsals, emulated, plain = zip(*made, strict=True)
-    taken, hot = together(rehearsals), place.link(messages)
+    rehearsals, emulated, plain = zip(
+        *(place.runs(_ring(place, point, number)) for number in range(repeats)), strict=True
+    )
+    taken, hot = together(rehearsals), place.link(seen.messages)
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
     busy = with_messages_carried(taken, hot, seen.sharing)
     measured, simpler = step_seconds(emulated), predict(taken, link).step.value

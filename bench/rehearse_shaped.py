@@ -49,11 +49,12 @@ class NotHere(Exception):
 
 def table(place: Place, quick: bool) -> object:
     """Prints it."""
-    from bench.rehearse import show, summary
+    from bench.rehearse import MESSAGE_RUNS, show, summary
 
     prefix = _allowed()
     print("\nShaped links: two ranks in namespaces of their own, a token bucket on both ends of the wire between them")
-    hot, seen = place.link([place.runs([place.messages()])[0] for _ in range(3)]), Seen(place.sharing())
+    seen = Seen(place.messages(MESSAGE_RUNS), place.sharing())
+    hot = place.link(seen.messages)
     for name, script, args in CASES[:1] if quick else CASES:
         spec = place.spec(script, args, "plain")
         for rate in MBIT_RATES:

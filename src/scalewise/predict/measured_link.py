@@ -14,7 +14,7 @@ from scalewise.units import bytes_text
 LEAST_SIZES = 3  # of a curve
 MOST_ERROR = 0.5  # of the mean of a size: above, the machine did something else meanwhile
 FEW = 5  # times: of fewer, the median is taken
-TRIMMED = 10  # of so many, the shortest and the longest are left out
+TRIMMED = 40  # of so many, the shortest and the longest are left out, and of fewer as well
 
 
 @dataclass(frozen=True)
