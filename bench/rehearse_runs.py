@@ -68,6 +68,7 @@ class Place:
     machine: MachineFacts
     ranks: int
     folder: Path
+    emulates: bool = True  # links as well
 
     def spec(self, script: Path, args: Sequence[str], name: str) -> RunSpec:
         """As many ranks on shares of four cores, or fewer where there are not so many."""
@@ -121,21 +122,22 @@ class Seen:
     plain: tuple[Checked, ...] = ()
 
 
-def checked(place: Place, point: Point, seen: Seen, repeats: int) -> tuple[Checked, Checked]:
-    """Over the emulated link, and over gloo as it is."""
-    rehearsals, emulated, plain = zip(
-        *(place.runs(_ring(place, point, number)) for number in range(repeats)), strict=True
-    )
+def checked(place: Place, point: Point, seen: Seen, repeats: int) -> Seen:
+    """With this point over gloo as it is, and over the emulated link where links are emulated."""
+    rings = [place.runs(_ring(place, point, number)) for number in range(repeats)]
+    rehearsals, plain, *emulated = zip(*rings, strict=True)
     taken, hot = together(rehearsals), place.link(seen.messages)
+    over_gloo = Checked(point.name, "gloo", foreseen(taken, hot, seen.sharing, seen.plain), step_seconds(plain))
+    over_link = [_emulated(place, point, seen, taken, runs) for runs in emulated]
+    return replace(seen, plain=(*seen.plain, over_gloo), emulated=(*seen.emulated, *over_link))
+
+
+def _emulated(place: Place, point: Point, seen: Seen, taken: Rehearsed, runs: Sequence[Run]) -> Checked:
     link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
-    busy = with_messages_carried(taken, hot, seen.sharing)
-    measured, simpler = step_seconds(emulated), predict(taken, link).step.value
-    over_link = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
-    over_gloo = foreseen(taken, hot, seen.sharing, seen.plain)
-    return (
-        Checked(point.name, point.link_text, over_link, measured, late_share(emulated), simpler),
-        Checked(point.name, "gloo", over_gloo, step_seconds(plain)),
-    )
+    busy = with_messages_carried(taken, place.link(seen.messages), seen.sharing)
+    step = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
+    simpler = predict(taken, link).step.value
+    return Checked(point.name, point.link_text, step, step_seconds(runs), late_share(runs), simpler)
 
 
 def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehearsed:
@@ -152,10 +154,11 @@ def foreseen(
 
 
 def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
-    """Rehearsed, over the emulated link and as it is, in an order that rotates, each ready to take turns."""
+    """Rehearsed, as it is and over the emulated link, in an order that rotates, each ready to take turns."""
     plain = place.spec(point.script, point.words, "plain")
     link = Intervention("emulate_link", point.latency_seconds, None, point.bytes_per_second)
-    arms = [place.rehearsal(plain), replace(plain, name="emulated", interventions=(link,)), plain]
+    emulated = [replace(plain, name="emulated", interventions=(link,))] if place.emulates else []
+    arms = [place.rehearsal(plain), plain, *emulated]
     return [
         replace(arm, repeat=number, turns=Turns("ring", (index + number) % len(arms), len(arms)), limit_seconds=300.0)
         for index, arm in enumerate(arms)
