@@ -44,6 +44,13 @@ def test_threads_that_wait_leave_their_cores_to_messages_unless_the_user_says_ho
     assert environment.visible(spec, user).get("GOMP_SPINCOUNT") == expected
 
 
+def test_a_suite_says_how_threads_wait_as_well() -> None:
+    spec = dataclasses.replace(SPEC, threads_per_rank=4, env={"OMP_WAIT_POLICY": "passive"})
+    assert "GOMP_SPINCOUNT" not in environment.visible(spec, {})
+    spec = dataclasses.replace(SPEC, threads_per_rank=4, env={"GOMP_SPINCOUNT": "9"})
+    assert environment.visible(spec, {})["GOMP_SPINCOUNT"] == "9"
+
+
 def test_a_plain_python_subject_keeps_the_users_environment() -> None:
     spec = dataclasses.replace(SPEC, mode="python", ranks=1, device="cuda")
     assert environment.visible(spec, {"A": "1"}) == {"A": "1"}

@@ -25,7 +25,7 @@ def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
     if spec.mode == "torchrun":
         if spec.threads_per_rank is not None:
             variables["OMP_NUM_THREADS"] = str(spec.threads_per_rank)
-            if spec.device == "cpu" and spec.threads_per_rank > 1 and not set(WAITING) & set(user):
+            if spec.device == "cpu" and spec.threads_per_rank > 1 and not set(WAITING) & {*user, *spec.env}:
                 variables["GOMP_SPINCOUNT"] = SPINS
         elif spec.ranks > 1:
             variables.setdefault("OMP_NUM_THREADS", "1")

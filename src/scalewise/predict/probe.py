@@ -19,8 +19,8 @@ from scalewise.units import NANO
 ALL_WORK = Sharing(work=1.0)
 MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
 KINDS = 5  # of steps in `subjects/interference.py`: nothing, computing, an all-reduce, both at once, two all-reduces
-MEDIAN_DEVIATION = 1.253 * 1.4826  # a median's standard deviation of the times' own median distance, times root n
-DEVIATIONS = 2  # of the standard deviations of a median: what is beyond them is no chance
+MEDIAN_DEVIATION = 1.253 * 1.4826  # a median's standard deviation is so many median distances from it, over root n
+DEVIATIONS = 2  # such: what is beyond them is no chance
 
 
 @dataclass(frozen=True)
