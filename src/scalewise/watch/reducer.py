@@ -7,6 +7,9 @@ and the report says so, and a test of ours fails.
 import weakref
 from typing import Any
 
+from torch import Tensor
+from torch.utils.weak import TensorWeakRef
+
 # The reducer times its own passes; with CUDA each such pass makes the host wait, hence the longer stride.
 HOST_STRIDE = 16
 CUDA_STRIDE = 128
@@ -23,7 +26,7 @@ class Reducer:
         self._ddp = weakref.ref(ddp)
         self.passes = 0  # that reduced
         self._armed = False
-        self._before: tuple[object, ...] = ()
+        self._before: list[_Seen] = []
         trainable = [parameter for parameter in ddp.module.parameters() if parameter.requires_grad]
         self._witnesses = [weakref.ref(parameter) for parameter in (*trainable[:1], *trainable[-1:])]
         self.communicates = True  # by itself, from C++
@@ -33,24 +36,28 @@ class Reducer:
         ddp._set_ddp_runtime_logging_sample_rate(self._stride)
         self.read_buckets()
 
-    def arm(self) -> None:
+    def arm(self, alone: bool) -> None:
         """A forward pass has prepared the reducer; several before one backward prepare it once."""
         if not self._armed:
-            self._armed, self._before = True, self._gradients()
+            self._armed, self._before = True, [] if alone else [_Seen(one) for one in self._gradients()]
 
     def has_reduced(self, alone: bool) -> bool:
         """After a backward pass: whether it was this reducer's. One that is alone need not be asked for gradients."""
-        if not self._armed or not (alone or self._gradients() != self._before):
+        if not self._armed or not (alone or self._has_new_gradients()):
             return False
         self._armed = False
         self.passes += 1
         return True
 
-    def _gradients(self) -> tuple[object, ...]:
-        """Changes whenever a backward pass has reached the module's first or last parameter."""
-        found = (witness() for witness in self._witnesses)
-        gradients = [parameter.grad for parameter in found if parameter is not None]
-        return tuple((id(one), one._version) if one is not None else None for one in gradients)
+    def _has_new_gradients(self) -> bool:
+        """Whether a backward pass has reached the module's first or last parameter."""
+        gradients = self._gradients()
+        return len(gradients) != len(self._before) or any(
+            not before.is_still(one) for before, one in zip(self._before, gradients, strict=True)
+        )
+
+    def _gradients(self) -> list[Tensor | None]:
+        return [parameter.grad for witness in self._witnesses if (parameter := witness()) is not None]
 
     def wants_reading(self) -> bool:
         """After the first passes (buckets are rebuilt once) and after every pass that the reducer timed."""
@@ -75,3 +82,19 @@ class Reducer:
         if communication_ns <= 0:
             return None
         return max(0, communication_ns - overlap_ns), communication_ns
+
+
+class _Seen:
+    """A gradient as it was; by its address alone, one that was freed could be taken for the next one in its place."""
+
+    __slots__ = ("_reference", "_version")
+
+    def __init__(self, gradient: Tensor | None) -> None:
+        self._reference = None if gradient is None else TensorWeakRef(gradient)
+        self._version = None if gradient is None else gradient._version
+
+    def is_still(self, gradient: Tensor | None) -> bool:
+        """The same tensor, and nothing written to it since."""
+        if gradient is None or self._reference is None:
+            return gradient is None and self._reference is None
+        return self._reference() is gradient and gradient._version == self._version

@@ -81,7 +81,7 @@ def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.Weak
                 reducer = reducers.get(self)
                 if reducer is not None:
                     recorder.sync_expected()
-                    reducer.arm()
+                    reducer.arm(alone=len(reducers) == 1)
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
         return original(self, *args, **kwargs)
