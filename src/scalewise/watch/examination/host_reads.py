@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from time import perf_counter_ns
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from scalewise.watch import redirect
 from scalewise.watch.examination.notebook import Notebook
 
 CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__")
+_WARNING = ("item", "__bool__", "__float__", "__int__", "__index__")  # of tensors that require a gradient
 _WATCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -51,13 +53,16 @@ class _Reads:
 
         @functools.wraps(original)
         def noted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            caller = sys._getframe(1).f_code
+            frame = sys._getframe(1)
+            caller, method = frame.f_code, original
+            if name in _WARNING and tensor.requires_grad:
+                method = _in_the_name_of(frame, original)
             if self._inside or caller.co_filename.startswith(_WATCHER) or not (notebook.on and on_device(tensor)):
-                return original(tensor, *args, **kwargs)
+                return method(tensor, *args, **kwargs)
             self._inside = True
             began_ns = perf_counter_ns()
             try:
-                result = original(tensor, *args, **kwargs)
+                result = method(tensor, *args, **kwargs)
             finally:
                 self._inside = False
             wait_ns = perf_counter_ns() - began_ns
@@ -67,3 +72,14 @@ class _Reads:
             return result
 
         return noted
+
+
+def _in_the_name_of(frame: FrameType, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The method called as if from that line: torch's warnings name the innermost one, and it must be the script's."""
+
+    def made(method: Any) -> Any:
+        return lambda *args, **kwargs: method(*args, **kwargs)
+
+    inner = made(original)
+    code = inner.__code__.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
+    return FunctionType(code, frame.f_globals, inner.__name__, None, inner.__closure__)

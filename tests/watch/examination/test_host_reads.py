@@ -1,0 +1,33 @@
+"""A warning of torch about a read names the script's line, whether the read is noted or not."""
+
+import warnings
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from scalewise.watch.examination.host_reads import _Reads
+
+
+@pytest.fixture(autouse=True)
+def every_warning():
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_a_warning_names_the_line_that_reads(monkeypatch, on_device):
+    noted = []
+    places = SimpleNamespace(of_user=lambda code: True)
+    notebook = SimpleNamespace(on=True, places=places, note=lambda *note: noted.append(note))
+    monkeypatch.setattr(torch.Tensor, "__float__", _Reads(notebook, lambda tensor: on_device).noted("__float__"))
+    tensor = torch.ones(1, requires_grad=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = float(tensor)
+        line = test_a_warning_names_the_line_that_reads.__code__.co_firstlineno
+    assert value == 1
+    assert {one.filename for one in caught} == {__file__}
+    assert all(line < one.lineno < line + 20 for one in caught)
+    assert len(noted) == on_device
