@@ -1,7 +1,7 @@
 """Waits until all other threads of this process sleep: OpenMP's go on spinning for milliseconds after their last loop.
 
-A run that comes next on the same cores would have to compute beside them: on four cores a rank a forward pass took 6 ms
-instead of 1.
+A run that comes next on the same cores would have to compute beside them: on four cores a rank a forward pass took
+4 to 6 ms instead of 1.5.
 """
 
 import os

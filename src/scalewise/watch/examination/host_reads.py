@@ -82,4 +82,13 @@ def _in_the_name_of(frame: FrameType, original: Callable[..., Any]) -> Callable[
 
     inner = made(original)
     code = inner.__code__.replace(co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno)
-    return FunctionType(code, frame.f_globals, inner.__name__, None, inner.__closure__)
+    called = FunctionType(code, frame.f_globals, inner.__name__, None, inner.__closure__)
+
+    def without_a_trace(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return called(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = None  # less a frame that only looks like the script's
+            raise
+
+    return without_a_trace
