@@ -21,6 +21,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.predict.answer import Answer
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
+from scalewise.predict.memory import memory_rows
 from scalewise.predict.probe import LinkProbe, Overlap, place_of
 from scalewise.predict.self_check import WrittenPrediction
 from scalewise.predict.wire_fit import Point
@@ -197,6 +198,17 @@ def test_weak_scaling_can_be_asked_of_a_script_that_scales_strongly(rehearsed):
     assert any("engines of their own carry messages" in guess for guess in answer.guesses)
 
 
+def test_a_batch_that_was_asked_for_does_not_change_what_a_sample_needs(rehearsed):
+    answer = rehearsed(RIGHT, ranks="2", scaling="weak", no_advice=False)
+    assert answer.at[0].rehearsal.typical.samples == 12
+    assert answer.at[0].as_run.typical.samples == 6
+    assert answer.parts is not None
+    (row,) = memory_rows(answer, 2**31)
+    assert row.line is not None
+    assert row.line.most_samples == 6
+    assert row.line.fixed_bytes > 10 * answer.parts.peak_bytes  # the process itself is in it
+
+
 def test_a_collective_whose_result_is_looked_at_is_told_with_its_line(rehearsed):
     answer = rehearsed(STEERED)
     (warning,) = answer.warnings
@@ -271,6 +283,8 @@ def asked(tmp_path: Path, **options: object) -> Request:
         ({"price": 2.0}, "--price is there and --steps is not"),
         ({"limit": 0.0}, "--limit 0 is not above 0"),
         ({"per_node": -1}, "--per-node -1 is not above 0"),
+        ({"also": ("--batch 8", "--batch '128")}, "--also --batch '128 cannot be split into arguments: no closing"),
+        ({"also": ("--batch 8\\",)}, "cannot be split into arguments: no escaped character."),
     ],
 )
 def test_a_request_that_cannot_be_done_is_refused(tmp_path, options, said):
@@ -281,8 +295,8 @@ def test_a_request_that_cannot_be_done_is_refused(tmp_path, options, said):
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path):
     with pytest.raises(BadRequest) as caught:
-        asked(tmp_path, ranks="x", link="nvlnk4", memory="?", stall=-1.0)
-    for said in ("--ranks", "--link", "--memory", "--stall"):
+        asked(tmp_path, ranks="x", link="nvlnk4", memory="?", stall=-1.0, also=("'", '"'))
+    for said in ("--ranks", "--link", "--memory", "--stall", "--also '", '--also "'):
         assert said in caught.value.sentence
 
 

@@ -48,6 +48,13 @@ def test_every_row_of_the_table_says_what_it_is(show):
     assert all("measured" in row or "predicted" in row for row in rows)
 
 
+def test_all_lines_that_rest_on_guesses_are_marked(show):
+    text = show(full_answer())
+    for title in ("Where it falls off", "What bounds a step", "What to change", "Cost"):
+        section = text.partition(f"\n{title}")[2].partition("\n\n")[0]
+        assert "(predicted*" in section and "(predicted)" not in section and "(predicted," not in section, title
+
+
 def test_the_plot_has_interval_value_and_measurement(show):
     lines = [line for line in show(full_answer()).splitlines() if line.endswith("|")]
     assert len(lines) == 3
@@ -70,5 +77,5 @@ def test_an_answer_without_any_prediction_says_why(show):
 
 def test_one_rank_that_was_only_rehearsed_is_not_called_measured(show):
     text = show(answer_of(base=None))
-    assert "1 rehearsed" in text and "rehearsed, not measured" in text
+    assert "1 rehearsed*" in text and "rehearsed, not measured*" in text
     assert "guess: that one rank alone takes" in text

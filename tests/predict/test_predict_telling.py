@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from rehearsal_specimen import around, full_answer
-from scalewise.predict.answer import Checked
+from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
@@ -11,6 +11,7 @@ from scalewise.predict.memory import MemoryRow
 from scalewise.predict.prediction import Range
 from scalewise.predict.telling import (
     base_text,
+    bound_text,
     change_notes,
     check_text,
     cost_text,
@@ -28,17 +29,34 @@ from scalewise.predict.telling import (
 from taped_steps import MIB
 
 FOUND = conclude(full_answer(), 2**31, Training(steps=1))
+MODELLED = Base(around(1e-3), 64.0, measured=False)
 
 
 def test_a_knee_has_its_interval_and_says_how_far_was_looked():
-    assert knee_text(Knee(0.8, 12, 8, 20, 64, False)) == (
+    assert knee_text(Knee(0.8, 12, 8, 20, 64, False), ()) == (
         "Efficiency falls under 80 % at 12 ranks (predicted, interval 8 to 20)."
     )
-    assert "interval 8 to more than 64, farther than was rehearsed" in knee_text(Knee(0.5, 12, 8, None, 64, True))
-    assert knee_text(Knee(0.5, None, None, None, 64, False)) == (
+    assert "interval 8 to more than 64, farther than was rehearsed" in knee_text(Knee(0.5, 12, 8, None, 64, True), ())
+    assert knee_text(Knee(0.5, None, None, None, 64, False), ()) == (
         "Efficiency stays above 50 % up to 64 ranks (predicted)."
     )
-    assert "by the lower end of the interval from 40 on" in knee_text(Knee(0.5, None, 40, None, 64, False))
+    assert "by the lower end of the interval from 40 on" in knee_text(Knee(0.5, None, 40, None, 64, False), ())
+
+
+def test_knees_bounds_and_costs_are_marked_where_they_rest_on_guesses():
+    def told(guesses):
+        yield knee_text(Knee(0.8, 12, 8, 20, 64, False), guesses)
+        yield knee_text(Knee(0.5, None, None, None, 64, False), guesses)
+        yield bound_text(FOUND.scaling.rows[0], guesses)
+        yield cost_text(FOUND.costs[0], "cpu", guesses)
+
+    assert all("(predicted*" in text for text in told(("that a hop costs nothing more",)))
+    assert all("(predicted" in text and "*" not in text for text in told(()))
+
+
+def test_one_rank_that_nobody_ran_is_marked():
+    assert "rehearsed, not measured*." in base_text(replace(FOUND.scaling, base_modelled=True, base=MODELLED))
+    assert "rehearsed, not measured." in base_text(replace(FOUND.scaling, base_modelled=False, base=MODELLED))
 
 
 def test_a_check_says_whether_it_held():
@@ -57,18 +75,31 @@ def test_numbers_keep_one_unit_with_their_interval():
 
 
 def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
-    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, (), "only one batch was rehearsed")
+    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, why_not="only one batch was rehearsed")
     assert memory_text(row) == "8 ranks: a rank needs 30.0 MiB (predicted) of 20.0 MiB: DOES NOT FIT."
     assert list(memory_notes([row, row])) == ["No largest batch: only one batch was rehearsed."]
     assert "not known" in memory_text(replace(row, peak_bytes=None))
     assert "measured) of 2.00 GiB: fits. Largest batch of a rank that fits: 256" in memory_text(FOUND.memory[0])
 
 
-def test_hours_are_of_gpus_only_where_there_are_some():
-    assert "GPU-hours" in cost_text(FOUND.costs[0], "cuda")
-    assert "1 step (64 samples)" in cost_text(FOUND.costs[0], "cpu") and "rank-hours" in cost_text(
-        FOUND.costs[0], "cpu"
+def test_a_peak_that_rests_on_guesses_is_marked_beside_the_number_and_the_guess_is_told():
+    guesses = ("that NCCL needs nothing",)
+    row = MemoryRow(8, 30 * MIB, None, 40 * MIB, True, 4, None, None, guesses, guesses)
+    assert "a rank needs 30.0 MiB (predicted*) of 40.0 MiB: fits" in memory_text(row)
+    assert list(memory_notes([row])) == ["* guess: that NCCL needs nothing."]
+
+
+def test_a_largest_batch_is_told_even_where_the_peak_of_the_batch_asked_for_is_not_known():
+    row = MemoryRow(8, None, None, 40 * MIB, None, 4, None, 12, ("a guess",))
+    assert memory_text(row) == (
+        "8 ranks: what a rank needs at most is not known. Largest batch of a rank that fits: 12 (predicted*, now 4)."
     )
+
+
+def test_hours_are_of_gpus_only_where_there_are_some():
+    assert "GPU-hours" in cost_text(FOUND.costs[0], "cuda", ())
+    on_cores = cost_text(FOUND.costs[0], "cpu", ())
+    assert "1 step (64 samples)" in on_cores and "rank-hours" in on_cores
 
 
 def test_what_it_rests_on_has_refusals_warnings_guesses_and_sources():

@@ -8,6 +8,7 @@ from rehearsal_specimen import GIB, answer_of
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.memory import memory_rows
 from scalewise.predict.prediction import predict
+from scalewise.predict.rescaled import rescaled
 from scalewise.predict.tape import Compute, Issue, Tape
 from scalewise.records.inspection import MemoryPartsRow
 from taped_steps import MIB, ddp_tape, rehearsal
@@ -88,7 +89,8 @@ def test_a_larger_batch_that_needs_no_more_has_no_limit_that_can_be_told():
 def test_far_beyond_what_was_rehearsed_the_largest_batch_is_a_guess():
     on_gpu = answer_of(strong=True, device="cuda")
     near, far = (memory_rows(on_gpu, capacity)[0] for capacity in (2 * GIB, 20 * GIB))
-    assert near.guesses == () and "4.00 MiB a sample far beyond 32" in far.guesses[0]
+    assert not any("far beyond" in guess for guess in near.guesses)
+    assert any("4.00 MiB a sample far beyond 32" in guess for guess in far.guesses)
 
 
 def test_on_cores_tensors_that_were_looked_into_tell_more_than_processes():
@@ -102,3 +104,35 @@ def test_on_cores_tensors_that_were_looked_into_tell_more_than_processes():
 
 def test_on_cores_the_heap_is_a_guess():
     assert "heap" in memory_rows(answer_of(strong=True), 2 * GIB)[0].guesses[0]
+
+
+def test_on_gpus_what_is_there_beside_tensors_is_a_guess_of_the_peak_and_of_the_largest_batch():
+    row = memory_rows(answer_of(strong=True, device="cuda"), 2 * GIB)[0]
+    assert "CUDA context, NCCL's buffers and fragmentation" in row.peak_guesses[0]
+    assert row.peak_guesses[0] in row.guesses
+    on_cores = memory_rows(answer_of(strong=True), 2 * GIB)[0]
+    assert on_cores.peak_guesses == () and not any("CUDA" in guess for guess in on_cores.guesses)
+
+
+def asked_as(scaling: str, answer: Answer) -> Answer:
+    """As the command line makes it of rehearsals with the script's own batches."""
+    own = {at.ranks: at.rehearsal for at in answer.at}
+    made = rescaled(own, scaling, answer.others, 64.0)
+    at = [
+        AtRanks(one, predict(one, answer.link), None, own[ranks] if ranks in made.altered else None)
+        for ranks, one in made.found.items()
+    ]
+    return replace(answer, at=tuple(at))
+
+
+@pytest.mark.parametrize("strong", [True, False], ids=["strong script", "weak script"])
+@pytest.mark.parametrize(
+    "known", [{"parts": PARTS}, {"others": (rehearsal(ddp_tape(2, 16.0)),)}], ids=["parts", "others"]
+)
+def test_a_sample_and_the_fixed_part_cost_the_same_whatever_scaling_is_asked_for(strong, known):
+    answer = answer_of((2,), strong=strong, **known)
+    rows = {scaling: memory_rows(asked_as(scaling, answer), 8 * GIB)[0] for scaling in ("script", "strong", "weak")}
+    assert rows["script"].largest_batch
+    assert {row.line for row in rows.values()} == {rows["script"].line}
+    assert {row.largest_batch for row in rows.values()} == {rows["script"].largest_batch}
+    assert [rows["strong"].samples, rows["weak"].samples] == [32, 64]

@@ -1,5 +1,6 @@
 """Tests of a rehearsal as a page: complete, escaped, alone; and in a browser, light and dark, without a complaint."""
 
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -32,8 +33,26 @@ def test_a_page_has_two_plots_two_tables_and_every_section():
 def test_measured_predicted_and_ideal_are_told_apart():
     text = unescape(full_page())
     assert "measured: 79" in text and "predicted: 82" in text and "ideal: as many times as ranks" in text
-    assert text.count(">predicted</") >= 3
+    assert text.count(">predicted*</") >= 3
     assert "90 % interval" in text and "95 % interval" not in text
+
+
+def test_every_number_that_rests_on_guesses_is_marked_and_the_mark_explained():
+    text = unescape(full_page())
+    assert text.count('<span class="mark">predicted*</span>') >= 3
+    assert '<span class="mark">predicted</span>' not in text
+    assert "* rests on guesses, which are told at the end." in text
+    for title in ("How it scales", "What bounds a step", "Cost"):
+        section = text.partition(f"</span> {title}")[2].partition("<h2")[0]
+        assert "(predicted*" in section and "(predicted)" not in section and "(predicted," not in section, title
+
+
+def test_without_guesses_nothing_is_marked_as_one():
+    answer = answer_of()
+    found = replace(conclude(answer, advice=False), guesses=())
+    text = unescape(rehearse_page(answer, replace(found, memory=())))
+    assert '<span class="mark">predicted</span>' in text
+    assert "predicted*" not in text and "rests on guesses" not in text
 
 
 def test_what_a_script_wrote_is_never_markup():

@@ -64,3 +64,8 @@ def test_every_table_has_both_files():
         "nasty-id.csv",
         "nasty-id.md",
     }
+
+
+def test_a_mark_with_a_star_is_no_markdown():
+    table = Table("t", "t", (Column("a"), Column("b")), ((Cell("1", 1.0, mark="predicted*"),) * 2,))
+    assert "predicted\\*" in markdown_text(table) and "predicted*" not in markdown_text(table)

@@ -217,7 +217,8 @@ def _answer(
         comparable = link.origin == "measured" and ranks not in batches.altered
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
         spread = _spread(stage, rehearsals, link, check.rows)
-        at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen))
+        before = asked[ranks] if ranks in batches.altered else None
+        at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen, before))
     if not at:
         raise _nothing(failed)
     return Answer(

@@ -59,6 +59,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
     if options["price"] is not None and options["steps"] is None:
         problems.append(("--price is there and --steps is not.", "Say how many steps the whole training has."))
     memory = _bytes(options["memory"], problems)
+    also = tuple(_arguments(text, problems) for text in options["also"])
     if problems:
         hints = dict.fromkeys(hint for _, hint in problems if hint)
         raise BadRequest(" ".join(sentence for sentence, _ in problems), "\n".join(hints))
@@ -75,7 +76,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
         steps=options["steps"],
         check=not options["no_check"],
         advice=not options["no_advice"],
-        also=tuple(tuple(shlex.split(text)) for text in options["also"]),
+        also=also,
         device=options["device"] or "auto",
         limit_seconds=options["limit"],
         stall_seconds=options["stall"],
@@ -115,6 +116,20 @@ def _link(options: Mapping[str, Any], most_ranks: int, problems: list[tuple[str,
     except BadRequest as error:
         problems.append((error.sentence, error.hint))
         return None
+
+
+def _arguments(text: str, problems: list[tuple[str, str]]) -> tuple[str, ...]:
+    """As a shell would split them."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        problems.append(
+            (
+                f"--also {text[:60]} cannot be split into arguments: {str(error).lower()}.",
+                "Close every quotation mark and write a backslash twice, as a shell wants it.",
+            )
+        )
+        return ()
 
 
 def _bytes(text: str | None, problems: list[tuple[str, str]]) -> float | None:

@@ -13,6 +13,7 @@ from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
 from scalewise.predict.telling import (
     GUESSED,
+    GUESSED_NOTE,
     base_text,
     bound_text,
     change_notes,
@@ -48,9 +49,9 @@ def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
         _show_scaling(output, found.scaling, found)
     _section(output, "Self-check: predicted before it was measured", [check_text(one) for one in answer.checks])
     for changes in found.changes[-1:]:
-        _show_changes(output, changes)
+        _show_changes(output, changes, predicted_word(found.guesses))
     _section(output, "Memory", [*map(memory_text, found.memory), *memory_notes(found.memory)])
-    _section(output, "Cost", [cost_text(row, answer.device) for row in found.costs])
+    _section(output, "Cost", [cost_text(row, answer.device, found.guesses) for row in found.costs])
     _section(output, "What this rests on", [f"{word}: {text}" for word, text in rests_on(answer, found)])
     if answer.folder:
         output.show()
@@ -62,13 +63,13 @@ def _show_scaling(output: Output, table: ScalingTable, found: Conclusions) -> No
     output.show()
     output.table(_table(table, found.guesses))
     if found.guesses:
-        output.show(f"{GUESSED} rests on guesses, which are told at the end")
+        output.show(GUESSED_NOTE)
     output.show()
     output.show("Efficiency against one rank: ( * ) predicted and its interval, o measured", style="bold")
     for line in _plot(table.rows):
         output.show(line)
-    _section(output, "Where it falls off", [knee_text(knee) for knee in found.knees])
-    _section(output, "What bounds a step", [bound_text(row) for row in table.rows])
+    _section(output, "Where it falls off", [knee_text(knee, found.guesses) for knee in found.knees])
+    _section(output, "What bounds a step", [bound_text(row, found.guesses) for row in table.rows])
 
 
 def _section(output: Output, title: str, lines: Sequence[str]) -> None:
@@ -87,7 +88,7 @@ def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     for head in ("ranks", f"step, {unit}", "samples/s", "speedup", "efficiency, %"):
         shown.add_column(head, no_wrap=True)
     alone = figures(base.step, base.samples, 1, base, table.kind)
-    word = "measured" if base.measured else "rehearsed"
+    word = "measured" if base.measured else f"rehearsed{GUESSED if table.base_modelled else ''}"
     shown.add_row(_ranks_cell(1, word), *_cells(alone, scale)[:2], "1", "100")
     for row in table.rows:
         for word, told in _figures(row):
@@ -152,12 +153,12 @@ def _line(row: ScalingRow, at: Callable[[float], int]) -> str:
     return "".join(drawn)
 
 
-def _show_changes(output: Output, changes: Changes) -> None:
+def _show_changes(output: Output, changes: Changes, predicted: str) -> None:
     """For the most ranks; the largest gain first."""
     output.show()
     output.show(f"What to change at {ranks_text(changes.ranks)}: each is the model run again", style="bold")
     shown = _plain_table()
-    for head in ("change", "throughput x\n(predicted)", "step\n(predicted)", "helps"):
+    for head in ("change", f"throughput x\n({predicted})", f"step\n({predicted})", "helps"):
         shown.add_column(head, no_wrap=True)
     for one in changes.changes:
         what = f"{one.what}{GUESSED if one.guesses else ''}"

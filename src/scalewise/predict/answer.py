@@ -48,11 +48,17 @@ class AtRanks:
     rehearsal: Rehearsed
     predicted: Predicted
     measured: Measured | None = None
+    before_rescaling: Rehearsed | None = None  # with the script's own batch; None: `rehearsal` has that one
 
     @property
     def ranks(self) -> int:
         """How many."""
         return self.predicted.ranks
+
+    @property
+    def as_run(self) -> Rehearsed:
+        """As a process really ran: what it held in memory is of this batch and no other."""
+        return self.before_rescaling or self.rehearsal
 
 
 @dataclass(frozen=True)
@@ -93,5 +99,5 @@ class Answer:
     guesses: tuple[str, ...] = ()  # what the numbers rest on beside measurements
     others: tuple[Rehearsed, ...] = ()  # of other batches: they tell what a sample costs in time and memory
     fine: Rehearsed | None = None  # with a bucket for each gradient: it tells what other sizes of buckets would do
-    parts: MemoryPartsRow | None = None  # of an inspected rehearsal with as many samples as that of the fewest ranks
+    parts: MemoryPartsRow | None = None  # of an inspected rehearsal, with as many samples as the fewest ranks ran with
     folder: str = ""  # of the runs

@@ -54,7 +54,8 @@ class MemoryRow:
     samples: float | None  # of a micro-batch now
     line: MemoryLine | None
     largest_batch: int | None  # of a rank's micro-batch
-    guesses: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()  # of the peak and of the largest batch
+    peak_guesses: tuple[str, ...] = ()  # those of them that the peak rests on
     why_not: str = ""  # there is no largest batch
 
 
@@ -65,13 +66,13 @@ def memory_rows(answer: Answer, capacity_bytes: float | None) -> tuple[MemoryRow
 
 def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
     """Of a rank at that number of ranks; None: too few batches were rehearsed, and none was looked into."""
-    everything = [*(one.rehearsal for one in answer.at), *answer.others]
+    everything = [*(one.as_run for one in answer.at), *answer.others]
     sharded = _sharded(at)
     alike = [one for one in everything if not sharded or one.ranks == at.ranks]
     line = _through(alike)
     looked_into = None
     if answer.parts is not None and (not sharded or at is answer.at[0]):
-        looked_into = _from_parts(answer.parts, answer.at[0].rehearsal)
+        looked_into = _from_parts(answer.parts, answer.at[0].as_run)
     # What a process holds beside its tensors differs by more than a sample needs; an allocator of a device is exact,
     # and the steeper of both is the safer.
     if answer.device == "cuda" and line and looked_into:
@@ -90,6 +91,7 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
     elif line.bytes_per_sample <= 0:
         why = "a larger batch did not need more memory that could be seen"
     largest = line.largest_batch(capacity_bytes) if line and capacity_bytes is not None else None
+    of_peak = () if peak is None and largest is None else (*_buffers(answer, at), *_beside_tensors(answer))
     return MemoryRow(
         ranks=at.ranks,
         peak_bytes=peak,
@@ -99,7 +101,8 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
         samples=samples_of(tape) if tape.samples else None,
         line=line,
         largest_batch=largest,
-        guesses=(*_buffers(answer, at), *_far(line, largest), *(_heap(answer) if largest else ())),
+        guesses=(*of_peak, *_far(line, largest), *(_heap(answer) if largest else ())),
+        peak_guesses=of_peak,
         why_not=why,
     )
 
@@ -113,6 +116,16 @@ def _buffers(answer: Answer, at: AtRanks) -> tuple[str, ...]:
     if answer.device == "cuda" or not _sharded(at):
         return ()
     return ("that gloo needs no memory of its own, where it copies every shard that it gathers or scatters",)
+
+
+def _beside_tensors(answer: Answer) -> tuple[str, ...]:
+    """A peak on a GPU is what PyTorch's allocator gave to tensors, and a rehearsed rank sends nothing by NCCL."""
+    if answer.device != "cuda":
+        return ()
+    return (
+        "that the CUDA context, NCCL's buffers and fragmentation need no memory: only what is allocated to tensors "
+        "is counted",
+    )
 
 
 def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:

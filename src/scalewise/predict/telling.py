@@ -14,6 +14,7 @@ from scalewise.predict.scaling import ScalingRow, ScalingTable
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 GUESSED = "*"  # behind what rests on a guess
+GUESSED_NOTE = f"{GUESSED} rests on guesses, which are told at the end"
 ORIGINS = {
     "measured": "measured here",
     "catalogue": "of the catalogue",
@@ -37,7 +38,7 @@ def setting_text(answer: Answer) -> str:
 
 def base_text(table: ScalingTable) -> str:
     """One rank, and what more ranks get to do."""
-    how = "measured" if table.base.measured else "rehearsed, not measured"
+    how = "measured" if table.base.measured else f"rehearsed, not measured{GUESSED if table.base_modelled else ''}"
     samples = f" with {table.base.samples:g} samples" if table.base.samples else ""
     kind = "all ranks share its batch" if table.kind == "strong" else "each rank has a batch as large"
     return (
@@ -46,7 +47,7 @@ def base_text(table: ScalingTable) -> str:
     )
 
 
-def bound_text(row: ScalingRow) -> str:
+def bound_text(row: ScalingRow, guesses: Sequence[str]) -> str:
     """What the step of so many ranks is made of, against what an ideal one would take."""
     what = {
         "computing": "computing",
@@ -57,21 +58,21 @@ def bound_text(row: ScalingRow) -> str:
     ideal, computing = seconds_text(row.ideal.step.value), seconds_text(row.compute_seconds)
     return (
         f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing} (an ideal step: {ideal}), "
-        f"messages hold it up for {100 * row.exposed_share:.0f} % of the step (predicted)."
+        f"messages hold it up for {100 * row.exposed_share:.0f} % of the step ({predicted_word(guesses)})."
     )
 
 
-def knee_text(knee: Knee) -> str:
+def knee_text(knee: Knee, guesses: Sequence[str]) -> str:
     """Where efficiency falls under the share."""
-    share = f"{100 * knee.share:.0f} %"
+    share, word = f"{100 * knee.share:.0f} %", predicted_word(guesses)
     if knee.ranks is None:
         early = f"; by the lower end of the interval from {knee.earliest} on" if knee.earliest else ""
-        return f"Efficiency stays above {share} up to {ranks_text(knee.looked_to)} (predicted{early})."
+        return f"Efficiency stays above {share} up to {ranks_text(knee.looked_to)} ({word}{early})."
     latest = str(knee.latest) if knee.latest else f"more than {knee.looked_to}"
     sure = knee.earliest == knee.latest
     interval = "" if sure else f", interval {knee.earliest} to {latest}"
     beyond = ", farther than was rehearsed" if knee.beyond else ""
-    return f"Efficiency falls under {share} at {ranks_text(knee.ranks)} (predicted{interval}{beyond})."
+    return f"Efficiency falls under {share} at {ranks_text(knee.ranks)} ({word}{interval}{beyond})."
 
 
 def check_text(check: Checked) -> str:
@@ -99,17 +100,23 @@ def change_notes(changes: Changes) -> Iterator[str]:
 
 def memory_text(row: MemoryRow) -> str:
     """Whether it fits, and how much more would."""
-    if row.peak_bytes is None:
-        return f"{ranks_text(row.ranks)}: what a rank needs at most is not known."
-    seen = f", {bytes_text(row.measured_bytes)} measured" if row.measured_bytes is not None else ""
-    told = f"{ranks_text(row.ranks)}: a rank needs {bytes_text(row.peak_bytes)} (predicted{seen})"
-    if row.capacity_bytes is not None:
-        told += f" of {bytes_text(row.capacity_bytes)}: {'fits' if row.fits else 'DOES NOT FIT'}"
+    told = f"{ranks_text(row.ranks)}: {_peak_text(row)}"
     if row.largest_batch is None:
         return f"{told}."
     now = f", now {row.samples:g}" if row.samples else ""
     word = predicted_word(row.guesses)
     return f"{told}. Largest batch of a rank that fits: {row.largest_batch} ({word}{now})."
+
+
+def _peak_text(row: MemoryRow) -> str:
+    """Not known where the batch is not the one that was rehearsed."""
+    if row.peak_bytes is None:
+        return "what a rank needs at most is not known"
+    seen = f", {bytes_text(row.measured_bytes)} measured" if row.measured_bytes is not None else ""
+    told = f"a rank needs {bytes_text(row.peak_bytes)} ({predicted_word(row.peak_guesses)}{seen})"
+    if row.capacity_bytes is None:
+        return told
+    return f"{told} of {bytes_text(row.capacity_bytes)}: {'fits' if row.fits else 'DOES NOT FIT'}"
 
 
 def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
@@ -121,14 +128,14 @@ def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
     yield from dict.fromkeys(f"No largest batch: {row.why_not}." for row in rows if row.why_not)
 
 
-def cost_text(row: CostRow, device: str) -> str:
+def cost_text(row: CostRow, device: str, guesses: Sequence[str]) -> str:
     """Hours, and money where a price is known."""
     unit = "GPU-hours" if device == "cuda" else "rank-hours"
     samples = f" ({row.samples:.0f} samples)" if row.samples else ""
     cost = f", cost {range_text(row.cost)}" if row.cost is not None else ""
     return (
         f"{ranks_text(row.ranks)}: {row.steps} step{'' if row.steps == 1 else 's'}{samples} take "
-        f"{range_text(row.hours)} hours, {range_text(row.gpu_hours)} {unit}{cost} (predicted)."
+        f"{range_text(row.hours)} hours, {range_text(row.gpu_hours)} {unit}{cost} ({predicted_word(guesses)})."
     )
 
 

@@ -5,7 +5,8 @@ from typing import Literal
 
 from scalewise.explain.answer import Answer
 
-Mark = Literal["measured", "emulated", "oversubscribed", "predicted", "failed", "missing"]
+# With a star: the prediction rests on guesses.
+Mark = Literal["measured", "emulated", "oversubscribed", "predicted", "predicted*", "failed", "missing"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from scalewise.report.palette import GREY, INK, PAPER, colours_of
 from scalewise.units import three_digits
 
 BAR_POINTS = 15.0
-OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "oversubscribed": "-"}
+OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "predicted*": (0, (1, 1.2)), "oversubscribed": "-"}
 NO_BAR: tuple[Mark, ...] = ("failed", "missing")
 
 

@@ -9,6 +9,7 @@ from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.prediction import Range
 from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
 from scalewise.predict.telling import (
+    GUESSED_NOTE,
     base_text,
     bound_text,
     change_notes,
@@ -17,6 +18,7 @@ from scalewise.predict.telling import (
     knee_text,
     memory_notes,
     memory_text,
+    predicted_word,
     ranks_text,
     rests_on,
     setting_text,
@@ -61,21 +63,22 @@ def rehearse_page(answer: Answer, found: Conclusions) -> str:
 def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
     table = found.scaling
     if table is not None:
-        bounds = [bound_text(row) for row in table.rows]
+        bounds = [bound_text(row, found.guesses) for row in table.rows]
         yield Section("scaling", "How it scales", (
             Paragraph(f"{setting_text(answer)} {base_text(table)}"),
-            _efficiency(table, found), _throughput(table),
-            *_paragraphs(knee_text(knee) for knee in found.knees), _table(table),
+            _efficiency(table, found), _throughput(table, found),
+            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
         ))  # fmt: skip
         yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds)))
     checks = (check_text(one) for one in answer.checks)
     yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks)))
     for changes in found.changes[-1:]:
         title = f"What to change at {ranks_text(changes.ranks)}"
-        yield Section("changes", title, (_changes(changes), *_paragraphs(change_notes(changes))))
+        yield Section("changes", title, (_changes(changes, found.guesses), *_paragraphs(change_notes(changes))))
     memory = (*map(memory_text, found.memory), *memory_notes(found.memory))
     yield Section("memory", "Memory", tuple(_paragraphs(memory)))
-    yield Section("cost", "Cost", tuple(_paragraphs(cost_text(row, answer.device) for row in found.costs)))
+    costs = (cost_text(row, answer.device, found.guesses) for row in found.costs)
+    yield Section("cost", "Cost", tuple(_paragraphs(costs)))
     rests = (f"{word.capitalize()}: {text}" for word, text in rests_on(answer, found))
     yield Section("rests", "What this rests on", tuple(_paragraphs(rests)))
 
@@ -92,12 +95,13 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
         *_measured(table, lambda told: told.efficiency, 100.0),
         Series("ideal", (1.0, numbers[-1]), (100.0, 100.0), style="ideal"),
     ]
-    caption = "Predicted between the numbers of ranks that were rehearsed as well, with its 90 % interval."
+    word = predicted_word(found.guesses).capitalize()
+    caption = f"{word} between the numbers of ranks that were rehearsed as well, with its 90 % interval."
     plot = Lines("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
     return Figure("efficiency", "Efficiency against one rank", caption, plot)
 
 
-def _throughput(table: ScalingTable) -> Figure:
+def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
     """Speedup where samples are not known; both mean the same."""
     rows = table.rows
     numbers = tuple(float(row.ranks) for row in rows)
@@ -106,7 +110,8 @@ def _throughput(table: ScalingTable) -> Figure:
         *_measured(table, lambda told: told.speedup, 1.0),
         Series("ideal", (1.0, *numbers), (1.0, *(row.ideal.speedup.value for row in rows)), style="ideal"),
     ]
-    caption = "Throughput over that of one rank, predicted with its 90 % interval; ideal: as many times as ranks."
+    word = predicted_word(found.guesses)
+    caption = f"Throughput over that of one rank, {word} with its 90 % interval; ideal: as many times as ranks."
     plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=_ticks(table))
     return Figure("speedup", "Speedup", caption, plot)
 
@@ -137,7 +142,7 @@ def _ticks(table: ScalingTable) -> tuple[float, ...]:
     return tuple(float(one) for one in numbers[::every])
 
 
-def _table(table: ScalingTable) -> Table:
+def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     columns = (
         Column("ranks"),
         Column("step", "ms"),
@@ -149,16 +154,22 @@ def _table(table: ScalingTable) -> Table:
     )
     base = table.base
     alone = figures(base.step, base.samples, 1, base, table.kind)
-    first = (*_figure_cells(1, alone, "measured" if base.measured else "predicted"), Cell("–"), Cell("–"))
-    rows = [first, *(cells for row in table.rows for cells in _rows(row))]
-    return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), (NOTE,))
+    how = "measured" if base.measured else _mark(table.base_modelled)
+    rows = [(*_figure_cells(1, alone, how), Cell("–"), Cell("–"))]
+    rows += [cells for row in table.rows for cells in _rows(row, _mark(bool(guesses)))]
+    notes = (NOTE, *([f"{GUESSED_NOTE}."] if guesses else []))
+    return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), notes)
 
 
-def _rows(row: ScalingRow) -> Iterator[tuple[Cell, ...]]:
+def _mark(guessed: bool) -> Mark:
+    return "predicted*" if guessed else "predicted"
+
+
+def _rows(row: ScalingRow, mark: Mark) -> Iterator[tuple[Cell, ...]]:
     ideal = row.ideal.step.value * 1e3
     if row.measured is not None:
         yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell("–"), Cell(three_digits(ideal), ideal))
-    predicted = _figure_cells(row.ranks, row.predicted, "predicted")
+    predicted = _figure_cells(row.ranks, row.predicted, mark)
     yield (*predicted, Cell(row.bound), Cell(three_digits(ideal), ideal))
 
 
@@ -178,7 +189,7 @@ def _cell(told: Range, scale: float, mark: Mark) -> Cell:
     return Cell(f"{three_digits(value)} [{three_digits(low)}, {three_digits(high)}]", value, mark=mark, note=note)
 
 
-def _changes(changes: Changes) -> Table:
+def _changes(changes: Changes, guesses: Sequence[str]) -> Table:
     columns = (
         Column("change", numeric=False),
         Column("throughput", "times"),
@@ -188,8 +199,8 @@ def _changes(changes: Changes) -> Table:
     rows = tuple(
         (
             Cell(one.what),
-            _cell(one.gain, 1.0, "predicted"),
-            _cell(one.step, 1e3, "predicted"),
+            _cell(one.gain, 1.0, _mark(bool(guesses or one.guesses))),
+            _cell(one.step, 1e3, _mark(bool(guesses or one.guesses))),
             Cell(f"{one.verdict}{', by a guess' if one.guesses else ''}"),
         )
         for one in changes.changes

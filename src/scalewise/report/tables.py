@@ -58,8 +58,10 @@ def markdown_text(table: Table) -> str:
     rules = ["---:" if column.numeric else ":---" for column in table.columns] + ([":---"] if marked else [])
     lines = [f"**{_escaped(table.title)}**", "", _row(heads), _row(rules)]
     for view in views:
-        cells = [" ".join(filter(None, (_escaped(c.text), _interval(c.interval), c.mark))) for c in view.cells]
-        lines.append(_row([*cells, view.mark] if marked else cells))
+        cells = [
+            " ".join(filter(None, (_escaped(c.text), _interval(c.interval), _escaped(c.mark)))) for c in view.cells
+        ]
+        lines.append(_row([*cells, _escaped(view.mark)] if marked else cells))
     if table.notes:
         lines += ["", *(f"{_escaped(note)}  " for note in table.notes)]
     return "\n".join(lines) + "\n"
