@@ -12,8 +12,7 @@ from statistics import median
 
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
-from scalewise.analysis.link_points import link_points
-from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES
+from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
@@ -26,7 +25,6 @@ from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, 
 from scalewise.predict.self_check import UNCHECKED, model_spread
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
-from scalewise.predict.wire_fit import Point as LinkPoint
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Intervention, Rehearsal, RunSpec, Turns
@@ -98,7 +96,7 @@ class Place:
     def link(self, runs: Sequence[Run]) -> Link:
         """By the all-reduces of these runs."""
         place = place_of(self.machine, "cpu", runs[0].spec.threads_per_rank or 0)
-        points = tuple(LinkPoint(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
+        points = tuple(one for run in runs for one in points_of(run))
         link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
         if not isinstance(link, Link):
             raise RuntimeError(f"the link cannot be measured here: {link.reason}")
@@ -133,7 +131,7 @@ def checked(place: Place, point: Point, seen: Seen, repeats: int) -> Seen:
 
 
 def _emulated(place: Place, point: Point, seen: Seen, taken: Rehearsed, runs: Sequence[Run]) -> Checked:
-    link = emulated_link(point.latency_seconds, point.bytes_per_second, place.ranks)
+    link = emulated_link(point.latency_seconds, point.bytes_per_second)
     busy = with_messages_carried(taken, place.link(seen.messages), seen.sharing)
     step = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
     simpler = predict(taken, link).step.value
@@ -142,7 +140,9 @@ def _emulated(place: Place, point: Point, seen: Seen, taken: Rehearsed, runs: Se
 
 def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehearsed:
     """The real messages keep the cores busy behind an emulated link or a shaped one as well."""
-    return with_real_messages(taken, lambda one: sharing.work * seconds(hot, one.kind, one.size_bytes, one.ranks))
+    return with_real_messages(
+        taken, lambda one: sharing.work * seconds(hot, one.kind, one.size_bytes, one.ranks, one.nodes)
+    )
 
 
 def foreseen(

@@ -31,6 +31,18 @@ def test_the_time_is_that_of_the_rank_that_came_last_and_the_first_of_each_size_
     )
 
 
+def test_other_kinds_are_points_where_they_are_asked_for_by_the_size_of_the_whole_message():
+    run = _run([(512, 1, 1), (512, 100, 300)])
+    for kind, whole in (("all_gather", 512), ("reduce_scatter", 1024)):
+        ranks = tuple(
+            replace(rank, steps=tuple(replace(row, collectives={kind: (1, 512)}) for row in rank.steps))
+            for rank in run.ranks
+        )
+        other = replace(run, ranks=ranks)
+        assert link_points(other) == ()
+        assert link_points(other, (kind,)) == (LinkPoint(whole, pytest.approx(100e-9), 2, kind),)
+
+
 def test_on_a_gpu_the_call_says_nothing_and_the_step_does():
     calls = [(4, 1, 1)] * 3
     (first, second) = link_points(_run(calls, device="cuda"))

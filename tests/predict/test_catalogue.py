@@ -60,6 +60,18 @@ def test_two_links_are_joined_inside_and_between():
     assert link.nodes(64) == 8
 
 
+def test_a_network_alone_joins_nodes_of_one_rank_and_says_so():
+    link = named_link("ethernet-25g", most_ranks=64)
+    assert (link.nodes(64), link.ranks_per_node) == (64, 1)
+    assert any("a node and ethernet-25g to itself" in guess for guess in link.guesses)
+
+
+def test_nodes_without_a_link_between_them_are_refused():
+    with pytest.raises(BadRequest, match="what joins nodes of 8"):
+        named_link("nvlink4", per_node=8, most_ranks=64)
+    assert named_link("nvlink4", per_node=8, most_ranks=8).between is None
+
+
 def test_a_whole_machine_knows_its_node():
     link = named_link("dgx-h100")
     assert (link.name, link.ranks_per_node) == ("dgx-h100", 8)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from rehearsal_specimen import GIB, answer_of, full_answer
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.change import changes_at
+from scalewise.predict.collectives import seconds
 from scalewise.predict.faster import faster_links
-from scalewise.predict.link import Link, Wire
+from scalewise.predict.link import Curve, Link, Wire
 from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import predict
 from scalewise.predict.timeline import Sharing
@@ -100,6 +101,14 @@ def test_the_next_faster_links_are_those_of_the_catalogue():
     assert "nvlink4+infiniband-hdrx4" in [one.name for one in faster_links(both, 64)]
     assert all(one.inside is both.inside or one.between is both.between for one in faster_links(both, 64))
     assert faster_links(Link("given", Wire(0, 0, 1e15)), 8) == ()
+
+
+def test_a_faster_link_is_one_beside_a_measured_one_too_and_a_whole_machine_keeps_its_ports():
+    times = Curve(8, (1.0, 1e9), (1.0, 10.0))
+    slow = Link("measured", Wire(60e-6, 10e-6, 1e8), origin="measured", curves=(times,), most_ranks=8)
+    quicker = faster_links(slow, 8)
+    assert quicker and all(seconds(one, "all_reduce", 1e8, 8) < seconds(slow, "all_reduce", 1e8, 8) for one in quicker)
+    assert "nvlink4+infiniband-xdrx8" in [one.name for one in faster_links(named_link("dgx-h100"), 64)]
 
 
 @given(st.floats(1e8, 1e10), st.integers(2, 1024))

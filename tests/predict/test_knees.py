@@ -1,5 +1,7 @@
 """The first number of ranks at which efficiency falls under a share is found, with the interval around it."""
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +51,13 @@ def test_strong_scaling_is_looked_at_until_a_rank_has_one_sample():
 def test_a_knee_farther_than_any_rehearsal_says_so():
     knee = found(answer_of((2, 4), link=Link("far", Wire(0, 1e-3, 1e9))))[0.5]
     assert knee.ranks > 4 and knee.beyond
+
+
+def test_nobody_looks_farther_than_the_link_is_known():
+    slow = Link("far", Wire(0, 1e-3, 1e9), most_ranks=4)
+    assert found(answer_of((2, 4), link=slow))[0.5].looked_to == 4
+    assert found(answer_of((2, 4), link=replace(slow, most_ranks=0)))[0.5].ranks > 4
+    assert knees(answer_of((1,), link=replace(slow, most_ranks=1)), scaling_table(answer_of((1,)))) == ()
 
 
 def test_beyond_one_node_only_whole_nodes_are_tried():

@@ -21,7 +21,7 @@ from scalewise.predict.probe import (
     sharing_of,
 )
 from scalewise.predict.timeline import Sharing
-from scalewise.predict.wire_fit import Point, WireFit
+from scalewise.predict.wire_fit import NoWireFit, Point, WireFit
 
 SIZES = [float(4 * 8**power) for power in range(9)]
 WIRE = Wire(300e-6, 20e-6, 1e9)
@@ -90,6 +90,25 @@ def test_a_curve_whose_counts_fit_no_one_wire_still_serves_its_own_ranks():
     link = measured_link(probe_of(faster_with_more), 2)
     assert isinstance(link, Link)
     assert seconds(link, "all_reduce", 2**20, 2) == pytest.approx(all_reduce(Link("true", WIRE), 2**20, 2), rel=0.3)
+
+
+def test_times_that_fit_no_wire_tell_of_no_more_ranks_than_were_measured():
+    crooked = [Point(2, size, 0.001 * 9 ** (at % 2) * (1 + at)) for at, size in enumerate(SIZES) for _ in range(3)]
+    assert isinstance(wire_of(probe_of(crooked)), NoWireFit)
+    assert measured_link(probe_of(crooked), 2).most_ranks == 2
+    assert isinstance(measured_link(probe_of(crooked), 4), NoLink)
+    assert measured_link(probe_of(points_of(2)), 2).most_ranks == 0
+
+
+def test_gathers_have_a_curve_of_their_own_and_no_part_in_the_wire():
+    gathers = [Point(2, size, 100 * size / 1e9, "all_gather") for size in SIZES[3:] for _ in range(3)]
+    link = measured_link(probe_of(points_of(2) + gathers), 2)
+    plain = measured_link(probe_of(points_of(2)), 2)
+    assert isinstance(link, Link) and isinstance(plain, Link)
+    assert link.inside == plain.inside
+    assert seconds(link, "all_gather", SIZES[5], 2) == pytest.approx(100 * SIZES[5] / 1e9)
+    assert seconds(link, "all_reduce", SIZES[5], 2) == seconds(plain, "all_reduce", SIZES[5], 2)
+    assert link.carrier == "gloo"
 
 
 @given(st.lists(st.floats(1e-6, 10), min_size=3, max_size=9), st.floats(0, 1))

@@ -57,6 +57,11 @@ def test_marks_become_computing_messages_and_waits_in_order():
     assert found.between_seconds == pytest.approx(2e-6)
 
 
+def test_a_message_knows_over_how_many_nodes_its_group_lies():
+    rows = [replace(taped(step), nodes=(0, 2)) for step in range(6)]
+    assert [one.nodes for one in rehearsed(run_with(rows)).typical.messages] == [0, 2]
+
+
 def test_of_those_in_company_the_slowest_of_every_step_counts():
     found = rehearsed(run_with([taped(step, 1 + step % 2) for step in range(6)], [taped(step) for step in range(5)]))
     assert found.company == 2

@@ -26,12 +26,25 @@ def test_every_call_after_the_first_of_its_size_is_a_point(runner) -> None:
     assert all(point.seconds > 0 and point.ranks == 2 for point in points)
 
 
+def test_other_collectives_are_points_of_the_same_sizes(runner) -> None:
+    kinds = ("all_gather", "reduce_scatter")
+    ran = runner.watched(SCRIPT, "--kinds", ",".join(kinds), "--sizes", "4096,65536", "--repeats", "2", ranks=2)
+
+    assert ran.codes == (0, 0), ran.stderr
+    ranks = tuple(
+        RankRecord(rank, steps=tuple(row for row in ran.rows(rank).rows if isinstance(row, StepRow))) for rank in (0, 1)
+    )
+    points = link_points(Run(Path("link"), make_spec(2), make_outcome(), None, ranks), kinds)
+    assert [(point.kind, point.bytes) for point in points] == [(kind, size) for size in (4096, 65536) for kind in kinds]
+
+
 @pytest.mark.parametrize(
     ("args", "ranks", "sentence"),
     [
         ((), 0, "an all-reduce needs 2 ranks or more"),
         (("--sizes", "4,x"), 2, "'4,x' is not a list of bytes"),
         (("--sizes", "6"), 2, "each a multiple of 4"),
+        (("--kinds", "all_reduce,all_sum"), 2, "'all_reduce,all_sum' is not a list of collectives"),
         (("--repeats", "1"), 2, "--repeats must be at least 2"),
     ],
 )

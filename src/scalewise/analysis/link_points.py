@@ -1,6 +1,7 @@
-"""What single all-reduces of known size took: the points that a model of the link is fitted to."""
+"""What single collectives of known size took: the points that a model of the link is fitted to."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
 
@@ -8,20 +9,21 @@ from scalewise.records.rows import StepRow
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
-KIND = "all_reduce"
+ALL_REDUCE = "all_reduce"
 
 
 @dataclass(frozen=True)
 class LinkPoint:
-    """One all-reduce among so many ranks."""
+    """One collective among so many ranks."""
 
-    bytes: int  # of the tensor that is reduced
+    bytes: int  # of the whole message, as `predict.collectives` counts it
     seconds: float
     ranks: int
+    kind: str = ALL_REDUCE
 
 
-def link_points(run: Run) -> tuple[LinkPoint, ...]:
-    """One point per step that held exactly one all-reduce; the first of each size is warm-up and left out.
+def link_points(run: Run, kinds: Collection[str] = (ALL_REDUCE,)) -> tuple[LinkPoint, ...]:
+    """One point per step that held exactly one of them; the first of each size is warm-up and left out.
 
     The time is that of the rank with the shortest: it came last and waited for nobody, while nobody could finish
     before it came. What the others show on top of it is waiting, not the link.
@@ -30,24 +32,31 @@ def link_points(run: Run) -> tuple[LinkPoint, ...]:
         return ()
     by_rank = [{row.step: row for row in rank.steps} for rank in run.ranks]
     overhead_ns = _overhead_ns(run)
-    seen: Counter[int] = Counter()
+    seen: Counter[tuple[str, int]] = Counter()
     points = []
     for step in sorted(set.intersection(*(set(rows) for rows in by_rank))):
         rows = [of_rank[step] for of_rank in by_rank]
-        size = _size(rows[0])
-        if size is None or any(_size(row) != size for row in rows):
+        sent = _sent(rows[0])
+        if sent is None or sent[0] not in kinds or any(_sent(row) != sent for row in rows):
             continue
-        seen[size] += 1
+        seen[sent] += 1
         shortest_ns = min(_spent_ns(row, run.spec.device, overhead_ns) for row in rows)
-        if seen[size] > 1 and shortest_ns > 0:
-            points.append(LinkPoint(size, shortest_ns * NANO, run.spec.world_size))
+        if seen[sent] > 1 and shortest_ns > 0:
+            points.append(LinkPoint(_whole_bytes(run, *sent), shortest_ns * NANO, run.spec.world_size, sent[0]))
     return tuple(points)
 
 
-def _size(row: StepRow) -> int | None:
-    """Bytes of the only collective of the step, if it is an all-reduce."""
-    count, size = row.collectives.get(KIND, (0, 0))
-    return size if count == 1 and len(row.collectives) == 1 else None
+def _sent(row: StepRow) -> tuple[str, int] | None:
+    """Kind and bytes of the only collective of the step."""
+    if len(row.collectives) != 1:
+        return None
+    ((kind, (count, size)),) = row.collectives.items()
+    return (kind, size) if count == 1 else None
+
+
+def _whole_bytes(run: Run, kind: str, size: int) -> int:
+    """Of a reduce-scatter the watcher counts what a rank keeps."""
+    return size * run.spec.world_size if kind == "reduce_scatter" else size
 
 
 def _spent_ns(row: StepRow, device: str, overhead_ns: float) -> float:

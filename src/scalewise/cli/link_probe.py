@@ -1,4 +1,4 @@
-"""Measures what lies between the ranks of this machine, in ten seconds at most: all-reduces, and beside computing."""
+"""Measures what lies between the ranks of this machine, in ten seconds at most: messages, and computing beside."""
 
 import tempfile
 import time
@@ -14,7 +14,7 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
 from scalewise.plan.shares import share_size
-from scalewise.predict.link import Link
+from scalewise.predict.link import ALL_REDUCE, Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
 from scalewise.predict.wire_fit import Point
@@ -31,6 +31,9 @@ LEAST_SECONDS = 2.0  # left, for one more run to be worth its start
 FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
 SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
 REPEATS = 20  # the mean of messages that take a slice of the scheduler's or none needs many
+FURTHER_KINDS = ("all_gather", "reduce_scatter")  # that gloo makes quite otherwise than NCCL does
+FURTHER_SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)
+FURTHER_REPEATS = 10
 OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one beside which computing can be told apart
 OVERLAP_REPEATS = 6
 USUAL_COUNTS = (2, 4)
@@ -103,13 +106,19 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
             elif spec.experiment == "interference":
                 overlaps += overlaps_of(run, OVERLAP_SIZES)
             else:
-                points += [Point(one.ranks, one.bytes, one.seconds) for one in link_points(run)]
+                points += points_of(run)
     place = place_of(here.facts, seats.device, seats.cores_per_rank)
     took = time.monotonic() - began
     probe = LinkProbe(place, time.time(), took, tuple(points), tuple(overlaps), tuple(troubles))
     if points:
         keep_probe(probe)
     return probe
+
+
+def points_of(run: Run) -> list[Point]:
+    """All messages of a run of `subjects/allreduce.py`."""
+    found = link_points(run, (ALL_REDUCE, *FURTHER_KINDS))
+    return [Point(one.ranks, one.bytes, one.seconds, one.kind) for one in found]
 
 
 class Silent:
@@ -130,13 +139,17 @@ class Silent:
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
     """Fewest ranks first, and computing beside messages right after them: what comes last may find no time left."""
-    sizes = ",".join(map(str, SIZES))
-    hot = ["--hot", "--sizes", sizes, "--repeats", str(REPEATS)]
-    beside = ["--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(OVERLAP_REPEATS)]
-    link = _expanded(here, seats, "allreduce.py", hot)
+    link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS)])
+    further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS)]
+    others = [replace(spec, name=f"{spec.name}-others") for spec in _expanded(here, seats, "allreduce.py", further)]
     if seats.device == "cuda" or not link:
-        return link
-    return [link[0], _expanded(here, seats, "interference.py", beside)[0], *link[1:]]
+        return [*link, *others]
+    beside = _expanded(here, seats, "interference.py", _words(OVERLAP_SIZES, OVERLAP_REPEATS))
+    return [link[0], beside[0], *link[1:], *others]
+
+
+def _words(sizes: Sequence[int], repeats: int) -> list[str]:
+    return ["--sizes", ",".join(map(str, sizes)), "--repeats", str(repeats)]
 
 
 def _expanded(here: Here, seats: Seating, subject: str, args: Sequence[str]) -> list[RunSpec]:

@@ -24,7 +24,7 @@ NOT_MEASURED = "the link of this machine was not measured"
 class Links:
     """The links of one request, and how cores are shared beside their messages."""
 
-    none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given")
+    none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given", most_ranks=1)
 
     def __init__(
         self, request: Request, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
@@ -63,17 +63,21 @@ class Links:
                 f"The link of this machine is not known well enough among {ranks} ranks: {link.reason}.",
                 "Measure it on an idle machine (scalewise machine --measure), or name a link with --link.",
             )
-        return link
+        farthest = max(self._seats.slots, *self._request.ranks) if self._request.measured_asked else self._seats.slots
+        return replace(link, most_ranks=min(link.most_ranks or farthest, farthest))
 
     def _on_cores(self, link: Link) -> Link:
         """Ranks on cores: over a network they carry their messages themselves, and no quicker than here."""
         if not _by_cores(link):
             return replace(link, guesses=(*link.guesses, OFF_CORES))
+        link = replace(link, carrier="gloo")
         here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
         if isinstance(here, NoLink):
             return link
-        inside = slower_wire(link.inside, here.inside) if link.origin == "catalogue" else link.inside
-        return replace(link, inside=inside, guesses=(*link.guesses, ON_CORES))
+        if link.origin == "catalogue":
+            wire = slower_wire(link.inside, here.inside)
+            link = replace(link, inside=wire, between=wire)
+        return replace(link, guesses=(*link.guesses, ON_CORES))
 
     def _sharing_beside(self, link: Link, rehearsals: Mapping[int, Rehearsed]) -> Sharing:
         """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
@@ -83,7 +87,7 @@ class Links:
             return APART
         ranks, messages = several[0].ranks, several[0].typical.messages
         own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
-        over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks) for one in messages)
+        over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks, one.nodes) for one in messages)
         work = self.sharing_here.work * own / over if over else 0.0
         return replace(self.sharing_here, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
 

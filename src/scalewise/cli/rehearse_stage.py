@@ -57,7 +57,8 @@ class Stage:
     ) -> Run:
         """A few processes stand for ranks of that many, from `first` on."""
         spec = self._specs[company or self.company(ranks)]
-        per_node = self.request.per_node or min(ranks, 8 if self.device == "cuda" else ranks)
+        told = self.request.per_node or (self.request.link.ranks_per_node if self.request.link else 0)
+        per_node = told or min(ranks, 8 if self.device == "cuda" else ranks)
         rehearsal = Rehearsal(ranks, first, per_node)
         return self._made(
             replace(

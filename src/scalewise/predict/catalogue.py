@@ -59,7 +59,7 @@ def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> L
     problems = [one for one in found if isinstance(one, str)]
     entries = [one for one in found if isinstance(one, Entry)]
     if not problems:
-        problems = _misfits(parts, entries, per_node)
+        problems = _misfits(parts, entries, per_node, most_ranks)
     if problems:
         said = "; ".join(problems)
         raise BadRequest(f"--link {text}: {said}{'' if said.endswith('?') else '.'}", known_links())
@@ -105,7 +105,7 @@ def _part(text: str) -> Entry | str:
     )
 
 
-def _misfits(parts: Sequence[str], entries: Sequence[Entry], per_node: int | None) -> list[str]:
+def _misfits(parts: Sequence[str], entries: Sequence[Entry], per_node: int | None, most_ranks: int) -> list[str]:
     if len(entries) > 2:
         return [f"{len(entries)} links are too many: one inside a node and one between nodes"]
     if len(entries) == 2:
@@ -120,6 +120,9 @@ def _misfits(parts: Sequence[str], entries: Sequence[Entry], per_node: int | Non
         return problems
     if entries[0].joins == "between" and per_node not in (None, 1):
         return [f"{parts[0]} joins nodes; what joins the {per_node} ranks of each must be said: nvlink4+{parts[0]}"]
+    if entries[0].joins == "inside" and per_node is not None and per_node < most_ranks:
+        nodes = f"nodes of {per_node} (--per-node)"
+        return [f"{parts[0]} joins ranks of a node; what joins {nodes} must be said: {parts[0]}+infiniband-ndr"]
     return []
 
 
@@ -127,6 +130,9 @@ def _joined(text: str, entries: Sequence[Entry], per_node: int | None, most_rank
     first, last = entries[0], entries[-1]
     alone = len(entries) == 1
     beyond = []
+    if alone and first.joins == "between":
+        alone, per_node = False, 1
+        beyond = [f"that every rank has a node and {first.name} to itself: --per-node and a link inside say otherwise"]
     on_one_node = most_ranks if alone or per_node is None else per_node
     if first.joins == "inside" and 0 < first.most_ranks < on_one_node:
         beyond = [f"that {first.name} joins {on_one_node} ranks; nodes with more than {first.most_ranks} are not known"]
@@ -137,7 +143,7 @@ def _joined(text: str, entries: Sequence[Entry], per_node: int | None, most_rank
         ranks_per_node=0 if alone or per_node is None else per_node,
         origin="catalogue",
         source="; ".join(dict.fromkeys(source for entry in entries for source in entry.sources)),
-        spread=first.spread if alone else hypot(first.spread, last.spread) / 2**0.5,
+        spread=hypot(first.spread, last.spread) / 2**0.5,
         guesses=tuple(dict.fromkeys([*(guess for entry in entries for guess in entry.guesses), *beyond])),
     )
 

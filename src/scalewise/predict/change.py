@@ -118,7 +118,9 @@ def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOu
     after = with_accumulation(tape, factor)
     if after is None:
         return LeftOut(what, "no forward and backward pass is on the tape")
-    why = "so many times the samples in a step, gradients sent after the last of them only (no_sync)"
+    each = len(after.messages) > len(tape.messages)  # as the script does it now
+    when = "gradients sent in every micro-batch, as now" if each else "gradients sent after the last only (no_sync)"
+    why = f"so many times the samples in a step, {when}"
     return _Otherwise(what, why, tape, after, answer.link, factor)
 
 

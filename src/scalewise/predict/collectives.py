@@ -2,19 +2,28 @@
 
 Sizes are of the whole message: of an all-reduce the tensor, of an all-gather what every rank holds in the end, of a
 reduce-scatter what every rank had in the beginning. A ring passes n - 1 pieces of 1/n around (twice for an all-reduce),
-so each rank sends (n - 1)/n of the message once or twice; over several nodes the slower of both wires sets the pace. A
-tree needs fewer hops, and sends as much: it wins on small messages, and the quicker of both is taken, as NCCL does.
+so each rank sends (n - 1)/n of the message once or twice; over several nodes the slower of both wires sets the pace.
+
+NCCL has a tree beside the ring, for all-reduces only: a chain within a node, a pair of trees between nodes. It needs
+fewer hops, and sends as much: it wins on small messages, and the quicker of both is taken, as NCCL does. gloo has no
+tree for them. In torch, its reduce-scatter is an all-reduce of which a piece is kept, and its broadcast hands the whole
+message from level to level.
 """
 
 from collections.abc import Callable
 from math import ceil, log2
 
-from scalewise.predict.link import Link, Wire
+from scalewise.predict.link import ALL_REDUCE, Curve, Link, Wire, slower_wire
+
+Seconds = Callable[[Link, float, int], float]
 
 
 def all_reduce(link: Link, size_bytes: float, ranks: int) -> float:
-    """Ring or tree, whichever is quicker."""
-    return min(_ring(link, size_bytes, ranks, rounds=2), _tree(link, size_bytes, ranks, ways=2))
+    """Ring, or over several nodes NCCL's tree, whichever is quicker."""
+    ring = _ring(link, size_bytes, ranks, rounds=2)
+    if link.carrier != "nccl" or link.between is None or link.nodes(ranks) == 1:
+        return ring
+    return min(ring, _tree(link, link.between, size_bytes, ranks))
 
 
 def all_gather(link: Link, size_bytes: float, ranks: int) -> float:
@@ -28,8 +37,14 @@ def reduce_scatter(link: Link, size_bytes: float, ranks: int) -> float:
 
 
 def broadcast(link: Link, size_bytes: float, ranks: int) -> float:
-    """One way along a tree, piece after piece."""
-    return _tree(link, size_bytes, ranks, ways=1)
+    """Along the ring, piece behind piece: every rank but the last passes the whole message on."""
+    return _around(link, ranks, ranks - 1, size_bytes, size_bytes / 2)
+
+
+def level_by_level(link: Link, size_bytes: float, ranks: int) -> float:
+    """A binomial tree in which the whole message has to be there before it is passed on."""
+    wire = _sending_wire(link, ranks)
+    return wire.start_seconds + ceil(log2(ranks)) * (wire.hop_seconds + size_bytes / wire.bytes_per_second)
 
 
 def all_to_all(link: Link, size_bytes: float, ranks: int) -> float:
@@ -54,8 +69,13 @@ def barrier(link: Link, size_bytes: float, ranks: int) -> float:
     return all_reduce(link, 0.0, ranks)
 
 
-SECONDS: dict[str, Callable[[Link, float, int], float]] = {
-    "all_reduce": all_reduce,
+def whatever_kind(link: Link, size_bytes: float, ranks: int) -> float:
+    """The latency, and the bytes at the rate."""
+    return link.inside.time(0, size_bytes, 0.0)
+
+
+_NCCL: dict[str, Seconds] = {
+    ALL_REDUCE: all_reduce,
     "all_gather": all_gather,
     "reduce_scatter": reduce_scatter,
     "broadcast": broadcast,
@@ -68,48 +88,86 @@ SECONDS: dict[str, Callable[[Link, float, int], float]] = {
     "batch_isend_irecv": send,
     "barrier": barrier,
 }
+_GLOO = _NCCL | {
+    "reduce_scatter": all_reduce,
+    "broadcast": level_by_level,
+    "reduce": all_reduce,  # scattered around the ring, then gathered by one
+    "barrier": lambda link, _, ranks: level_by_level(link, 0.0, ranks),
+}
+SECONDS: dict[str, dict[str, Seconds]] = {
+    "nccl": _NCCL,
+    "gloo": _GLOO,
+    "none": dict.fromkeys(_NCCL, whatever_kind),
+}
+KINDS = tuple(_NCCL)
 
 
-def seconds(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
-    """Of one collective among so many ranks; alone there is nothing to wait for."""
-    return SECONDS[kind](link, size_bytes, ranks) * _bend(link, size_bytes, ranks) if ranks > 1 else 0.0
+def seconds(link: Link, kind: str, size_bytes: float, ranks: int, nodes: int = 0) -> float:
+    """Of one collective among so many ranks on so many nodes (0: as few as hold them); alone there is none."""
+    if ranks <= 1:
+        return 0.0
+    link = link.for_group(ranks, nodes)
+    return SECONDS[link.carrier][kind](link, size_bytes, ranks) * _bend(link, kind, size_bytes, ranks)
 
 
-def _bend(link: Link, size_bytes: float, ranks: int) -> float:
-    """How many times as long as the wires say an all-reduce of that size really took, where it was measured.
+def unmeasured(link: Link, kinds: set[str]) -> tuple[str, ...]:
+    """Over a link whose times were measured: which of these kinds follow from those of all-reduces only."""
+    known = {curve.kind for curve in link.curves} | {"barrier"}
+    return tuple(sorted(kinds - known)) if link.curves else ()
 
-    Beyond the sizes that were measured it stays as at the last one; other collectives are taken to bend alike.
+
+def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
+    """How many times as long as the wires say a collective of that size really took, where it was measured.
+
+    Beyond the sizes that were measured it stays as at the last one. A kind that was not measured is taken to bend as
+    all-reduces do. The wires describe all-reduces of any number of ranks; another kind differs from them among ranks
+    that were not measured as it does among the nearest number that was.
     """
-    curve = next((one for one in link.curves if one.ranks == ranks), None)
-    if curve is None:
-        return 1.0
+    of_kind = [curve for curve in link.curves if curve.kind == kind]
+    nearest = min(of_kind, key=lambda curve: abs(curve.ranks - ranks), default=None)
+    if kind == ALL_REDUCE or nearest is None:
+        kind = ALL_REDUCE
+        nearest = next((curve for curve in link.curves if curve.kind == kind and curve.ranks == ranks), None)
+    return _longer(link, nearest, size_bytes) if nearest is not None else 1.0
+
+
+def _longer(link: Link, curve: Curve, size_bytes: float) -> float:
+    """Than the wires say."""
     size_bytes = curve.within(size_bytes)
-    return curve.at(size_bytes) / all_reduce(link, size_bytes, ranks)
+    return curve.at(size_bytes) / SECONDS[link.carrier][curve.kind](link, size_bytes, curve.ranks)
 
 
 def _ring(link: Link, size_bytes: float, ranks: int, rounds: int) -> float:
-    sent, handled = rounds * size_bytes * (ranks - 1) / ranks, size_bytes * rounds / 2
-    nodes = link.nodes(ranks)
-    if nodes == 1 or link.between is None:
-        return link.inside.time(rounds * (ranks - 1), sent, handled)
-    inside, between = link.inside, link.between
-    hops = rounds * ((ranks - nodes) * inside.hop_seconds + nodes * between.hop_seconds)
-    return max(inside.start_seconds, between.start_seconds) + hops + _slower(inside, between, sent, handled)
+    return _around(
+        link, ranks, rounds * (ranks - 1), rounds * size_bytes * (ranks - 1) / ranks, size_bytes * rounds / 2
+    )
 
 
-def _tree(link: Link, size_bytes: float, ranks: int, ways: int) -> float:
+def _around(link: Link, ranks: int, hops: int, sent_bytes: float, handled_bytes: float) -> float:
+    """So many hops along the ring of all ranks, of which as many lie between nodes as there are nodes."""
+    nodes, inside, between = link.nodes(ranks), link.inside, link.between
+    if nodes == 1 or between is None:
+        return inside.time(hops, sent_bytes, handled_bytes)
+    leaving = nodes / ranks
+    hop = (1 - leaving) * inside.hop_seconds + leaving * between.hop_seconds
+    start = max(inside.start_seconds, between.start_seconds)
+    return start + hops * hop + _slower(inside, between, sent_bytes, handled_bytes)
+
+
+def _tree(link: Link, between: Wire, size_bytes: float, ranks: int) -> float:
+    """Up and down a pair of trees in which every rank is a leaf once: each sends the message once a way."""
     nodes, inside = link.nodes(ranks), link.inside
-    # Up and down a pair of trees in which every rank is a leaf once: each sends the message once a way.
-    sent, handled = ways * size_bytes, size_bytes * ways / 2
-    if nodes == 1 or link.between is None:
-        return inside.time(ways * ceil(log2(ranks)), sent, handled)
-    between = link.between
-    chain = min(ranks, link.ranks_per_node) - 1  # within a node NCCL's tree is a chain
-    hops = ways * (chain * inside.hop_seconds + ceil(log2(nodes)) * between.hop_seconds)
-    return max(inside.start_seconds, between.start_seconds) + hops + _slower(inside, between, sent, handled)
+    chain = min(ranks, link.ranks_per_node) - 1
+    hops = 2 * (chain * inside.hop_seconds + ceil(log2(nodes)) * between.hop_seconds)
+    start = max(inside.start_seconds, between.start_seconds)
+    return start + hops + _slower(inside, between, 2 * size_bytes, size_bytes)
 
 
 def _slower(inside: Wire, between: Wire, sent_bytes: float, handled_bytes: float) -> float:
     """Pieces flow through both wires at once: the slower one sets the pace, handling comes on top."""
     wire = sent_bytes / min(inside.bytes_per_second, between.bytes_per_second)
     return wire + handled_bytes * max(inside.handled_seconds_per_byte, between.handled_seconds_per_byte)
+
+
+def _sending_wire(link: Link, ranks: int) -> Wire:
+    return slower_wire(link.inside, link.between) if link.between and link.nodes(ranks) > 1 else link.inside

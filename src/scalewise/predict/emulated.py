@@ -13,11 +13,13 @@ from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.tape import Compute, Entry, Issue, Tape
 
 
-def emulated_link(latency_seconds: float, bytes_per_second: float, ranks: int) -> Link:
-    """Over which an all-reduce among so many takes the latency and its bytes at the rate, as the emulation has it."""
-    sent = 2 * (ranks - 1) / ranks if ranks > 1 else 1.0  # of the message, by every rank of a ring
+def emulated_link(latency_seconds: float, bytes_per_second: float) -> Link:
+    """Over which a message takes the latency and its bytes at the rate, as the emulation has it.
+
+    That holds for every kind of message and any number of ranks: the emulation knows no algorithm.
+    """
     name = f"emulated {latency_seconds * 1e3:g} ms, {bytes_per_second / 1e9:g} GB/s"
-    return Link(name, Wire(latency_seconds, 0.0, bytes_per_second * sent), origin="emulated")
+    return Link(name, Wire(latency_seconds, 0.0, bytes_per_second), origin="emulated", carrier="none")
 
 
 def with_real_messages(rehearsal: Rehearsed, core_seconds: Callable[[Issue], float]) -> Rehearsed:

@@ -14,8 +14,9 @@ _PORTS = re.compile(r"x(\d+)$")
 
 def faster_links(link: Link, ranks: int) -> tuple[Link, ...]:
     """With another wire inside the node or, where so many ranks fill several, between nodes."""
-    names = link.name.split("+")
-    if link.between is not None and link.nodes(ranks) > 1:
+    composed, _ = catalogue().machines.get(link.name, (link.name, 0))  # of a whole machine, the links in it
+    names = composed.split("+")
+    if len(names) > 1 and link.nodes(ranks) > 1 and link.between is not None:
         between = _next("between", link.between, names[-1])
         inside = _next("inside", link.inside, names[0])
         return (
@@ -24,10 +25,11 @@ def faster_links(link: Link, ranks: int) -> tuple[Link, ...]:
         )
     known = catalogue().entries.get(_PORTS.sub("", names[0]))
     joins = known.joins if known else "inside"
-    return tuple(
-        replace(_with(link, name, entry, inside=entry.wire), source="; ".join(entry.sources), guesses=entry.guesses)
-        for name, entry in _next(joins, link.inside, names[0])
-    )
+    found = []
+    for name, entry in _next(joins, link.inside, names[0]):
+        other = _with(link, name, entry, inside=entry.wire, between=entry.wire if link.between else None)
+        found.append(replace(other, source="; ".join(entry.sources), guesses=entry.guesses))
+    return tuple(found)
 
 
 def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, between: Wire | None = None) -> Link:
@@ -39,6 +41,8 @@ def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, betwe
         origin="catalogue",
         spread=max(link.spread, entry.spread),
         guesses=tuple(dict.fromkeys((*link.guesses, *entry.guesses))),
+        curves=(),  # of the link that is there
+        most_ranks=0,
     )
 
 

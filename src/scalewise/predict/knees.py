@@ -27,10 +27,13 @@ class Knee:
 
 
 def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
-    """Of the shares that people ask for."""
-    curve = Curve(answer, table.kind)
-    farthest = min(FARTHEST, curve.most_ranks or FARTHEST)
-    candidates = _candidates(max(farthest, answer.at[-1].ranks), answer.link.ranks_per_node)
+    """Of the shares that people ask for, as far as the link is known; none where it joins nobody."""
+    curve, last = Curve(answer, table.kind), answer.at[-1].ranks
+    farthest = max(min(FARTHEST, curve.most_ranks or FARTHEST), last)
+    farthest = min(farthest, answer.link.most_ranks or farthest)
+    if farthest < 2:
+        return ()
+    candidates = _candidates(farthest, answer.link.ranks_per_node)
     found: dict[int, Range] = {}
 
     def efficiency(ranks: int) -> Range:
@@ -39,7 +42,7 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
             found[ranks] = told.efficiency
         return found[ranks]
 
-    return tuple(_knee(share, candidates, efficiency, answer.at[-1].ranks) for share in SHARES)
+    return tuple(_knee(share, candidates, efficiency, last) for share in SHARES)
 
 
 def _knee(share: float, candidates: Sequence[int], efficiency: Callable[[int], Range], rehearsed: int) -> Knee:
@@ -74,6 +77,5 @@ def _marks(count: int) -> list[int]:
 
 def _candidates(most: int, per_node: int) -> list[int]:
     """Every number inside a node, then whole nodes; one rank is what the others are held against."""
-    most = max(2, most)
     inside = min(per_node, most) if per_node else most
     return [*range(2, inside + 1), *(range(2 * per_node, most + 1, per_node) if per_node else ())]

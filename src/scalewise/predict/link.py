@@ -1,11 +1,13 @@
 """What lies between ranks: wires inside a node and between nodes, and what is known about them."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Literal
 
 Origin = Literal["measured", "catalogue", "given", "emulated"]
+Carrier = Literal["nccl", "gloo", "none"]  # none: a message takes its latency and its bytes, whatever its kind
+ALL_REDUCE = "all_reduce"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def slower_wire(one: Wire, other: Wire) -> Wire:
 
 @dataclass(frozen=True)
 class Curve:
-    """All-reduces as they were measured among so many ranks: what they took, by size from the smallest.
+    """Collectives as they were measured among so many ranks: what they took, by size from the smallest.
 
     Over loopback times bend where threads, caches and copies set in, and no straight line describes them; so nothing
     is laid through the points, and what lies between two is read off between their logarithms.
@@ -44,6 +46,7 @@ class Curve:
     ranks: int
     sizes_bytes: tuple[float, ...]
     seconds: tuple[float, ...]
+    kind: str = ALL_REDUCE
 
     def within(self, size_bytes: float) -> float:
         """The nearest size that lies between the smallest and the largest measured."""
@@ -72,9 +75,24 @@ class Link:
     spread: float = 0.0  # standard deviation of a time over the model's, as a share; 0: exact, as an emulated one is
     guesses: tuple[str, ...] = ()  # what a prediction over it rests on beside figures
     curves: tuple[Curve, ...] = ()  # measured times, which go before those of the wires
+    carrier: Carrier = "nccl"  # whose algorithms
+    most_ranks: int = 0  # that anything is known for; 0: no limit
 
     def nodes(self, ranks: int) -> int:
         """How many nodes so many ranks fill."""
         if self.between is None or not self.ranks_per_node:
             return 1
         return -(-ranks // self.ranks_per_node)
+
+    def for_group(self, ranks: int, nodes: int) -> "Link":
+        """As a group of so many ranks has it that lies over so many nodes; 0: over as few as hold it.
+
+        The other ranks of its nodes are in groups like it, which send at the same time: a group has its members' share
+        of what leaves a node.
+        """
+        if not nodes or self.between is None or not self.ranks_per_node:
+            return self
+        members = -(-ranks // nodes)
+        share = min(1.0, members / self.ranks_per_node)
+        between = replace(self.between, bytes_per_second=self.between.bytes_per_second * share)
+        return replace(self, between=between if nodes > 1 else None, ranks_per_node=members)

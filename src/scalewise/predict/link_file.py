@@ -21,7 +21,7 @@ ranks_per_node = 8     # only with [between]
 start_us = 20.0        # once for a collective
 hop_us = 3.0           # for each rank that passes it on
 gigabytes_per_second = 300.0   # of one rank, each way
-[between]              # left out: every rank reaches every other by [inside]
+[between]              # left out: all ranks are of one node
 start_us = 20.0
 hop_us = 10.0
 gigabytes_per_second = 50.0    # of a whole node, each way"""

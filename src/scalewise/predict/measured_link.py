@@ -1,4 +1,4 @@
-"""A link from measured all-reduces: their own times where they were measured, a fitted wire beyond; or a refusal."""
+"""A link from measured collectives: their own times where they were measured, a fitted wire beyond; or a refusal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import hypot, sqrt
 from statistics import fmean, median, stdev
 from time import gmtime, strftime
 
-from scalewise.predict.link import Curve, Link, Wire
+from scalewise.predict.link import ALL_REDUCE, Carrier, Curve, Link, Wire
 from scalewise.predict.probe import LinkProbe, Place
 from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
 from scalewise.units import bytes_text
@@ -27,7 +27,7 @@ class NoLink:
 def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
     """For that many ranks: from their own times, or by the wire that describes all that were measured."""
     fit = wire_of(probe)
-    own = [point for point in probe.points if point.ranks == ranks]
+    own = _of(probe.points, ranks)
     if own:
         return _from_own(probe, own, fit)
     if isinstance(fit, NoWireFit):
@@ -40,10 +40,16 @@ def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
         inside=fit.wire,
         origin="measured",
         source=source_text(probe),
-        spread=hypot(fit.spread, error_of([point for point in probe.points if point.ranks == nearest])),
+        spread=hypot(fit.spread, error_of(_of(probe.points, nearest))),
         guesses=(*fit.guesses, guess),
         curves=tuple(_curves(probe)),
+        carrier=carrier_of(probe.place),
     )
+
+
+def carrier_of(place: Place) -> Carrier:
+    """Whose algorithms its messages follow."""
+    return "nccl" if place.device == "cuda" else "gloo"
 
 
 def source_text(probe: LinkProbe) -> str:
@@ -72,13 +78,18 @@ def curve_of(points: Sequence[Point]) -> Curve:
     scheduler's, and the messages of a step add up to what they take in the mean.
     """
     by_size = _by_size(points)
-    return Curve(points[0].ranks, tuple(by_size), tuple(_middle(times) for times in by_size.values()))
+    times = tuple(_middle(times) for times in by_size.values())
+    return Curve(points[0].ranks, tuple(by_size), times, points[0].kind)
 
 
 def error_of(points: Sequence[Point]) -> float:
     """How well such a mean is known: its standard error as a share, of the size in the middle."""
     several = [_kept(times) for times in _by_size(points).values() if len(times) > 1]
     return median(stdev(times) / sqrt(len(times)) / fmean(times) for times in several) if several else 0.0
+
+
+def _of(points: Iterable[Point], ranks: int, kind: str = ALL_REDUCE) -> list[Point]:
+    return [point for point in points if point.ranks == ranks and point.kind == kind]
 
 
 def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
@@ -100,7 +111,7 @@ def _kept(times: Sequence[float]) -> Sequence[float]:
 
 
 def _centres(points: Sequence[Point], ranks: int) -> Iterator[Point]:
-    curve = curve_of([point for point in points if point.ranks == ranks])
+    curve = curve_of(_of(points, ranks))
     for size, seconds in zip(curve.sizes_bytes, curve.seconds, strict=True):
         yield Point(ranks, size, seconds)
 
@@ -119,12 +130,14 @@ def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) 
         source=source_text(probe),
         spread=error,
         curves=tuple(_curves(probe)),
+        carrier=carrier_of(probe.place),
+        most_ranks=0 if isinstance(fit, WireFit) else curve.ranks,  # no wire tells of others
     )
 
 
 def _curves(probe: LinkProbe) -> Iterator[Curve]:
-    for ranks in probe.rank_counts:
-        own = [point for point in probe.points if point.ranks == ranks]
+    for ranks, kind in sorted({(point.ranks, point.kind) for point in probe.points}):
+        own = _of(probe.points, ranks, kind)
         curve = curve_of(own)
         if not _refused(curve, error_of(own)):
             yield curve

@@ -4,6 +4,7 @@ The interval is one of 90 %. It is put together from how far computing differs f
 is known, and is no narrower than the errors that earlier predictions of this kind showed here (the self-check).
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log
@@ -11,13 +12,14 @@ from statistics import median
 from typing import Literal, get_args
 
 from scalewise.analysis.estimate import QUIET_RUN_CV, normal_quantile
-from scalewise.predict.collectives import seconds
+from scalewise.predict.collectives import seconds, unmeasured
 from scalewise.predict.link import Link
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
 
 QUANTILE = normal_quantile(0.90)
+NOTABLE = 0.02  # of a step
 Bound = Literal["computing", "communication", "latency", "data"]
 
 
@@ -71,7 +73,7 @@ def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: 
         samples=tape.samples * ranks if tape.samples is not None else None,
         bound=_bound(tape, centre, link, ranks),
         peak_bytes=rehearsal.peak_bytes,
-        guesses=(*link.guesses, *rehearsal.left_out),
+        guesses=(*link.guesses, *_not_measured(link, tape, centre), *rehearsal.left_out),
     )
 
 
@@ -85,15 +87,24 @@ class OnLink:
 
     def __init__(self, link: Link, ranks: int, factor: float = 1.0) -> None:
         self._link, self._ranks, self._factor = link, ranks, factor
-        self._known: dict[tuple[str, float, int], float] = {}
+        self._known: dict[tuple[str, float, int, int], float] = {}
 
     def __call__(self, message: Issue) -> float:
         """Over this link."""
-        key = (message.kind, message.size_bytes, message.ranks or self._ranks)
+        key = (message.kind, message.size_bytes, message.ranks or self._ranks, message.nodes)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._factor * seconds(self._link, *key)
         return found
+
+
+def _not_measured(link: Link, tape: Tape, line: Timeline) -> tuple[str, ...]:
+    """Kinds of messages that take a part of the step, and whose times come from those of all-reduces."""
+    taken: dict[str, float] = defaultdict(float)
+    for one in tape.messages:
+        taken[one.kind] += seconds(link, one.kind, one.size_bytes, one.ranks or tape.ranks, one.nodes)
+    kinds = unmeasured(link, {kind for kind, time in taken.items() if time > NOTABLE * line.step_seconds})
+    return (f"that {', '.join(kinds)} differ from measured all-reduces as their algorithms do",) if kinds else ()
 
 
 def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread) -> float:
@@ -116,7 +127,7 @@ def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:
     waiting = sum(one.seconds for one in tape.entries if isinstance(one, Compute) and one.phase == "data")
     if line.exposed_seconds + line.slowed_seconds < 0.5 * line.step_seconds:
         return "data" if waiting > 0.5 * line.compute_seconds else "computing"
-    latency = sum(seconds(link, one.kind, 0.0, one.ranks or ranks) for one in tape.messages)
+    latency = sum(seconds(link, one.kind, 0.0, one.ranks or ranks, one.nodes) for one in tape.messages)
     return "latency" if latency > 0.5 * line.message_seconds else "communication"
 
 

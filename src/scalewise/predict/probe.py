@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from scalewise.launch.machine import cache_folder
+from scalewise.predict.link import ALL_REDUCE
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import Point
 from scalewise.records.codec import BadRecord, read_json, write_json
@@ -66,7 +67,7 @@ class LinkProbe:
     @property
     def rank_counts(self) -> tuple[int, ...]:
         """Among how many ranks, fewest first."""
-        return tuple(sorted({point.ranks for point in self.points}))
+        return tuple(sorted({point.ranks for point in self.points if point.kind == ALL_REDUCE}))
 
 
 def place_of(facts: MachineFacts, device: Device, cores_per_rank: int) -> Place:

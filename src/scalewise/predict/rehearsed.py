@@ -117,7 +117,7 @@ def _entries(row: TapeRow, ranks: int) -> Iterator[Entry]:
             held_ns = 0
         if what == "issue":
             kind, size_bytes, group = row.messages[number]
-            yield Issue(number, kind, size_bytes, group or ranks)
+            yield Issue(number, kind, size_bytes, group or ranks, row.nodes[number] if row.nodes else 0)
         elif what == "wait":
             yield Wait(number)
         else:

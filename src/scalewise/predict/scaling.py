@@ -91,9 +91,8 @@ def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
         return "weak", ("that further ranks get a batch as large: the script's batches are neither of the two",)
     if answer.scaling == "strong" or answer.scaling == "weak":
         return answer.scaling, ()
-    return "weak", (
-        "that the batch of a rank stays as it is with more ranks: how many samples a step has is not known",
-    )
+    why = "only one number of ranks tells its samples" if known else "how many samples a step has is not known"
+    return "weak", (f"that the batch of a rank stays as it is with more ranks: {why}",)
 
 
 def _same(values: Sequence[float]) -> bool:

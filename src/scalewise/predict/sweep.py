@@ -126,15 +126,15 @@ def _messages(ground: Ground, shape: Tape, combined: Sequence[tuple[int, float, 
     """Seconds of each message (a row) in every combination; those that are alike are looked up once."""
     batches = list(dict.fromkeys(batch for _, batch, _ in combined))
     resized = [with_batch(shape, batch, ground.line).messages for batch in batches]
-    alike: dict[tuple[str, int, tuple[float, ...]], int] = {}
+    alike: dict[tuple[str, int, int, tuple[float, ...]], int] = {}
     places = []
     for same in zip(*resized, strict=True):
-        key = (same[0].kind, same[0].ranks, tuple(one.size_bytes for one in same))
+        key = (same[0].kind, same[0].ranks, same[0].nodes, tuple(one.size_bytes for one in same))
         places.append(alike.setdefault(key, len(alike)))
     column_of = {batch: column for column, batch in enumerate(batches)}
     known = np.zeros((len(alike), len(combined)))
-    for (kind, group, sizes), row in alike.items():
+    for (kind, group, nodes, sizes), row in alike.items():
         of_all = group in (0, shape.ranks)
         for column, (ranks, batch, link) in enumerate(combined):
-            known[row, column] = seconds(link, kind, sizes[column_of[batch]], ranks if of_all else group)
+            known[row, column] = seconds(link, kind, sizes[column_of[batch]], ranks if of_all else group, nodes)
     return known[np.array(places, dtype=np.intp)]

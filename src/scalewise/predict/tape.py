@@ -23,6 +23,7 @@ class Issue:
     kind: str  # of collective
     size_bytes: float  # of the whole message, as `predict.collectives` counts it
     ranks: int  # of its group; 0: all ranks
+    nodes: int = 0  # that its group lies over; 0: as few as hold it
 
 
 @dataclass(frozen=True)

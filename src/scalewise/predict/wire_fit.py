@@ -12,7 +12,7 @@ import numpy as np
 from scalewise.analysis.estimate import Floats
 from scalewise.analysis.line_fit import NORMAL_MAD
 from scalewise.analysis.link_fit import too_few
-from scalewise.predict.link import Wire
+from scalewise.predict.link import ALL_REDUCE, Wire
 
 MOST_RESIDUAL = 0.25  # median relative residual above which the model is no description of the points
 ROUNDS = 60
@@ -21,11 +21,12 @@ SMALLEST_RESIDUAL = 0.01  # residuals below this weigh alike: the fit is then on
 
 @dataclass(frozen=True)
 class Point:
-    """One measured all-reduce."""
+    """One measured collective."""
 
     ranks: int
     size_bytes: float
     seconds: float
+    kind: str = ALL_REDUCE
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,10 @@ class NoWireFit:
 
 
 def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
-    """From all-reduces among one or several numbers of ranks."""
-    used = tuple(one for one in points if one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1)
+    """From all-reduces among one or several numbers of ranks; other kinds are left out."""
+    used = tuple(
+        one for one in points if one.kind == ALL_REDUCE and one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1
+    )
     reason = too_few(sorted({one.size_bytes for one in used}))
     if reason:
         return NoWireFit(reason)

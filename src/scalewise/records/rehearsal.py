@@ -12,6 +12,7 @@ class TapeRow:
     messages: tuple[tuple[str, int, int], ...]  # kind, bytes of the whole message, ranks of its group
     clock: str = "host"  # cuda_events: the marks are moments of the device
     outside: tuple[tuple[str, int, int], ...] = ()  # messages between the step before and this one
+    nodes: tuple[int, ...] = ()  # of each message: that its group lies over; 0, or not there: it holds all ranks
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One all-reduce per optimizer step, over many sizes: what the link between the ranks costs.
+"""One all-reduce, or another collective, per optimizer step, over many sizes: what the link between the ranks costs.
 
 torchrun --nproc-per-node 2 allreduce.py --sizes 4,1024,1048576 --repeats 8
 """
@@ -16,6 +16,7 @@ LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
 RANKS = int(os.environ.get("WORLD_SIZE", "1"))
 FLOAT_BYTES = 4
 SIZES = tuple(FLOAT_BYTES * 4**power for power in range(13))  # 4 B to 64 MiB
+KINDS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,10 +35,19 @@ def sizes_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def kinds_of(text: str) -> tuple[str, ...]:
+    """Collectives with commas between."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not set(parts) <= set(KINDS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of collectives: {', '.join(KINDS)}")
+    return parts
+
+
 def arguments() -> argparse.Namespace:
     """The command line, checked against the number of ranks."""
     parser = Parser(description="Makes one all-reduce per step.")
     parser.add_argument("--sizes", type=sizes_of, default=SIZES, help="bytes, with commas between")
+    parser.add_argument("--kinds", type=kinds_of, default=KINDS[:1], help="of collectives, with commas between")
     parser.add_argument("--hot", action="store_true", help="compute right before each, as a training step does")
     parser.add_argument("--repeats", type=int, default=9, help="all-reduces of each size; the first warms up")
     args = parser.parse_args()
@@ -50,25 +60,43 @@ def arguments() -> argparse.Namespace:
     return args
 
 
+def whole(size_bytes: int, device: torch.device) -> torch.Tensor:
+    """A message of that size, or a little more: it must fall into as many pieces as there are ranks."""
+    piece = -(-size_bytes // FLOAT_BYTES // RANKS) if size_bytes >= RANKS * FLOAT_BYTES else 0
+    return torch.ones(piece * RANKS or size_bytes // FLOAT_BYTES, device=device)
+
+
+def send(kind: str, message: torch.Tensor) -> None:
+    """One collective; its result does not matter."""
+    if kind == "all_reduce":
+        dist.all_reduce(message)
+        return
+    piece = message[: len(message) // RANKS].clone()
+    if kind == "all_gather":
+        dist.all_gather_into_tensor(message, piece)
+    else:
+        dist.reduce_scatter_tensor(piece, message)
+
+
 def train(args: argparse.Namespace, device: torch.device) -> None:
     """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
     model = nn.Linear(1, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     one, weight = torch.ones(1, 1, device=device), torch.ones(512, 512, device=device)
-    messages = [torch.ones(size // FLOAT_BYTES, device=device) for size in args.sizes]
+    messages = [(kind, whole(size, device)) for size in args.sizes for kind in args.kinds]
     for round_ in range(args.repeats):
-        for message in messages:
+        for kind, message in messages:
             model(one).sum().backward()
             if args.hot:
                 weight @ weight  # all threads of the rank are awake now, and stay so for a while
-            dist.all_reduce(message)
+            send(kind, message)
             if device.type == "cuda":
                 torch.cuda.synchronize()  # the step ends behind it, not behind its launch
             optimizer.step()
             optimizer.zero_grad()
             message.fill_(1.0)  # sums of sums would overflow
         if RANK == 0:
-            print(f"round {round_ + 1} of {args.repeats}: {len(messages)} sizes", flush=True)
+            print(f"round {round_ + 1} of {args.repeats}: {len(messages)} messages", flush=True)
 
 
 def main() -> None:

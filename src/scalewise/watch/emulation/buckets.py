@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.emulation.carrier import Carrier, Message
 from scalewise.watch.emulation.collectives import rank_among_all
+from scalewise.watch.emulation.sizes import tensor_bytes
 
 
 def install(carrier: Carrier) -> None:
@@ -51,8 +52,7 @@ class _Group(dist.ProcessGroup):
     def allreduce(self, tensors: Any, options: Any = None) -> Any:  # type: ignore[override]
         """A bucket, or the few numbers that say which parameters were used."""
         given = tensors if isinstance(tensors, list) else [tensors]
-        size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in given)
-        message = self._carrier.ready(size_bytes, self._rank)
+        message = self._carrier.ready(tensor_bytes(given), self._rank)
         work = self._group.allreduce(tensors, options) if options is not None else self._group.allreduce(tensors)
         message.arrive = work.wait
         future: torch.futures.Future[Any] = torch.futures.Future()
@@ -97,13 +97,26 @@ def _wrap_buffers(carrier: Carrier) -> None:
 
     @functools.wraps(original)
     def _sync_buffers(self: Any) -> Any:
-        size_bytes = sum(buffer.numel() * buffer.element_size() for buffer in self.module.buffers())
-        if not size_bytes or dist.get_world_size(self.process_group) < 2:
+        # A hook of the script's own sends through torch.distributed, where its messages are held back as calls.
+        if hasattr(self, "buffer_hook") or dist.get_world_size(self.process_group) < 2:
             return original(self)
-        message = carrier.ready(size_bytes, rank_among_all(self.process_group))
+        rank = rank_among_all(self.process_group)
+        messages = [carrier.ready(size_bytes, rank) for size_bytes in _broadcast_bytes(self)]
         result = original(self)
-        carrier.carry(message)
-        message.wait()
+        for message in messages:
+            carrier.carry(message)
+        for message in messages:
+            message.wait()
         return result
 
     DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]
+
+
+def _broadcast_bytes(model: Any) -> list[int]:
+    """Of each message that C++ makes of the buffers: one for each dtype, and more where they are large."""
+    buffers = [buffer for name, buffer in model.module.named_buffers() if name not in model.parameters_to_ignore]
+    if not buffers:
+        return []
+    assigned: Any = dist._compute_bucket_assignment_by_size  # type: ignore[attr-defined]
+    numbers, _ = assigned(buffers, [model.broadcast_bucket_size])
+    return [tensor_bytes([buffers[number] for number in some]) for some in numbers]

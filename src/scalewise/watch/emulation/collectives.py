@@ -1,4 +1,8 @@
-"""Sends what is called through torch.distributed over the emulated link: calls return, and handles are done, later."""
+"""Sends what is called through torch.distributed over the emulated link: calls return, and handles are done, later.
+
+Functions that send objects are left alone: what they send is a message with its size and one with its bytes, through
+functions that are held back by themselves.
+"""
 
 import functools
 import threading
@@ -9,11 +13,10 @@ import torch
 import torch.distributed as dist
 
 from scalewise.watch.emulation.carrier import Carrier, Message
+from scalewise.watch.emulation.sizes import message_bytes
 from scalewise.watch.hooks.collectives import KIND_OF, put
-from scalewise.watch.hooks.forward import first_tensor
 
-# What the first tensor argument is of the whole message: a shard of it, or all.
-_SHARD_FIRST = ("reduce_scatter_tensor", "reduce_scatter_single", "reduce_scatter", "all_gather")
+_OBJECTS = ("_object", "_object_list")
 _REAL: dict[str, Callable[..., Any]] = {}
 
 
@@ -23,7 +26,7 @@ def install(carrier: Carrier) -> None:
     replaced: dict[Any, Any] = {}
     for name in KIND_OF:
         original = getattr(dist, name, None)
-        if original is not None:
+        if original is not None and not name.endswith(_OBJECTS):
             _REAL[name] = original
             replaced[original] = _held_back(carrier, name, original, inside)
     put(replaced)
@@ -46,9 +49,10 @@ def _held_back(
     @functools.wraps(original)
     def held_back(*args: Any, **kwargs: Any) -> Any:
         group = _group(args, kwargs)
-        if getattr(inside, "now", False) or not dist.is_initialized() or dist.get_world_size(group) < 2:
+        ranks = 0 if getattr(inside, "now", False) or not dist.is_initialized() else dist.get_world_size(group)
+        if ranks < 2:
             return original(*args, **kwargs)
-        message = carrier.ready(_size_bytes(name, args, kwargs, group), rank_among_all(group))
+        message = carrier.ready(message_bytes(name, args, kwargs, ranks), rank_among_all(group))
         inside.now = True
         try:
             result = original(*args, **kwargs)
@@ -68,19 +72,11 @@ def _held_back(
 
 
 def _group(args: Any, kwargs: Any) -> Any:
-    found = (value for value in (*args, *kwargs.values()) if isinstance(value, dist.ProcessGroup))
+    """That was asked for, None: all ranks. Who is in no group has none of its ranks, and sends nothing."""
+    outside = dist.GroupMember.NON_GROUP_MEMBER
+    given = (*args, *kwargs.values())
+    found = (value for value in given if value is outside or isinstance(value, dist.ProcessGroup))
     return next(found, None)
-
-
-def _size_bytes(name: str, args: Any, kwargs: Any, group: Any) -> int:
-    """Of the whole message: of an all-gather what every rank holds in the end, of a reduce-scatter what it had."""
-    if name == "batch_isend_irecv":
-        return sum(
-            one.tensor.numel() * one.tensor.element_size() for one in (args[0] if args else kwargs["p2p_op_list"])
-        )
-    tensor = first_tensor((args, kwargs), depth=4)
-    size = 0 if tensor is None else tensor.numel() * tensor.element_size()
-    return size * dist.get_world_size(group) if name in _SHARD_FIRST else size
 
 
 class _Handle(dist.Work):

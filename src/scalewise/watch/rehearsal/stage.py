@@ -4,6 +4,8 @@ It sends nothing. Messages go on tape, and what others would have sent is made o
 count: a gathered tensor holds this rank's piece again and again, a received one zeros.
 """
 
+import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,13 +31,15 @@ class Stage:
         self.tape, self.lanes, self.ears = tape, lanes, ears
         self._batch: list[tuple[str, int, Handle]] | None = None
 
-    def message(self, kind: str, size_bytes: int, ranks: int, result: Any, arrive: Callable[[], None]) -> Handle:
+    def message(
+        self, kind: str, size_bytes: int, ranks: int, nodes: int, result: Any, arrive: Callable[[], None]
+    ) -> Handle:
         """Puts it on tape and makes up what it brings."""
         handle = Handle(self.tape, self.lanes, result)
         if self._batch is not None:
             self._batch.append((kind, size_bytes, handle))
         else:
-            handle.ticket = self.tape.issue(kind, size_bytes, ranks)
+            handle.ticket = self.tape.issue(kind, size_bytes, ranks, nodes)
         if arrive is not values.nothing:
             try:
                 with self.tape.left_out(), torch.no_grad():
@@ -72,6 +76,17 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         for device in _DEVICES:
             self._register_backend(torch.device(device), _ProcessGroup.BackendType.CUSTOM, backend)
 
+    @functools.cached_property
+    def _nodes(self) -> int:
+        """That its ranks lie on, as torchrun would lay them out; 0: it holds all ranks."""
+        if self.size() == dist.get_world_size():
+            return 0
+        try:
+            per_node = int(os.environ["LOCAL_WORLD_SIZE"])
+            return len({rank // per_node for rank in dist.get_process_group_ranks(self)})
+        except (KeyError, ValueError, ZeroDivisionError):  # then it lies on as few nodes as hold it
+            return 0
+
     def getBackendName(self) -> str:
         """No name that torch has special treatment for."""
         return "rehearsed"
@@ -80,7 +95,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         self, kind: str, whole: Tensors, result: Any, arrive: Callable[[], None] = values.nothing, heard: Tensors = ()
     ) -> Handle:
         size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in whole)
-        handle = self._stage.message(kind, size_bytes, self.size(), result, arrive)
+        handle = self._stage.message(kind, size_bytes, self.size(), self._nodes, result, arrive)
         for tensor in heard:
             self._stage.ears.hear(kind, tensor)
         return handle
@@ -115,7 +130,11 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         pairs = [(piece, source) for pieces, source in zip(outputs, inputs, strict=True) for piece in pieces]
         return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
 
-    allgather_coalesced = allgather
+    def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
+        """The same of several tensors: here the outer list is that of the ranks."""
+        pieces = [piece for pieces in outputs for piece in pieces]
+        pairs = [pair for pieces in outputs for pair in zip(pieces, inputs, strict=True)]
+        return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Handle:
         """The same into one tensor."""

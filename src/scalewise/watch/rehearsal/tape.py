@@ -66,12 +66,13 @@ class TapeRecorder:
         """Of the step being taken, -1 outside any."""
         return self._step.step if self._step is not None else -1
 
-    def issue(self, kind: str, size_bytes: int, ranks: int) -> Ticket:
-        """A message is ready; gives its ticket."""
+    def issue(self, kind: str, size_bytes: int, ranks: int, nodes: int = 0) -> Ticket:
+        """A message is ready, to a group of so many ranks on so many nodes; gives its ticket."""
         step = self._step
         if step is None:
             return NO_TICKET
         step.messages.append((kind, size_bytes, ranks))
+        step.nodes.append(nodes)
         number = len(step.messages) - 1
         step.marks.append(("issue", number, self._moment()))
         return step.step, number
@@ -223,7 +224,9 @@ class TapeRecorder:
         if not isinstance(step.begin, int):
             step.marks[-1][2].synchronize()
         self._recorder.journal.row(
-            TapeRow(step.step, tuple(step.timed_marks()), tuple(step.messages), step.clock, step.outside)
+            TapeRow(
+                step.step, tuple(step.timed_marks()), tuple(step.messages), step.clock, step.outside, tuple(step.nodes)
+            )
         )
 
 
@@ -250,6 +253,7 @@ class _Step:
     outside: tuple[Message, ...]
     marks: list[tuple[str, int, Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)  # of each message
     left_out: list[tuple[Any, Any]] = field(default_factory=list)  # from, to: moments of a device
 
     def cut(self) -> tuple[Message, ...]:
@@ -260,6 +264,7 @@ class _Step:
         sent = [number for what, number, _ in after if what == "issue"]
         outside = tuple(self.messages[number] for number in sent)
         self.messages = self.messages[: len(self.messages) - len(sent)]
+        self.nodes = self.nodes[: len(self.messages)]
         return outside
 
     def timed_marks(self) -> list[tuple[str, int, int]]:
