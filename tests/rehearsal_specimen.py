@@ -5,8 +5,9 @@ from dataclasses import replace
 from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import Range, Spread, predict
+from scalewise.predict.tape import Issue
 from scalewise.predict.timeline import APART, Sharing
-from taped_steps import MIB, SLOW, ddp_tape, rehearsal
+from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 
 GIB = 2**30
 
@@ -36,6 +37,37 @@ def answer_of(
     alone = ddp_tape(1, samples, forward=1e-3, per_sample=per_sample).compute_seconds
     known = {"at": tuple(at), "base": Base(around(alone), samples, measured=True), "scaling": "script", "device": "cpu"}
     return Answer("train.py", ("--batch", "64"), link=link, sharing=sharing, spread=spread, **{**known, **changes})
+
+
+def with_samples(answer: Answer, totals) -> Answer:
+    """So many samples of all ranks at each number of ranks, whatever was rehearsed."""
+    at = [
+        replace(one, predicted=replace(one.predicted, samples=float(total)))
+        for one, total in zip(answer.at, totals, strict=True)
+    ]
+    return replace(answer, at=tuple(at))
+
+
+def shared_model(numbers=(2, 8, 64)) -> Answer:
+    """Tensor parallel: a rank has the whole batch and a part of the computing, so samples are counted too often."""
+    plain = answer_of(numbers, strong=True, link=QUICK)
+    return with_samples(plain, [64 * ranks for ranks in numbers])
+
+
+def pipeline(numbers=(2, 8, 64)) -> Answer:
+    """What a rank sends goes to its neighbour."""
+    plain = answer_of(numbers)
+
+    def passed_on(tape):
+        return replace(
+            tape, entries=tuple(replace(e, kind="send") if isinstance(e, Issue) else e for e in tape.entries)
+        )
+
+    at = [
+        replace(one, rehearsal=replace(one.rehearsal, tapes=tuple(map(passed_on, one.rehearsal.tapes))))
+        for one in plain.at
+    ]
+    return replace(plain, at=tuple(at))
 
 
 def full_answer() -> Answer:

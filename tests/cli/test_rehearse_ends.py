@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from factories import make_outcome, make_run
-from scalewise.cli.rehearse_ends import refused, warnings_of
+from factories import make_outcome, make_run, quiet_sample
+from scalewise.cli.rehearse_ends import loaded, made_up, refused, unmeasured, warnings_of
 from scalewise.predict.rehearsed import NotRehearsed
 from scalewise.records.outcome import OutcomeKind, RankEnd
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
@@ -89,18 +89,79 @@ def test_a_run_without_an_end_is_told():
     assert "did not end" in found.reason
 
 
+def test_real_ranks_without_a_step_say_how_they_ended():
+    died = replace(make_outcome("killed"), sentence="rank 1 of 2 died of SIGKILL (forward)")
+    assert unmeasured(make_run([0.01] * 3, outcome=died)) == "rank 1 of 2 died of SIGKILL (forward)"
+    assert unmeasured(replace(make_run([0.01] * 3), outcome=None)) == "the run did not end"
+    assert "let the script make more" in unmeasured(make_run([0.01]))
+
+
+def test_other_load_is_told_by_the_judgement_that_measurements_have():
+    busy = make_run([0.01] * 3, samples=(quiet_sample(foreign=0.76),))
+    quiet = make_run([0.01] * 3, samples=(quiet_sample(foreign=0.01),))
+    (said,) = loaded([busy, quiet])
+    assert said.startswith("loaded machine: 1 of 2 runs, worst exp-ranks1-r0: foreign load 76 %")
+    assert "end other work" in said
+    assert loaded([quiet]) == ()
+
+
 def test_what_may_not_hold_is_told_once():
     steered = SteeredRow("item", "all_reduce", "/home/me/train.py", 12, "if total.item() > 3:")
     odd = rehearsal(ddp_tape(2), steered=(steered,), unrehearsed=(UnrehearsedRow("the backend mpi", "taken as gloo"),))
     first, second = warnings_of([odd, odd])
-    assert first.startswith("train.py:12 looks at the result of all_reduce (item)")
+    assert first.startswith("the result of all_reduce is looked at in train.py:12 (item)")
     assert first.endswith("if total.item() > 3:")
     assert second == "the backend mpi cannot be rehearsed: taken as gloo"
 
 
+RAISED = RankEnd(0, 1, None, 1.0, "", ("Traceback:", "AssertionError: [1, 1]"), ())
+LOOKED = SteeredRow("int", "all_gather", "/home/me/train.py", 7, "assert [int(c) for c in cnt] == [0, 1]")
+GATHERED = UnrehearsedRow("objects gathered (all_gather_object)", "this rank's own stands for all", "own")
+BROADCAST = UnrehearsedRow("objects broadcast (broadcast_object_list)", "the list stays as it was", "missing")
+
+
+def after(run: Run, *rows: object) -> Run:
+    return replace(run, ranks=tuple(replace(rank, rehearsal=rows) for rank in run.ranks))
+
+
+@pytest.mark.parametrize("run", [ended("raised", RAISED), ended("no_steps"), ended("hung", STOOD)])
+def test_a_script_that_ends_after_a_look_at_what_was_made_up_is_not_blamed(run):
+    found = refused(after(run, LOOKED), FEW)
+    assert found is not None
+    assert "itself" not in found.reason
+    assert "is made up in a rehearsal, which may be why: train.py:7 looks at the result of all_gather" in found.hint
+    assert "scalewise run train.py --ranks 2" in found.hint
+
+
+def test_objects_of_its_own_in_the_place_of_all_may_be_why_a_script_ends():
+    found = refused(after(ended("raised", RAISED), GATHERED), FEW)
+    assert found is not None
+    assert "which may be why: it goes on with objects gathered (all_gather_object)" in found.hint
+
+
+def test_the_call_that_brought_nothing_is_named_not_one_of_another_rank():
+    failed = ended("raised", replace(RAISED, rank=1))
+    ranks = (
+        replace(failed.ranks[0], rank=0, rehearsal=(GATHERED,)),
+        replace(failed.ranks[0], rank=1, rehearsal=(BROADCAST, GATHERED)),
+    )
+    outcome = replace(failed.outcome, first_failed_rank=1)
+    found = refused(replace(failed, ranks=ranks, outcome=outcome), FEW)
+    assert found is not None
+    assert "without objects broadcast (broadcast_object_list): AssertionError" in found.reason
+
+
+def test_a_backend_that_is_taken_for_another_makes_nothing_up():
+    run = after(ended("raised", RAISED), UnrehearsedRow("the backend mpi", "taken as gloo"))
+    assert made_up(run) == ""
+    found = refused(run, FEW)
+    assert found is not None
+    assert found.reason.startswith("train.py itself ended as one of 8 ranks: AssertionError")
+
+
 def test_a_script_that_fails_for_want_of_objects_is_told_so():
     run = ended("raised", RankEnd(0, 1, None, 1.0, "", ("Traceback:", "TypeError: got NoneType."), ()))
-    row = UnrehearsedRow("objects received from another rank", "what the script had stays")
+    row = UnrehearsedRow("objects received from another rank", "what the script had stays", "missing")
     missing = replace(run, ranks=tuple(replace(rank, rehearsal=(row,)) for rank in run.ranks))
     found = refused(missing, FEW)
     assert found is not None

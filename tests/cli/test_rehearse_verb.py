@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from factories import make_machine
-from scalewise.cli import main, rehearse
+from scalewise.cli import main, rehearse, rehearse_stage
 from scalewise.cli.rehearse_request import Request, requested
+from scalewise.cli.rehearse_results import exit_code
 from scalewise.cli.verbs import verbs
 from scalewise.console.output import Output
 from scalewise.errors import BadRequest
+from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.predict.answer import Answer
 from scalewise.predict.collectives import all_reduce
@@ -60,6 +63,16 @@ STEERED = script(inside="total = loss.detach().clone(); dist.all_reduce(total); 
 BRANCHES = script(inside="dist.broadcast(torch.zeros(8), 0) if rank == 0 else None")
 HANGS = script(begin="while ranks > 2 and not os.path.exists('/nowhere'): time.sleep(0.1)")
 FOREIGN = script(backend="mpi")
+# Each hears only of itself in a rehearsal, and of the other in truth.
+FAILS_REALLY = script(
+    inside="top = torch.tensor([rank]); dist.all_reduce(top, op=dist.ReduceOp.MAX); assert top == rank, 'another'"
+)
+# Rank 0 tells all how many steps to make; those far from it are told nothing.
+TOLD = (
+    script()
+    .replace("model = DDP", "told = torch.tensor([12 if rank < 2 else 0])\ndist.broadcast(told, 0)\nmodel = DDP")
+    .replace("range(12)", "range(int(told))")
+)
 ALONE = """
 import torch
 model = torch.nn.Linear(8, 8)
@@ -132,6 +145,7 @@ def rehearsed(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rehearse, "Servers", opened)
     monkeypatch.setattr(rehearse, "machine_facts", lambda _: facts)
     monkeypatch.setattr(rehearse, "known_link", lambda *_: probe_of(facts))
+    monkeypatch.setattr(rehearse, "loaded", lambda runs: ())
 
     def run(text: str, *args: str, **options: object) -> Answer:
         path = tmp_path / "train.py"
@@ -162,6 +176,15 @@ def test_ranks_that_fit_are_predicted_first_and_then_measured(rehearsed, tmp_pat
     assert answer.fine is not None
     assert len(answer.fine.typical.messages) == 2
     assert answer.parts is not None
+
+
+def test_real_ranks_that_fail_are_told_with_how_they_ended(rehearsed):
+    answer = rehearsed(FAILS_REALLY, link=None, no_check=False)
+    assert answer.check_failed
+    assert answer.checks == ()
+    (said,) = [warning for warning in answer.warnings if "could not be checked" in warning]
+    assert said == "the prediction for 2 ranks could not be checked: rank 0 of 2 raised AssertionError: another"
+    assert exit_code(answer) == 2
 
 
 def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slowest_predicted(
@@ -212,9 +235,23 @@ def test_a_batch_that_was_asked_for_does_not_change_what_a_sample_needs(rehearse
 def test_a_collective_whose_result_is_looked_at_is_told_with_its_line(rehearsed):
     answer = rehearsed(STEERED)
     (warning,) = answer.warnings
-    assert warning.startswith("train.py:17 looks at the result of all_reduce (item)")
+    assert warning.startswith("the result of all_reduce is looked at in train.py:17 (item)")
     assert "worst = total.item()" in warning
     assert answer.at
+
+
+def test_the_last_rank_that_fails_is_told_by_its_own_name(rehearsed):
+    answer = rehearsed(script(begin="if rank == 3: raise ValueError('last')"), ranks="4")
+    (said,) = [warning for warning in answer.warnings if "could not be rehearsed" in warning]
+    assert said.startswith(
+        "ranks 2 to 3 of 4 could not be rehearsed, as rank 0 could: rank 3 of 4 raised ValueError: last"
+    )
+
+
+def test_ranks_that_make_no_step_by_what_was_made_up_are_told_so(rehearsed):
+    answer = rehearsed(TOLD, ranks="4")
+    (said,) = [warning for warning in answer.warnings if "could not be rehearsed" in warning]
+    assert "which may be why: train.py:15 looks at the result of broadcast" in said
 
 
 def test_ranks_that_send_different_messages_are_told(rehearsed):
@@ -231,9 +268,33 @@ def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
     assert "only another rank can do" in refused.hint
 
 
+def test_runs_beside_other_load_are_told(rehearsed, monkeypatch):
+    monkeypatch.setattr(rehearse, "loaded", lambda runs: tuple(run.spec.name for run in runs))
+    assert {"rehearse2", "measure2", "measure1"} <= set(rehearsed(RIGHT, link=None, no_check=False).warnings)
+
+
+def test_ctrl_c_while_a_run_is_just_ending_is_not_lost(rehearsed, monkeypatch):
+    def campaign(*args):
+        outcomes = run_campaign(*args)
+        args[-1].asked = True
+        return outcomes
+
+    monkeypatch.setattr(rehearse_stage, "run_campaign", campaign)
+    with pytest.raises(KeyboardInterrupt):
+        rehearsed(RIGHT)
+
+
 def test_a_backend_whose_times_nobody_knows_is_told(rehearsed):
     answer = rehearsed(FOREIGN)
     assert any("backend mpi" in warning for warning in answer.warnings)
+
+
+def test_a_backend_that_torch_does_not_know_is_refused_in_the_words_of_torch(rehearsed):
+    with pytest.raises(BadRequest) as caught:
+        rehearsed(script(backend="glooo"))
+    assert "AssertionError: Unknown backend type glooo" in caught.value.sentence
+    assert "dist.init_process_group" in caught.value.hint
+    assert "scalewise" not in caught.value.hint
 
 
 def test_a_script_without_a_process_group_is_told_what_to_do(rehearsed):
@@ -280,6 +341,9 @@ def asked(tmp_path: Path, **options: object) -> Request:
         ({"link": "none.toml"}, "There is no link file none.toml"),
         ({"link_file": Path("a.toml")}, "are two links"),
         ({"memory": "80 apples"}, "--memory '80 apples' is not a size"),
+        ({"memory": "80"}, "--memory 80 has no unit, and no device has 80 bytes"),
+        ({"price": inf, "steps": 1}, "--price inf is not a finite number above 0."),
+        ({"limit": nan}, "--limit nan is not a finite number above 0."),
         ({"price": 2.0}, "--price is there and --steps is not"),
         ({"limit": 0.0}, "--limit 0 is not above 0"),
         ({"per_node": -1}, "--per-node -1 is not above 0"),
@@ -304,6 +368,7 @@ def test_sizes_and_ranks_are_read(tmp_path):
     request = asked(tmp_path, ranks="64, 2,2", memory="1.5GiB", also=("--batch 8",), link="Measured")
     assert request.ranks == (2, 64)
     assert request.memory_bytes == 1.5 * 2**30
+    assert asked(tmp_path, memory="85899345920").memory_bytes == 80 * 2**30
     assert request.also == (("--batch", "8"),)
     assert request.link is None
     assert request.measured_asked

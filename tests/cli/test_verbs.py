@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from scalewise.cli import main
+from scalewise.cli.verbs import verbs
+
 SCRIPT = """
 import os, sys, time
 import torch, torch.distributed as dist
@@ -37,6 +40,21 @@ def scalewise(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subp
     return subprocess.run(
         command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=110, check=False
     )
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [("run", "continues"), ("course", "continues"), ("rehearse", "begins anew"), ("doctor", "begins anew")],
+)
+def test_who_interrupts_is_told_what_the_same_command_does_then(verb, said, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verbs, "main", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "train.py"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"interrupted; the same command {said}\n"
 
 
 @pytest.fixture

@@ -32,6 +32,13 @@ def test_a_link_is_shown_with_its_times_and_its_fit():
     assert "no time was left" in text
 
 
+def test_other_collectives_are_shown_beside():
+    gathers = tuple(Point(2, size, 1.0 + size, "all_gather") for size in SIZES)
+    text = "\n".join(value for _, value in link_lines(replace(PROBE, points=(*gathers, *POINTS))))
+    assert "2 ranks, all_gather: " in text
+    assert "64.0 MiB 67.4 ms; these means" in text
+
+
 def test_what_messages_spare_each_other_on_several_cores_is_shown():
     several = replace(PROBE, place=place_of(make_machine(), "cpu", 4))
     text = "\n".join(value for _, value in link_lines(several))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from rehearsal_specimen import GIB, answer_of, full_answer
+from rehearsal_specimen import GIB, answer_of, full_answer, shared_model
 from scalewise.console.output import Output
 from scalewise.console.rehearse_view import show_rehearsal
 from scalewise.predict.answer import Answer, Refused
@@ -79,3 +79,16 @@ def test_one_rank_that_was_only_rehearsed_is_not_called_measured(show):
     text = show(answer_of(base=None))
     assert "1 rehearsed*" in text and "rehearsed, not measured*" in text
     assert "guess: that one rank alone takes" in text
+
+
+def test_samples_in_doubt_are_told_right_below_the_table(show):
+    text = show(shared_model())
+    assert text.index("64 predicted*") < text.index("Doubt: Samples are counted") < text.index("Efficiency against one")
+    assert "Where it falls off" not in text
+
+
+@pytest.mark.parametrize("base", [{}, {"base": None}], ids=["measured", "modelled"])
+def test_one_rank_alone_has_one_row_and_nothing_of_scaling(show, base):
+    text = show(answer_of((1,), **base))
+    assert len([line for line in text.splitlines() if line.startswith("    1 ")]) == 1
+    assert "scaling" not in text and "Efficiency against" not in text and "falls" not in text

@@ -2,7 +2,7 @@
 
 import json
 
-from rehearsal_specimen import full_answer
+from rehearsal_specimen import full_answer, shared_model
 from scalewise.predict.as_json import rehearsal_json
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
@@ -22,3 +22,10 @@ def test_everything_people_are_shown_is_there_for_machines():
     assert told["memory"][0]["largest_batch"] == 256 and told["costs"][0]["cost"]["value"] > 0
     assert told["refused"][0]["ranks"] == 1024 and told["guesses"] and told["warnings"]
     assert "tapes" not in json.dumps(told)
+
+
+def test_machines_are_told_of_samples_in_doubt():
+    answer = shared_model()
+    told = rehearsal_json(answer, conclude(answer, advice=False))
+    assert "tensor or pipeline parallel" in told["scaling"]["doubt"]
+    assert told["knees"] == [] and any("samples of its own" in guess for guess in told["guesses"])

@@ -14,9 +14,10 @@ from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Curve, Link, Wire
 from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import predict
+from scalewise.predict.tape import Issue
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.work import ONE_BATCH, work_line
-from taped_steps import QUICK, SLOW, ddp_tape, rehearsal
+from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 
 
 def changes(answer, index=-1, **more):
@@ -123,3 +124,28 @@ def test_a_faster_link_never_loses_throughput(rate, ranks):
 def test_a_quick_link_has_little_to_gain():
     found = by_name(changes(answer_of((8,), link=QUICK, per_sample=5e-3)))
     assert found["accumulation x2"].gain.value < 1.05
+
+
+def with_buckets(present, fine):
+    """Messages now so large, and in a rehearsal with one for each gradient."""
+
+    def sent(sizes):
+        tape, numbered = ddp_tape(2, 32.0, buckets=len(sizes)), iter(sizes)
+        entries = [replace(one, size_bytes=next(numbered)) if isinstance(one, Issue) else one for one in tape.entries]
+        return rehearsal(replace(tape, entries=tuple(entries)))
+
+    answer = answer_of((2,), fine=sent(fine))
+    return replace(answer, at=(replace(answer.at[0], rehearsal=sent(present)),))
+
+
+def test_buckets_that_are_as_they_are_now_but_for_a_bias_are_no_change(monkeypatch):
+    monkeypatch.setattr("scalewise.predict.change.CAPS_MIB", (8,))
+    bias, weight = 4096, 8 * MIB
+    found = changes(with_buckets((bias + weight + bias, weight), (bias, weight, bias, weight)))
+    assert not any(one.what.startswith("buckets") for one in found.changes)
+
+
+def test_as_many_buckets_of_another_size_are_told_by_their_sizes(monkeypatch):
+    monkeypatch.setattr("scalewise.predict.change.CAPS_MIB", (8,))
+    found = by_name(changes(with_buckets((4 * MIB, 12 * MIB), (4 * MIB,) * 4)))
+    assert found["buckets of 8 MiB"].why == "2 messages of up to 8.00 MiB, instead of up to 12.0 MiB"

@@ -1,6 +1,8 @@
 """Everything that follows from an answer, and nothing from an empty one."""
 
-from rehearsal_specimen import GIB, answer_of, full_answer
+import pytest
+
+from rehearsal_specimen import GIB, answer_of, full_answer, pipeline, shared_model
 from scalewise.predict.answer import Answer
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
@@ -27,3 +29,16 @@ def test_strong_scaling_from_one_batch_says_what_is_guessed():
 
 def test_without_advice_nothing_is_changed():
     assert conclude(answer_of((8,)), advice=False).changes == ()
+
+
+@pytest.mark.parametrize("answer", [shared_model(), pipeline()], ids=["tensor", "pipeline"])
+def test_where_ranks_may_share_a_batch_no_knee_is_told_but_why(answer):
+    found = conclude(answer, advice=False)
+    assert found.knees == ()
+    assert found.scaling.doubt.endswith("So nothing is said of where efficiency falls off.")
+    assert any("samples of its own" in guess for guess in found.guesses)
+
+
+def test_one_rank_has_no_curve_and_no_knee():
+    found = conclude(answer_of((1,)), advice=False)
+    assert found.curve == () and found.knees == ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehearsal_specimen import answer_of
+from rehearsal_specimen import answer_of, with_samples
 from scalewise.predict.knees import knees
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.scaling import Curve, figures, scaling_table
@@ -68,3 +68,28 @@ def test_beyond_one_node_only_whole_nodes_are_tried():
 
 def test_with_a_single_sample_for_each_of_few_ranks_nobody_is_asked_about_none():
     assert found(answer_of((2,), strong=True, samples=2, link=QUICK))[0.5].looked_to == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(1, 1e5), min_size=4, max_size=4),
+    st.sampled_from([(2, 8, 64, 100), (3, 5, 12, 33), (2, 1000, 1001, 9999)]),
+    st.sampled_from([0, 4, 8]),
+)
+def test_no_knee_comes_later_than_a_row_that_is_below(totals, numbers, per_node):
+    link = Link("any", Wire(1e-5, 1e-6, 1e9), Wire(1e-5, 1e-5, 1e9) if per_node else None, per_node, spread=0.1)
+    answer = with_samples(answer_of(numbers, link=link), totals)
+    table = scaling_table(answer)
+    for knee in knees(answer, table):
+        for row in table.rows:
+            told = row.predicted.efficiency
+            sides = ((told.value, knee.ranks), (told.low, knee.earliest), (told.high, knee.latest))
+            for value, first in sides:
+                assert value >= knee.share * (1 - 1e-9) or (first is not None and first <= row.ranks)
+
+
+def test_a_batch_shared_rounded_up_falls_off_where_its_rows_do():
+    answer = with_samples(answer_of(strong=True, samples=500), [500, 504, 512])
+    rows = scaling_table(answer).rows
+    below = next(row.ranks for row in rows if row.predicted.efficiency.value < 0.5)
+    assert found(answer)[0.5].ranks <= below

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
-from rehearsal_specimen import around, full_answer
+from rehearsal_specimen import answer_of, around, full_answer, shared_model
 from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
 from scalewise.predict.memory import MemoryRow
 from scalewise.predict.prediction import Range
+from scalewise.predict.scaling import scaling_table
 from scalewise.predict.telling import (
     base_text,
     bound_text,
+    bounds_text,
     change_notes,
     check_text,
     cost_text,
@@ -121,3 +123,20 @@ def test_notes_on_changes_are_told_once_for_all_they_hold_for():
     assert any(note.startswith("accumulation x4, accumulation x2: so many times") for note in notes)
     assert any(note.startswith("Not told: computing in bf16") for note in notes)
     assert not any("5 MiB" in note for note in notes), "nothing more is said of what does not help"
+
+
+def test_one_rank_alone_is_told_without_any_scaling():
+    table = scaling_table(answer_of((1,)))
+    assert base_text(table).endswith("measured.") and "scaling" not in base_text(table)
+    assert "ideal" not in bounds_text(table, ())[0]
+
+
+def test_an_ideal_step_is_told_only_where_samples_are_in_no_doubt():
+    assert all("an ideal step" in text for text in bounds_text(FOUND.scaling, ()))
+    assert not any("ideal" in text for text in bounds_text(scaling_table(shared_model()), ()))
+
+
+def test_one_rank_a_node_is_one():
+    answer = full_answer()
+    alone = replace(answer.link, between=answer.link.inside, ranks_per_node=1)
+    assert ", 1 rank a node." in setting_text(replace(answer, link=alone))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal_specimen import answer_of, full_answer
+from rehearsal_specimen import answer_of, full_answer, pipeline, shared_model, with_samples
 from scalewise.predict.answer import Answer
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.scaling import Curve, scaling_kind, scaling_table
+from scalewise.predict.scaling import OWN_SAMPLES, Curve, curve_points, figures, scaling_kind, scaling_table
 from taped_steps import QUICK, SLOW
 
 wires = st.builds(Wire, st.floats(0, 1e-3), st.floats(0, 1e-4), st.floats(1e8, 1e12))
@@ -101,3 +101,72 @@ def test_a_faster_link_is_never_slower(wire, factor, strong):
     after = scaling_table(answer_of((2, 64), strong=strong, link=Link("b", faster)))
     for was, becomes in zip(before.rows, after.rows, strict=True):
         assert becomes.predicted.step.value <= was.predicted.step.value * (1 + 1e-9)
+
+
+def test_a_batch_that_is_shared_rounded_up_is_strong_scaling_by_a_guess():
+    answer = with_samples(answer_of(strong=True, samples=500), [500, 504, 512])
+    kind, guesses = scaling_kind(answer)
+    assert kind == "strong"
+    assert "only nearly the same, 500 to 512 samples" in guesses[0]
+
+
+def test_batches_that_vary_much_or_as_much_as_those_of_a_rank_are_not_shared():
+    assert scaling_kind(with_samples(answer_of((2, 8), samples=500), [500, 700]))[0] == "weak"
+    few = answer_of((8, 9), samples=10, base=None)
+    assert scaling_kind(with_samples(few, [80, 85]))[0] == "weak"
+
+
+@given(st.integers(1, 5000), st.sets(st.integers(2, 512), min_size=1, max_size=4))
+def test_sharing_rounded_up_is_strong_as_long_as_a_rank_has_some(samples, numbers):
+    ordered = sorted(numbers)
+    totals = [ranks * -(-samples // ranks) for ranks in ordered]
+    answer = with_samples(answer_of(tuple(ordered), strong=True, samples=samples), totals)
+    if max(totals) <= 1.2 * samples and ordered[-1] >= 3:
+        assert scaling_kind(answer)[0] == "strong"
+
+
+@given(st.lists(st.floats(1, 1e4), min_size=3, max_size=3))
+def test_the_curve_goes_through_every_row_whatever_the_batches(totals):
+    answer = with_samples(answer_of(), totals)
+    table = scaling_table(answer)
+    drawn = {point.ranks: point.efficiency.value for point in curve_points(answer, table)}
+    for row in table.rows:
+        assert drawn[row.ranks] == pytest.approx(row.predicted.efficiency.value)
+
+
+def test_between_a_number_of_samples_and_none_the_curve_knows_none():
+    answer = with_samples(answer_of((2, 8)), [128, 0])
+    curve = Curve(answer, "weak")
+    assert curve.samples(2) == 128 and curve.samples(4) is None and curve.samples(8) == 0
+    assert figures(curve.step(4), None, 4, answer.base, "weak").throughput is None
+
+
+def test_an_efficiency_that_cannot_be_puts_the_samples_in_doubt():
+    table = scaling_table(shared_model())
+    assert "at 64 ranks is hardly possible" in table.doubt and "step times hold" in table.doubt
+    assert OWN_SAMPLES in table.guesses
+
+
+def test_messages_from_rank_to_rank_put_the_samples_in_doubt():
+    table = scaling_table(pipeline())
+    assert "(send), as the stages of a pipeline do" in table.doubt
+    assert OWN_SAMPLES in table.guesses
+
+
+def test_an_efficiency_that_is_far_too_good_is_in_doubt_even_where_nobody_is_sure():
+    plain = shared_model((8,))
+    step = plain.at[0].predicted.step
+    unsure = replace(plain.at[0].predicted, step=replace(step, low=step.value / 20, high=step.value * 20))
+    table = scaling_table(replace(plain, at=(replace(plain.at[0], predicted=unsure),)))
+    assert table.rows[0].predicted.efficiency.low < 1.1 and table.doubt
+
+
+@pytest.mark.parametrize("answer", [answer_of(), answer_of(strong=True), full_answer()])
+def test_ranks_with_samples_of_their_own_are_in_no_doubt(answer):
+    assert scaling_table(answer).doubt == ""
+
+
+def test_one_rank_has_nothing_to_scale():
+    table = scaling_table(answer_of((1,)))
+    assert table.further == () and table.guesses == ()
+    assert [row.ranks for row in scaling_table(answer_of((1, 2))).further] == [2]

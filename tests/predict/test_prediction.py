@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import QUANTILE, OnLink, Spread, predict, spread_of_errors, step_seconds
-from scalewise.predict.tape import Compute, Issue, Tape
+from scalewise.predict.tape import Compute, Issue, Tape, Wait, in_a_row
 from scalewise.predict.timeline import Sharing
 from taped_steps import QUICK, SLOW, ddp_tape, rehearsal
 
@@ -60,10 +60,28 @@ def test_the_interval_of_pure_computing_is_that_of_computing():
 
 def test_guesses_of_the_link_and_what_the_rehearsal_leaves_out_stand_beside_the_number():
     guessing = replace(QUICK, guesses=("the latency is a guess",))
-    one = replace(rehearsal(ddp_tape()), outside=("barrier",))
-    found = predict(one, guessing)
+    tape = ddp_tape()
+    waiting = replace(tape, entries=(Issue(9, "recv", 1.0, 8), Wait(9), *tape.entries))
+    found = predict(rehearsal(waiting), guessing)
     assert found.guesses[0] == "the latency is a guess"
-    assert found.guesses[1].startswith("1 message between steps (barrier)")
+    assert found.guesses[1].startswith("waiting until another rank has something to send")
+
+
+def test_where_some_steps_send_more_the_mean_counts_and_not_the_usual_step():
+    usual, heavy = ddp_tape(buckets=1, bucket_bytes=1.0), ddp_tape(buckets=1, bucket_bytes=1e9)
+    seldom = replace(rehearsal(usual), tapes=(in_a_row([usual, usual, usual, heavy]),), uneven=True)
+    steps = [step_seconds(tape, SLOW, 8) for tape in (usual, heavy)]
+    found = predict(seldom, SLOW)
+    assert found.step.value == pytest.approx((3 * steps[0] + steps[1]) / 4)
+    assert steps[1] > 10 * steps[0]
+    assert found.timeline.exposed_seconds + found.timeline.compute_seconds == pytest.approx(found.step.value)
+    assert found.bound == "communication"
+
+
+def test_the_parts_that_are_told_are_those_of_a_step_as_long_as_the_one_predicted():
+    found = predict(rehearsal(ddp_tape()), SLOW)
+    assert found.timeline.step_seconds == pytest.approx(found.step.value)
+    assert found.timeline.exposed_seconds <= found.step.value
 
 
 def test_a_message_within_some_ranks_is_carried_among_those_only():

@@ -68,17 +68,31 @@ def test_of_those_in_company_the_slowest_of_every_step_counts():
     assert [one.compute_seconds for one in found.tapes] == pytest.approx([0.050, 0.025])  # steps 3 and 4
 
 
-def test_a_step_that_is_made_otherwise_is_left_aside():
-    odd = taped(4, messages=(*BUCKETS, ("barrier", 0, 8)))
-    found = rehearsed(run_with([odd if step == 4 else taped(step) for step in range(7)], steps=7))
-    assert [len(one.messages) for one in found.tapes] == [2, 2, 2]
-
-
-def test_messages_between_steps_are_said_not_to_be_counted():
+def test_messages_between_steps_are_waited_for_before_the_step_and_what_lies_there_counts():
     found = rehearsed(run_with([taped(step, outside=(("all_reduce", 8, 8), ("barrier", 0, 8))) for step in range(6)]))
-    assert found.outside == ("all_reduce", "barrier")
-    (sentence,) = found.left_out
-    assert sentence.startswith("2 messages between steps (all_reduce, barrier) not counted")
+    (tape,), own = found.tapes, len(BUCKETS)
+    between = (Issue(own, "all_reduce", 8, 8), Wait(own), Issue(own + 1, "barrier", 0, 8), Wait(own + 1))
+    assert tape.entries[:5] == (*between, Compute(pytest.approx(3e-6)))
+    assert tape.steps == 3
+    assert [one.kind for one in tape.messages] == ["all_reduce", "barrier", "all_reduce", "all_reduce"] * 3
+    assert len({one.number for one in tape.messages}) == 12
+    assert tape.compute_seconds == pytest.approx(0.025 + 3e-6)
+    assert found.between_seconds == 0  # it is on tape
+    assert "from the end of the one before" in found.remarks[0]
+
+
+def test_steps_that_send_something_else_than_others_are_kept_as_they_come():
+    marks = (*DDP[:-1], ("issue", 2, 24 * MS), ("wait", 2, 24 * MS), DDP[-1])
+    odd = taped(4, messages=(*BUCKETS, ("barrier", 0, 8)), marks=marks)
+    found = rehearsed(run_with([odd if step == 4 else taped(step) for step in range(7)], steps=7))
+    assert found.uneven and found.typical.steps == 4
+    assert [one.kind for one in found.typical.messages].count("barrier") == 1
+    assert found.typical.samples == 64
+
+
+def test_ranks_that_differ_from_each_other_in_every_step_are_even():
+    first, last = ([taped(step, messages=sent) for step in range(6)] for sent in (BUCKETS, BUCKETS[::-1]))
+    assert not rehearsed(run_with(first, last)).uneven
 
 
 @pytest.mark.parametrize("outside", [False, True])

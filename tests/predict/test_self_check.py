@@ -45,6 +45,14 @@ def test_the_measured_step_is_that_of_the_slowest_rank():
     assert found.samples == 64
 
 
+def test_of_the_whole_loop_the_mean_counts_with_what_lies_between_steps():
+    run = make_run([[0.01, 0.01, 0.01, 0.05] * 10], ranks=1)
+    found = measured(run, loop=True)
+    assert found.step.value == pytest.approx(0.02 + 2e-6, rel=0.05)
+    assert found.step.low < found.step.value < found.step.high
+    assert measured(run).step.value == pytest.approx(0.01)
+
+
 def test_a_run_that_failed_measures_nothing():
     assert measured(make_run([0.01] * 30, ranks=2, outcome=make_outcome("raised"))) is None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from browser import Browser, find_browser
 
-from rehearsal_specimen import GIB, answer_of, full_answer
+from rehearsal_specimen import GIB, answer_of, full_answer, pipeline
 from scalewise.predict.answer import Answer, Refused
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
@@ -65,6 +65,20 @@ def test_nothing_predicted_has_a_page_as_well(tmp_path):
     write_rehearse_page(tmp_path / "new" / "page.html", answer, conclude(answer))
     text = (tmp_path / "new" / "page.html").read_text()
     assert "3\u00a0ranks: no." in unescape(text) and "<svg" not in text
+
+
+def test_samples_in_doubt_are_told_right_above_the_table():
+    answer = pipeline()
+    text = unescape(rehearse_page(answer, conclude(answer, advice=False)))
+    assert text.index("Doubt: Samples are counted") < text.index("Each number of ranks")
+    assert "Efficiency falls under" not in text and "Efficiency stays above" not in text
+
+
+def test_a_page_of_one_rank_has_one_row_and_no_plot():
+    answer = answer_of((1,))
+    text = unescape(rehearse_page(answer, conclude(answer, advice=False)))
+    assert "<svg" not in text and "scaling:" not in text
+    assert text.partition("Each number of ranks")[2].partition("</table>")[0].count("<tr") == 2
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Reasons to doubt a number: each caveat is one function, with its evidence in numbers and what to do about it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.records.spec import Intervention, RunSpec
+from scalewise.results.run import Run
 
 LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
 WIDEST_INTERVAL = 0.10  # of the median within one run: wider cannot show the effects people look for
@@ -81,17 +82,21 @@ def emulated(arm: ArmRuns) -> Caveat | None:
 
 def loaded_machine(arm: ArmRuns) -> Caveat | None:
     """Others used the cores while the run was measured."""
-    states = [(machine_state(one.run), one.run.spec.name) for one in arm.measured]
+    evidence = load_beside([one.run for one in arm.measured])
+    if not evidence:
+        return None
+    remedy = "end other work on the machine, or repeat more often with arms interleaved"
+    return Caveat("loaded machine", "doubt", evidence, remedy)
+
+
+def load_beside(runs: Sequence[Run]) -> str:
+    """How many of these runs had others on their cores, and how much at worst; empty: none."""
+    states = [(machine_state(run), run.spec.name) for run in runs]
     loaded = [(state, name) for state, name in states if state.loaded]
     if not loaded:
-        return None
+        return ""
     worst, name = max(loaded, key=lambda item: item[0].foreign or 0.0)
-    return Caveat(
-        "loaded machine",
-        "doubt",
-        f"{len(loaded)} of {len(states)} runs, worst {name}: {worst.text()}",
-        "end other work on the machine, or repeat more often with arms interleaved",
-    )
+    return f"{len(loaded)} of {len(states)} runs, worst {name}: {worst.text()}"
 
 
 def too_few_steps(arm: ArmRuns) -> Caveat | None:

@@ -10,6 +10,7 @@ from scalewise.analysis.link_points import link_points
 from scalewise.cli.measure import Here
 from scalewise.console.output import Output
 from scalewise.launch.campaign import run_campaign
+from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
@@ -160,8 +161,9 @@ def _expanded(here: Here, seats: Seating, subject: str, args: Sequence[str]) -> 
 
 
 def _made(spec: RunSpec, folder: SuiteFolder, here: Here) -> Run:
-    (outcome,) = run_campaign([spec], folder, here.facts, Silent(), here.servers)
-    if outcome is None or outcome.kind == "interrupted":
+    interrupts = Interrupts()
+    run_campaign([spec], folder, here.facts, Silent(), here.servers, interrupts)
+    if interrupts.asked:
         raise KeyboardInterrupt
     return load(folder.run(spec.name).path).runs[0]
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 from scalewise.cli.link_probe import known_link
 from scalewise.cli.measure import Here
-from scalewise.cli.rehearse_ends import check_script, refused, warnings_of
+from scalewise.cli.rehearse_ends import check_script, loaded, made_up, refused, unmeasured, warnings_of
 from scalewise.cli.rehearse_links import Links
 from scalewise.cli.rehearse_request import Request
 from scalewise.cli.rehearse_stage import Stage
 from scalewise.console.output import Output
+from scalewise.console.rehearse_progress import stood_for
 from scalewise.errors import BadRequest
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
@@ -51,6 +52,7 @@ class SelfCheck:
     measured: tuple[Measured, ...] = ()
     base: Base | None = None
     warnings: tuple[str, ...] = ()
+    failed: bool = False  # real ranks did not get through
 
 
 def rehearse(request: Request, output: Output) -> Answer:
@@ -88,6 +90,7 @@ def _rehearsals(stage: Stage) -> Rehearsals:
         raise _nothing([one for one in failed if one.ranks in stage.request.ranks])
     warnings += _ranks_apart(stage, max(asked), found, runs)
     kept = tuple(one for one in failed if one.ranks in stage.request.ranks)
+    warnings += [remark for one in found.values() for remark in one.remarks]
     return Rehearsals(found, runs, kept, (*dict.fromkeys(warnings), *warnings_of(tuple(found.values()))))
 
 
@@ -117,7 +120,8 @@ def _compared(
     run = stage.rehearse(ranks, first=first, name=f"-from{first}")
     other = rehearsed(run)
     if isinstance(other, NotRehearsed):
-        return (f"rank {first} of {ranks} could not be rehearsed, as rank 0 could: {other.reason}",)
+        why = ". ".join(text for text in (other.reason, made_up(run)) if text)
+        return (f"{stood_for(run.spec)} could not be rehearsed, as rank 0 could: {why}",)
     said = differences((doings(runs[ranks])[0], *doings(run)[-1:]))
     if said and other.typical.compute_seconds > found[ranks].typical.compute_seconds:
         found[ranks] = other
@@ -154,15 +158,17 @@ def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck
         elif not isinstance(link, Link):
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
-    rows, seen = [], []
+    rows, seen, failed = [], [], False
     for ranks, foretold in predicted.items():
-        made = measured(stage.measure(ranks))
+        run = stage.measure(ranks)
+        made = measured(run, loop=rehearsals.found[ranks].uneven)
         if made is None:
-            warnings.append(f"the prediction for {ranks} ranks could not be checked: they did not get through")
+            failed = failed or not run.measured
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {unmeasured(run)}")
         else:
             seen.append(made)
             rows.append(Checked(ranks, foretold.step, made.step))
-    return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings))
+    return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings), failed)
 
 
 def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
@@ -179,7 +185,8 @@ def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
 
 def _base(stage: Stage, rehearsals: Rehearsals, measure: bool) -> Base | None:
     """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
-    made = measured(stage.measure(1)) if measure else None
+    loop = any(one.uneven for one in rehearsals.found.values())
+    made = measured(stage.measure(1), loop) if measure else None
     if made is not None:
         return Base(made.step, made.samples, measured=True)
     result = rehearsals.found.get(1) or rehearsed(stage.rehearse(1))
@@ -232,8 +239,9 @@ def _answer(
         at=tuple(at),
         base=check.base,
         checks=check.rows,
+        check_failed=check.failed,
         refused=tuple(sorted(failed, key=lambda one: one.ranks)),
-        warnings=(*rehearsals.warnings, *check.warnings, *([batches.problem] if batches.problem else [])),
+        warnings=(*loaded(stage.runs), *rehearsals.warnings, *check.warnings, *filter(None, [batches.problem])),
         guesses=tuple(dict.fromkeys([*_guesses(stage, at, check, used), *batches.guesses])),
         others=others,
         folder=str(stage.folder.path),

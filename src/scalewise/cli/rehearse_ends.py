@@ -3,17 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from scalewise.analysis.caveats import load_beside
 from scalewise.cli.doctor_ends import first_failed, needs_gpu, refusal, script_words
 from scalewise.errors import BadRequest
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed
 from scalewise.records.outcome import Outcome
-from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
+from scalewise.records.rehearsal import RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import Run
 
 MOST_WORDS = 12  # lines of the script's own
+MOST_PLACES = 3  # the last before it ended
 DO_DISTRIBUTED = (
     "Let it make a process group and share its gradients: torch.distributed.init_process_group(), then "
     "model = DistributedDataParallel(model), and give each rank its part of the data; then rehearse it again."
@@ -35,12 +37,12 @@ def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
     assert spec.rehearse is not None
     ranks, name = spec.rehearse.world_size, Path(spec.script).name
     if outcome is None or not outcome.measured:
-        return _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome)
+        return _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome, made_up(run))
     if ranks > 1 and not sends(run):
         sentence = f"No step of {name} sends anything to another rank by torch.distributed: each would train alone."
         return Refused(ranks, sentence, DO_DISTRIBUTED)
     if isinstance(found, NotRehearsed):
-        hint = "Let the script make 10 steps or more."
+        hint = f"Let the script make 10 steps or more. {made_up(run)}".rstrip()
         return Refused(ranks, f"{name} as one of {ranks} ranks: {found.reason}.", hint)
     return None
 
@@ -51,6 +53,13 @@ def sends(run: Run) -> bool:
     return any(row.messages or row.outside for row in taped)
 
 
+def unmeasured(run: Run) -> str:
+    """Why the real ranks of a run have no step that could be laid beside a predicted one."""
+    if run.outcome is None or not run.outcome.measured:
+        return run.outcome.sentence if run.outcome else "the run did not end"
+    return "none of their steps had settled; let the script make more of them"
+
+
 def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
     """What may not hold, once each."""
     said = [text for one in rehearsals for row in one.steered for text in [_steered(row)]]
@@ -58,11 +67,42 @@ def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))
 
 
+def loaded(runs: Sequence[Run]) -> tuple[str, ...]:
+    """That others used the cores while these runs were made, by the judgement of `scalewise run`; or nothing."""
+    evidence = load_beside([run for run in runs if run.measured])
+    if not evidence:
+        return ()
+    return (f"loaded machine: {evidence}; the numbers are in doubt: end other work on the machine and rehearse again",)
+
+
 def _steered(row: SteeredRow) -> str:
     return (
-        f"{Path(row.file).name}:{row.line} looks at the result of {row.collective} ({row.call}): the other ranks' "
-        f"part of it is missing here, so if it steers what follows, the real run may go another way: {row.text}"
+        f"the result of {row.collective} is looked at in {_place(row)} ({row.call}): the other ranks' part of it is "
+        f"missing here, so if it steers what follows, the real run may go another way: {row.text}"
     )
+
+
+def made_up(run: Run) -> str:
+    """Why a script may end as it would not in truth: it went by what others never sent; empty: that was not seen."""
+    rows = _rows(run)
+    looked = [f"{_place(row)} looks at the result of {row.collective}" for row in rows if isinstance(row, SteeredRow)]
+    said = list(dict.fromkeys(looked))[-MOST_PLACES:]
+    said += dict.fromkeys(f"it goes on with {row.what}" for row in _objects(rows))
+    return _MADE_UP.format(places=", ".join(said), name=Path(run.spec.script).name) if said else ""
+
+
+def _rows(run: Run) -> Sequence[RehearsalRow]:
+    """Of the rank that failed; of all where none is to blame."""
+    blamed = run.outcome.first_failed_rank if run.outcome else None
+    return [row for rank in run.ranks if blamed in (None, rank.rank) for row in rank.rehearsal]
+
+
+def _objects(rows: Sequence[RehearsalRow]) -> list[UnrehearsedRow]:
+    return [row for row in rows if isinstance(row, UnrehearsedRow) and row.objects]
+
+
+def _place(row: SteeredRow) -> str:
+    return f"{Path(row.file).name}:{row.line}"
 
 
 def _unrehearsed(row: UnrehearsedRow) -> str:
@@ -71,7 +111,7 @@ def _unrehearsed(row: UnrehearsedRow) -> str:
 
 def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
     """It failed where it was to get objects from other ranks, which nobody here can make up."""
-    missed = [row for rank in run.ranks for row in rank.rehearsal if isinstance(row, UnrehearsedRow)]
+    missed = [row for row in _objects(_rows(run)) if row.objects == "missing"]
     if run.outcome is None or run.outcome.kind != "raised" or not missed:
         return None
     words = tuple(script_words(run.outcome)[-MOST_WORDS:])
@@ -80,7 +120,7 @@ def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
     return Refused(ranks, sentence, _OBJECTS.format(name=name), words if len(words) > 1 else ())
 
 
-def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Refused:
+def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_up: str) -> Refused:
     role = f"as one of {ranks} rank{'s' if ranks > 1 else ''}"
     if outcome is None:
         return Refused(ranks, f"{name} {role}: the rehearsal did not end.")
@@ -91,19 +131,30 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None) -> Re
     if needs_gpu(outcome):
         return Refused(ranks, f"{name} wants a GPU that is not there.", "Rehearse it where there is one.", words)
     if outcome.kind == "hung":
-        return Refused(ranks, _stood(name, role, outcome, f"stood still for {spec.stall_seconds:g} s"), _HANGS)
+        return Refused(
+            ranks,
+            _stood(name, role, outcome, f"stood still for {spec.stall_seconds:g} s"),
+            f"{_HANGS} {made_up}".rstrip(),
+        )
     if outcome.kind == "timed_out":
         hint = "Raise --limit, or give it arguments with which its steps are shorter."
         took = f"took longer than {spec.limit_seconds:g} s for its first {spec.enough_steps} steps"
         return Refused(ranks, _stood(name, role, outcome, took), hint)
     if outcome.kind == "no_steps":
         hint = "Check that its arguments let it train; they go after two dashes: scalewise rehearse SCRIPT -- ARGS"
-        return Refused(ranks, f"{name} {role} ended in order, but made no optimizer step.", hint)
+        return Refused(
+            ranks, f"{name} {role} ended in order, but made no optimizer step.", f"{hint}\n{made_up}".rstrip()
+        )
     said = _last_word(outcome, words).rstrip(".")
-    return Refused(ranks, f"{name} itself ended {role}: {said}.", _ENDED, words if len(words) > 1 else ())
+    itself = "" if made_up else " itself"
+    return Refused(ranks, f"{name}{itself} ended {role}: {said}.", made_up or _ENDED, words if len(words) > 1 else ())
 
 
 _ENDED = "Give a number of ranks, or arguments after two dashes, with which the script itself goes on."
+_MADE_UP = (
+    "What other ranks would have sent is made up in a rehearsal, which may be why: {places}. Rehearse it without that "
+    "part, or measure it with ranks that fit here: scalewise run {name} --ranks 2"
+)
 _OBJECTS = (
     "A rehearsed rank hears of no other, so scripts whose ranks agree by objects (torch.distributed.pipelining does so "
     "on shapes) cannot be rehearsed. Measure them with ranks that fit here: scalewise run {name} --ranks 2"

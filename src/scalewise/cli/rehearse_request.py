@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from scalewise.predict.link_file import link_from_file
 
 MEASURED = "measured"
 MOST_RANKS = 65_536  # more is a slip of the finger
+LEAST_WITHOUT_UNIT = 2**20  # below it, bytes were hardly meant
 _UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
@@ -52,7 +53,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
     if not Path(script).exists():
         problems.append((f"The script {script} does not exist.", "Check the path."))
     problems += [
-        (f"--{name.replace('_', '-')} {options[name]:g} is not above 0.", "")
+        (f"--{name.replace('_', '-')} {options[name]:g} is not {_wanted(options[name])}.", "")
         for name in ("limit", "stall", "price", "steps", "per_node")
         if options[name] is not None and not 0 < options[name] < inf
     ]
@@ -82,6 +83,10 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
         stall_seconds=options["stall"],
         out=options["out"],
     )
+
+
+def _wanted(number: float) -> str:
+    return "above 0" if isfinite(number) else "a finite number above 0"
 
 
 def _ranks(text: str, problems: list[tuple[str, str]]) -> tuple[int, ...]:
@@ -139,4 +144,10 @@ def _bytes(text: str | None, problems: list[tuple[str, str]]) -> float | None:
     if found is None or found[2] not in _UNITS or float(found[1]) <= 0:
         problems.append((f"--memory {text!r} is not a size.", "Write it as 80GiB or 24GB."))
         return None
-    return float(found[1]) * _UNITS[found[2]]
+    size = float(found[1]) * _UNITS[found[2]]
+    if not found[2] and size < LEAST_WITHOUT_UNIT:
+        problems.append(
+            (f"--memory {text.strip()} has no unit, and no device has {found[1]} bytes.", f"Write it as {found[1]}GiB.")
+        )
+        return None
+    return size

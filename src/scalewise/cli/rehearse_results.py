@@ -10,11 +10,12 @@ from scalewise.predict.conclusion import Conclusions, conclude
 from scalewise.predict.cost import Training
 
 DONE = 0
-INCOMPLETE = 2  # for some number of ranks there is no prediction
+FAILED = 2  # some number of ranks has no prediction, or real ranks that were to check one did not get through
+DOUBTFUL = 3  # what was measured lies outside the interval that was predicted for it
 
 
 def give(output: Output, answer: Answer, request: Request, as_json: bool, html: Path | None) -> int:
-    """Shows it and writes it; the exit code says whether every number of ranks has its prediction."""
+    """Shows it and writes it; the exit code says whether all was predicted and none refuted."""
     training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
     found = conclude(answer, request.memory_bytes, training, advice=request.advice)
     if as_json:
@@ -28,7 +29,14 @@ def give(output: Output, answer: Answer, request: Request, as_json: bool, html: 
         _show_words(output, answer)
     if html is not None:
         _write(output, html, answer, found)
-    return INCOMPLETE if answer.refused else DONE
+    return exit_code(answer)
+
+
+def exit_code(answer: Answer) -> int:
+    """What is not there weighs more than what is in doubt."""
+    if answer.refused or answer.check_failed:
+        return FAILED
+    return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
 
 
 def _show_words(output: Output, answer: Answer) -> None:

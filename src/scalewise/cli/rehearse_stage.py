@@ -9,6 +9,7 @@ from scalewise.cli.rehearse_request import Request
 from scalewise.console.output import Output
 from scalewise.console.rehearse_progress import RehearseProgress
 from scalewise.launch.campaign import run_campaign
+from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
@@ -38,6 +39,7 @@ class Stage:
         suite = replace(suite, name=f"{suite.name}-rehearse")
         plan = planned(suite, output, here)
         self._specs = {spec.ranks: spec for spec in plan.runs}
+        self.runs: list[Run] = []  # all that were made
         self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, request.out, again=True)
 
     def company(self, ranks: int) -> int:
@@ -77,11 +79,14 @@ class Stage:
 
     def _made(self, spec: RunSpec) -> Run:
         spec = replace(spec, enough_steps=ENOUGH_STEPS)
+        interrupts = Interrupts()
         with RehearseProgress(self.output) as progress:
-            (outcome,) = run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers)
-        if outcome is None or outcome.kind == "interrupted":
+            run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers, interrupts)
+        if interrupts.asked:
             raise KeyboardInterrupt
-        return load(self.folder.run(spec.name).path).runs[0]
+        run = load(self.folder.run(spec.name).path).runs[0]
+        self.runs.append(run)
+        return run
 
     @property
     def prediction_file(self) -> Path:

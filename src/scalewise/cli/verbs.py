@@ -136,7 +136,10 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
     return give(output, examine(requested(script, args, options), output), as_json, options["html"], options["sarif"])
 
 
-@verbs.command()
+@verbs.command(
+    epilog="Exit codes: 0 done; 1 bad request; 2 a number of ranks has no prediction, or real ranks that were to check "
+    "one failed; 3 what was measured lies outside the interval that was predicted for it."
+)
 @rehearse_options
 @_as_json
 @_quiet
@@ -259,6 +262,12 @@ def _verdict(analysis: "Analysis") -> int:
     return DOUBTFUL if analysis.doubtful else DONE
 
 
+def _interrupted(words: Sequence[str]) -> str:
+    """Only measurements of a suite go on where they stopped."""
+    continues = bool({"run", "course"} & set(words[:1]))
+    return f"interrupted; the same command {'continues' if continues else 'begins anew'}\n"
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Runs a verb and exits with its code; whatever a user can cause ends in a sentence, not in a traceback."""
     try:
@@ -272,7 +281,7 @@ def main(args: Sequence[str] | None = None) -> None:
         error.show()
         code = BAD_REQUEST
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted; the same command continues\n")
+        sys.stderr.write(_interrupted(sys.argv[1:] if args is None else args))
         code = FAILED
     except ReaderGone:
         sys.stdout = None  # what is still in its buffer must not be written at exit, either

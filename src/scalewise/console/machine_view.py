@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from scalewise.console.output import Output
-from scalewise.predict.link import Curve, Link
+from scalewise.predict.link import ALL_REDUCE, Curve, Link
 from scalewise.predict.measured_link import measured_link, source_text, wire_of
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.wire_fit import NoWireFit
@@ -38,8 +38,10 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
     for ranks in probe.rank_counts:
         link = measured_link(probe, ranks)
         if isinstance(link, Link):
-            times = _curve_text(next(one for one in link.curves if one.ranks == ranks))
-            lines.append(("", f"{ranks} ranks: {times}; these means are known to {100 * link.spread:.0f} %"))
+            by_kind = {one.kind: _curve_text(one) for one in link.curves if one.ranks == ranks}
+            known = f"these means are known to {100 * link.spread:.0f} %"
+            lines.append(("", f"{ranks} ranks: {by_kind.pop(ALL_REDUCE)}; {known}"))
+            lines += [("", f"{ranks} ranks, {kind}: {times}") for kind, times in by_kind.items()]
         else:
             lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
     fit = wire_of(probe)

@@ -45,7 +45,7 @@ class Progress:
         """Signs of life of its ranks."""
         if self._live is not None:
             name = Text.assemble((spec.name, "bold"), f"  {seconds:.0f} s")
-            self._running[spec.name] = [name, *self._rank_lines(pulses)]
+            self._running[spec.name] = [name, *self._rank_lines(pulses, spec.rehearse.rank if spec.rehearse else 0)]
             head = Text(f"run {self._index + 1} of {self._total}{self._left()}")
             self._live.update(Group(head, *(line for lines in self._running.values() for line in lines)), refresh=True)
 
@@ -81,10 +81,10 @@ class Progress:
         left = (time.monotonic() - self._began) / self._made * (self._total - self._index)
         return f"  about {left / 60:.0f} min left" if left >= 90 else f"  about {left:.0f} s left"
 
-    def _rank_lines(self, pulses: tuple[Pulse, ...]) -> list[Text]:
+    def _rank_lines(self, pulses: tuple[Pulse, ...], first: int) -> list[Text]:
         lines = [
             Text(f"  rank {rank}  step {pulse.steps}  {pulse.state}")
-            for rank, pulse in enumerate(pulses[:MOST_RANKS_SHOWN])
+            for rank, pulse in enumerate(pulses[:MOST_RANKS_SHOWN], first)
         ]
         if len(pulses) > MOST_RANKS_SHOWN:
             lines.append(Text(f"  and {len(pulses) - MOST_RANKS_SHOWN} ranks more"))

@@ -14,16 +14,26 @@ class RehearseProgress(Progress):
         if outcome.measured:
             self.output.say(f"{what}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
             return
+        if outcome.kind == "interrupted":  # by the user, who is told what comes of it at the end
+            return
+        if spec.inspect or spec.remedies:  # of our own, not the script's; the advice says what it does not know
+            self.output.say(f"{what}: not possible with this script, so the advice goes without it")
+            return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
         if spec.rehearse is None:
             for line in failure_lines(outcome):
                 self.output.say(f"    {line}")
 
 
+def stood_for(spec: RunSpec) -> str:
+    """The ranks that the processes of a rehearsal stood for."""
+    assert spec.rehearse is not None
+    first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
+    return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
+
+
 def _what(spec: RunSpec) -> str:
     if spec.rehearse is None:
         return f"measured {spec.ranks} rank{'s' if spec.ranks > 1 else ''}"
-    first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
-    who = f"rank {first}" if first == last else f"ranks {first} to {last}"
     how = ", inspected" if spec.inspect else ", small buckets" if spec.remedies else ""
-    return f"rehearsed {who} of {size}{how}"
+    return f"rehearsed {stood_for(spec)}{how}"

@@ -15,7 +15,7 @@ from scalewise.predict.telling import (
     GUESSED,
     GUESSED_NOTE,
     base_text,
-    bound_text,
+    bounds_text,
     change_notes,
     check_text,
     cost_text,
@@ -64,12 +64,15 @@ def _show_scaling(output: Output, table: ScalingTable, found: Conclusions) -> No
     output.table(_table(table, found.guesses))
     if found.guesses:
         output.show(GUESSED_NOTE)
-    output.show()
-    output.show("Efficiency against one rank: ( * ) predicted and its interval, o measured", style="bold")
-    for line in _plot(table.rows):
-        output.show(line)
+    if table.doubt:
+        show_paragraph(output, f"Doubt: {table.doubt}")
+    if table.further:
+        output.show()
+        output.show("Efficiency against one rank: ( * ) predicted and its interval, o measured", style="bold")
+        for line in _plot(table.further):
+            output.show(line)
     _section(output, "Where it falls off", [knee_text(knee, found.guesses) for knee in found.knees])
-    _section(output, "What bounds a step", [bound_text(row, found.guesses) for row in table.rows])
+    _section(output, "What bounds a step", bounds_text(table, found.guesses))
 
 
 def _section(output: Output, title: str, lines: Sequence[str]) -> None:
@@ -81,7 +84,7 @@ def _section(output: Output, title: str, lines: Sequence[str]) -> None:
 
 
 def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
-    """One unit for all steps; each row says whether it was measured or predicted."""
+    """One unit for all steps; each row says whether it was measured or predicted; the base stands for one rank."""
     longest, base = max(row.predicted.step.value for row in table.rows), table.base
     unit, scale = next(((name, 1 / size) for name, size in (("s", 1.0), ("ms", 1e-3)) if longest >= size), ("us", 1e6))
     shown = _plain_table()
@@ -90,7 +93,7 @@ def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     alone = figures(base.step, base.samples, 1, base, table.kind)
     word = "measured" if base.measured else f"rehearsed{GUESSED if table.base_modelled else ''}"
     shown.add_row(_ranks_cell(1, word), *_cells(alone, scale)[:2], "1", "100")
-    for row in table.rows:
+    for row in table.further:
         for word, told in _figures(row):
             how = word if word == "measured" else predicted_word(guesses)
             shown.add_row(_ranks_cell(row.ranks, how), *_cells(told, scale))

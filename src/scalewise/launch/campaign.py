@@ -65,8 +65,12 @@ def run_campaign(
     machine: MachineFacts,
     listener: Listener,
     servers: Servers | None = None,
+    interrupts: Interrupts | None = None,
 ) -> tuple[Outcome | None, ...]:
-    """The outcome of every run in order; None for those that an interruption left unmade."""
+    """The outcome of every run in order; None for those that an interruption left unmade.
+
+    Who goes on to other campaigns gives `interrupts`: they tell of a wish that came when the last run was just ending.
+    """
     node_rank = max((spec.nodes.node_rank for spec in specs if spec.nodes), default=0)
     outcomes: list[Outcome | None] = [None] * len(specs)
     with ExitStack() as stack:
@@ -74,7 +78,7 @@ def run_campaign(
         folder.path.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.path, node_rank))
         servers = servers or stack.enter_context(Servers())
-        interrupts = stack.enter_context(Interrupts())
+        interrupts = stack.enter_context(interrupts or Interrupts())
         maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts)
         for start, stop in rings(specs):
             if interrupts.asked:

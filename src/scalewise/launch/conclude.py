@@ -7,6 +7,7 @@ from scalewise.launch import hints
 from scalewise.launch.evidence import OUT_OF_MEMORY, Evidence, exception_line, last_lines, waits_for_others
 from scalewise.launch.verdict import Exit, Verdict
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
+from scalewise.records.spec import Rehearsal
 
 _AT_EXIT_SIGNALS = ("SIGABRT", "SIGSEGV")
 
@@ -21,6 +22,7 @@ class Ending:
     stall_seconds: float
     limit_seconds: float
     memory_kills: int = 0  # processes the kernel killed for memory while the run lasted
+    rehearse: Rehearsal | None = None  # the ranks of many that its processes stood for
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Cause:
 def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -> Outcome:
     """The outcome of a run whose ranks are all gone."""
     cause = find_cause(ranks, ending)
-    sentence, hint = hints.explain(cause.kind, cause.rank, ranks, ending.stall_seconds, ending.limit_seconds)
+    sentence, hint = hints.explain(
+        cause.kind, cause.rank, ranks, ending.stall_seconds, ending.limit_seconds, ending.rehearse
+    )
     return Outcome(
         kind=cause.kind,
         sentence=sentence,

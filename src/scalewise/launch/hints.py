@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from scalewise.launch.evidence import DISK_FULL, MODULE_MISSING, PORT_TAKEN, Evidence, exception_line
 from scalewise.records.outcome import OutcomeKind
+from scalewise.records.spec import Rehearsal
 
 
 def explain(
@@ -12,10 +13,11 @@ def explain(
     ranks: Sequence[Evidence],
     stall_seconds: float,
     limit_seconds: float,
+    rehearse: Rehearsal | None = None,
 ) -> tuple[str, str]:
     """The sentence and the hint for a run that ended this way."""
     first = next((each for each in ranks if each.view.rank == rank), None)
-    who = f"rank {rank} of {len(ranks)}" if rank is not None else f"no single one of {len(ranks)} ranks"
+    who = _who(rank, len(ranks), rehearse)
     match kind:
         case "finished":
             return f"finished after {_steps(ranks)} steps", ""
@@ -49,6 +51,13 @@ def explain(
             return "the ranks could not be started", ""
         case "out_of_memory" | "killed" | "raised":
             return _explain_failure(kind, who, first)
+
+
+def _who(rank: int | None, processes: int, rehearse: Rehearsal | None) -> str:
+    """A process that was rehearsed goes by the rank that it stood for, as the script itself does."""
+    if rank is None:
+        return f"no single one of {processes} ranks"
+    return f"rank {rehearse.rank + rank} of {rehearse.world_size}" if rehearse else f"rank {rank} of {processes}"
 
 
 def _explain_hang(who: str, rank: int | None, first: Evidence | None, stall_seconds: float) -> tuple[str, str]:

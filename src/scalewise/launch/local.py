@@ -66,6 +66,7 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
         stall_seconds=spec.stall_seconds,
         limit_seconds=spec.limit_seconds,
         memory_kills=memory_kills() - kills_before,
+        rehearse=spec.rehearse,
     )
     ranks = [gather(view, place.folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
     return conclude(ranks, ending, _logs(place.folder))

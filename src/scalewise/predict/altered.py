@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.predict.work import WorkLine, samples_of
@@ -37,7 +38,7 @@ def with_batch(tape: Tape, factor: float, line: WorkLine) -> Tape:
 
 def with_accumulation(tape: Tape, factor: int) -> Tape | None:
     """So many times the micro-batches in a step, gradients sent in the last only; None: there is none to repeat."""
-    found = _first_micro_batch(tape)
+    found = _first_micro_batch(tape) if tape.steps == 1 else None
     if found is None:
         return None
     begin, end, last = found
@@ -100,6 +101,12 @@ def groups_like(sizes: Sequence[float], buckets: Sequence[float]) -> tuple[int, 
     if at < len(sizes):
         groups[-1] += len(sizes) - at
     return tuple(count for count in groups if count)
+
+
+def grouped_bytes(sizes: Sequence[float], groups: Sequence[int]) -> tuple[float, ...]:
+    """How large the buckets are that so many gradients each go into."""
+    ends = list(accumulate(groups))
+    return tuple(sum(sizes[end - count : end]) for end, count in zip(ends, groups, strict=True))
 
 
 def regrouped(tape: Tape, groups: Sequence[int]) -> Tape:

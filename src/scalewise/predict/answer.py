@@ -94,6 +94,7 @@ class Answer:
     at: tuple[AtRanks, ...] = ()  # fewest ranks first
     base: Base | None = None
     checks: tuple[Checked, ...] = ()
+    check_failed: bool = False  # real ranks did not get through; a warning says how
     refused: tuple[Refused, ...] = ()
     warnings: tuple[str, ...] = ()  # what of it may not hold, in sentences: steered, not rehearsed, ranks that differ
     guesses: tuple[str, ...] = ()  # what the numbers rest on beside measurements

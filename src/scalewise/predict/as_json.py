@@ -34,7 +34,7 @@ def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
 
 def _step(at: AtRanks) -> dict[str, Any]:
     """What the step of one number of ranks is made of."""
-    line = at.predicted.timeline
+    line, tape = at.predicted.timeline, at.rehearsal.typical
     return {
         "ranks": at.ranks,
         "predicted": at.predicted.step,
@@ -46,8 +46,8 @@ def _step(at: AtRanks) -> dict[str, Any]:
         "exposed_seconds": line.exposed_seconds,
         "slowed_seconds": line.slowed_seconds,
         "hidden_seconds": line.hidden_seconds,
-        "messages": len(at.rehearsal.typical.messages),
-        "message_bytes": sum(one.size_bytes for one in at.rehearsal.typical.messages),
+        "messages": len(tape.messages) / tape.steps,
+        "message_bytes": sum(one.size_bytes for one in tape.messages) / tape.steps,
         "peak_bytes": at.predicted.peak_bytes,
         "company": at.rehearsal.company,
     }

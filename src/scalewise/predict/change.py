@@ -4,7 +4,7 @@ What a change gains is a ratio of two runs of the same model, so what both are u
 part is moved by its reach in both, and only what the ratio moves by remains.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from typing import Literal
@@ -12,6 +12,7 @@ from typing import Literal
 from scalewise.predict.altered import (
     among,
     bucket_bytes,
+    grouped_bytes,
     groups_by_cap,
     groups_like,
     regrouped,
@@ -27,10 +28,12 @@ from scalewise.predict.prediction import QUANTILE, OnLink, Range, predict
 from scalewise.predict.tape import Tape
 from scalewise.predict.timeline import Sharing, simulate
 from scalewise.predict.work import PHASES, WorkLine, samples_of
+from scalewise.units import bytes_text
 
 FACTORS = (2, 4)
 CAPS_MIB = (1, 2, 5, 10, 25, 50, 100, 250, 1000)
 LEAST_GAIN = 0.005  # less is nothing
+SAME_BYTES = 0.02  # messages that differ by less are the same: a bias more or less in a bucket changes nothing
 HALF = ("bfloat16", "float16")
 NO_FINE = "no rehearsal with small buckets was made from which others could be put together"
 PRECISION = "only a rehearsal of the script with it tells what it makes of computing; rehearse that and compare"
@@ -117,7 +120,7 @@ def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOu
     what = f"accumulation x{factor}"
     after = with_accumulation(tape, factor)
     if after is None:
-        return LeftOut(what, "no forward and backward pass is on the tape")
+        return LeftOut(what, "steps differ" if tape.steps > 1 else "no forward and backward pass is on the tape")
     each = len(after.messages) > len(tape.messages)  # as the script does it now
     when = "gradients sent in every micro-batch, as now" if each else "gradients sent after the last only (no_sync)"
     why = f"so many times the samples in a step, {when}"
@@ -161,13 +164,28 @@ def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise
         tried.setdefault(groups_by_cap(sizes, cap * 2**20), cap)
     options = [
         _Otherwise(
-            f"buckets of {cap} MiB", f"{_count(len(groups), 'message')} instead of {len(present)}", before,
+            f"buckets of {cap} MiB", _instead(grouped_bytes(sizes, groups), present), before,
             among(regrouped(tape, groups), at.ranks), answer.link,
         )
         for groups, cap in tried.items()
-        if groups != groups_like(sizes, present)
+        if not _as_now(grouped_bytes(sizes, groups), present)
     ]  # fmt: skip
     yield from sorted(options, key=lambda one: _seconds(one.after, at.ranks, one.link, answer.sharing))[:1]
+
+
+def _as_now(buckets: Sequence[float], present: Sequence[float]) -> bool:
+    """As many messages, each as large."""
+    return len(buckets) == len(present) and all(
+        abs(one - now) <= SAME_BYTES * now for one, now in zip(buckets, present, strict=True)
+    )
+
+
+def _instead(buckets: Sequence[float], present: Sequence[float]) -> str:
+    """Sizes tell them apart where there are as many."""
+    if len(buckets) != len(present):
+        return f"{_count(len(buckets), 'message')} instead of {len(present)}"
+    largest, now = bytes_text(max(buckets)), bytes_text(max(present))
+    return f"{_count(len(buckets), 'message')} of up to {largest}, instead of up to {now}"
 
 
 def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:

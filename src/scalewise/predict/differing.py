@@ -50,7 +50,7 @@ def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
                 f"ranks {first.rank} and {other.rank} send different messages ({_text(first)}; {_text(other)}): the "
                 "script branches on its rank, and a real run with such ranks may hang"
             )
-        elif first.samples and other.samples and first.samples != other.samples:
+        elif None not in (first.samples, other.samples) and first.samples != other.samples:
             said.append(
                 f"ranks {first.rank} and {other.rank} train on {first.samples:g} and {other.samples:g} samples a step: "
                 "the slower one is predicted"

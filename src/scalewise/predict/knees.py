@@ -1,5 +1,6 @@
 """Where efficiency falls under a share: looked for with the model among the numbers of ranks that fill nodes."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -33,7 +34,9 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
     farthest = min(farthest, answer.link.most_ranks or farthest)
     if farthest < 2:
         return ()
-    candidates = _candidates(farthest, answer.link.ranks_per_node)
+    rehearsed = [ranks for ranks in curve.numbers if 2 <= ranks <= farthest]
+    candidates = sorted({*_candidates(farthest, answer.link.ranks_per_node), *rehearsed})
+    marks = sorted({*_marks(len(candidates)), *(bisect_left(candidates, ranks) for ranks in rehearsed)})
     found: dict[int, Range] = {}
 
     def efficiency(ranks: int) -> Range:
@@ -42,21 +45,24 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
             found[ranks] = told.efficiency
         return found[ranks]
 
-    return tuple(_knee(share, candidates, efficiency, last) for share in SHARES)
+    return tuple(_knee(share, candidates, marks, efficiency, last) for share in SHARES)
 
 
-def _knee(share: float, candidates: Sequence[int], efficiency: Callable[[int], Range], rehearsed: int) -> Knee:
+def _knee(
+    share: float, candidates: Sequence[int], marks: Sequence[int], efficiency: Callable[[int], Range], rehearsed: int
+) -> Knee:
     def first(side: Side) -> int | None:
-        return _first_below(candidates, lambda ranks: float(getattr(efficiency(ranks), side)), share)
+        return _first_below(candidates, marks, lambda ranks: float(getattr(efficiency(ranks), side)), share)
 
     ranks = first("value")
     beyond = ranks is not None and ranks > rehearsed
     return Knee(share, ranks, first("low"), first("high"), candidates[-1], beyond)
 
 
-def _first_below(candidates: Sequence[int], value: Callable[[int], float], share: float) -> int | None:
-    """By growing steps, then by halving between the last one above and the first one below."""
-    marks = _marks(len(candidates))
+def _first_below(
+    candidates: Sequence[int], marks: Sequence[int], value: Callable[[int], float], share: float
+) -> int | None:
+    """By marks, then by halving between the last one above and the first one below."""
     below = next((at for at in marks if value(candidates[at]) < share), None)
     if below is None:
         return None
@@ -68,6 +74,7 @@ def _first_below(candidates: Sequence[int], value: Callable[[int], float], share
 
 
 def _marks(count: int) -> list[int]:
+    """Growing steps; those rehearsed come to them, as efficiency need not fall all the way and each is in the table."""
     marks, at = [], 0
     while at < count - 1:
         marks.append(at)

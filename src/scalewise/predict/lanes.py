@@ -39,4 +39,4 @@ def steps_seconds(
             still = np.maximum(0.0, ends.get(entry.number, issued) - through)
             now += still
             through += still
-    return now
+    return now / tape.steps

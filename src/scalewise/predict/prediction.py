@@ -62,9 +62,11 @@ class Predicted:
 def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: Spread | None = None) -> Predicted:
     """The step of as many ranks as the rehearsal stood for, over that link."""
     spread = spread or Spread(link=link.spread)
-    tape, ranks = rehearsal.typical, rehearsal.ranks
+    ranks = rehearsal.ranks
+    steps = [step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes]
+    value = median(steps)
+    tape = min(zip(steps, rehearsal.tapes, strict=True), key=lambda one: abs(one[0] - value))[1]  # its parts are told
     centre = simulate(tape, OnLink(link, ranks), sharing)
-    value = median(step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes)
     reach = _reach(tape, link, ranks, sharing, spread)
     return Predicted(
         ranks=ranks,
@@ -103,7 +105,8 @@ def _not_measured(link: Link, tape: Tape, line: Timeline) -> tuple[str, ...]:
     taken: dict[str, float] = defaultdict(float)
     for one in tape.messages:
         taken[one.kind] += seconds(link, one.kind, one.size_bytes, one.ranks or tape.ranks, one.nodes)
-    kinds = unmeasured(link, {kind for kind, time in taken.items() if time > NOTABLE * line.step_seconds})
+    least = NOTABLE * line.step_seconds * tape.steps
+    kinds = unmeasured(link, {kind for kind, time in taken.items() if time > least})
     return (f"that {', '.join(kinds)} differ from measured all-reduces as their algorithms do",) if kinds else ()
 
 
@@ -126,9 +129,9 @@ def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread)
 def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:
     waiting = sum(one.seconds for one in tape.entries if isinstance(one, Compute) and one.phase == "data")
     if line.exposed_seconds + line.slowed_seconds < 0.5 * line.step_seconds:
-        return "data" if waiting > 0.5 * line.compute_seconds else "computing"
+        return "data" if waiting > 0.5 * line.compute_seconds * tape.steps else "computing"
     latency = sum(seconds(link, one.kind, 0.0, one.ranks or ranks, one.nodes) for one in tape.messages)
-    return "latency" if latency > 0.5 * line.message_seconds else "communication"
+    return "latency" if latency > 0.5 * line.message_seconds * tape.steps else "communication"
 
 
 def spread_of_errors(ratios: Sequence[float]) -> float:

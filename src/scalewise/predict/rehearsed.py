@@ -1,13 +1,17 @@
-"""Reads a rehearsed run back: its settled steps as tapes, each of the slowest of those that kept company."""
+"""Reads a rehearsed run back: its settled steps as tapes, each of the slowest of those that kept company.
 
-from collections import Counter
+Where messages go out between steps, or in some steps only, a step by itself says too little: then all steps are one
+tape, whatever their messages, each with what lies between it and the one before.
+"""
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait
+from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
+from scalewise.records.spec import Rehearsal
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
@@ -23,13 +27,13 @@ class Rehearsed:
     rank: int
     company: int  # processes that rehearsed at once
     device: str
-    tapes: tuple[Tape, ...]  # of the settled steps
-    between_seconds: float  # outside any step, the median
+    tapes: tuple[Tape, ...]  # of the settled steps; one of all of them where they are uneven
+    between_seconds: float  # outside any step, the median; 0 where it is on tape
     peak_bytes: int | None
     steered: tuple[SteeredRow, ...] = ()
     unrehearsed: tuple[UnrehearsedRow, ...] = ()
     dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
-    outside: tuple[str, ...] = ()  # kinds of the messages between two steps
+    uneven: bool = False  # messages go out between steps, or in some only
 
     @property
     def typical(self) -> Tape:
@@ -38,14 +42,20 @@ class Rehearsed:
         return ordered[len(ordered) // 2]
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """How a step is counted where it is not as usual."""
+        if not self.uneven:
+            return ()
+        return (
+            "messages go out between steps, or in some steps only: a step is counted from the end of the one before, "
+            "and as the mean of all",
+        )
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """What a prediction from this does not hold, in words."""
         said = []
-        if self.outside:
-            kinds = ", ".join(sorted(set(self.outside)))
-            count = f"{len(self.outside)} message{'s' * (len(self.outside) > 1)} between steps ({kinds})"
-            said.append(f"{count} not counted: a step is from its first forward pass to its last optimizer")
-        if {"recv", "batch_isend_irecv"} & {one.kind for one in self.typical.messages} or "recv" in self.outside:
+        if {"recv", "batch_isend_irecv"} & {one.kind for one in self.typical.messages}:
             said.append(
                 "waiting until another rank has something to send (recv) not counted: the step is a lower bound"
             )
@@ -66,7 +76,9 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         return NotRehearsed("the run was no rehearsal")
     if not run.measured:
         return NotRehearsed(run.outcome.sentence if run.outcome else "the rehearsal did not end")
-    tapes = _slowest([list(_tapes(rank.rehearsal, rank.steps, spec.world_size, spec.rank)) for rank in run.ranks])
+    taken = [(_settled(rank.rehearsal), rank.steps) for rank in run.ranks]
+    uneven = any(_uneven(rows) for rows, _ in taken)
+    tapes = _slowest([list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken])
     if not tapes:
         return NotRehearsed("fewer than four steps were made, and the first three warm up")
     first = run.ranks[0]
@@ -76,34 +88,51 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         rank=spec.rank,
         company=len(run.ranks),
         device=run.spec.device,
-        tapes=tapes,
-        between_seconds=between[len(between) // 2] * NANO if between else 0.0,
+        tapes=(in_a_row(tapes),) if uneven else tapes,
+        between_seconds=between[len(between) // 2] * NANO if between and not uneven else 0.0,
         peak_bytes=_peak_bytes(run),
         steered=tuple(row for row in first.rehearsal if isinstance(row, SteeredRow)),
         unrehearsed=tuple(row for row in first.rehearsal if isinstance(row, UnrehearsedRow)),
         dtypes=first.model.dtypes if first.model else (),
-        outside=_outside(first.rehearsal),
+        uneven=uneven,
     )
 
 
-def _tapes(rows: Sequence[object], steps: Sequence[StepRow], ranks: int, rank: int) -> Iterator[tuple[int, Tape]]:
-    """Of the settled steps of the most usual shape: a step that is made otherwise cannot be laid beside them."""
-    taped = [row for row in rows if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
-    shapes = Counter(row.messages for row in taped)
-    usual = shapes.most_common(1)[0][0] if shapes else ()
+def _settled(rows: Sequence[object]) -> list[TapeRow]:
+    return [row for row in rows if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
+
+
+def _uneven(rows: Sequence[TapeRow]) -> bool:
+    return any(row.outside or row.messages != rows[0].messages for row in rows)
+
+
+def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
+    """Of steps that are alike."""
     made = {row.step: row for row in steps}
-    for row in taped:
-        if row.messages == usual:
-            step = made.get(row.step)
-            samples = step.samples if step else None
-            yield row.step, Tape(tuple(_entries(row, ranks)), ranks, rank, samples, step.micro_batches if step else 1)
+    for row in rows:
+        yield row.step, _tape(tuple(_entries(row, spec.world_size)), made.get(row.step), spec)
 
 
-def _outside(rows: Sequence[object]) -> tuple[str, ...]:
-    """Of the usual gap between two settled steps."""
-    gaps = [row.outside for row in rows if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
-    usual = Counter(gaps).most_common(1)
-    return tuple(kind for kind, _, _ in usual[0][0]) if usual else ()
+def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
+    """Of all steps, each with what lies between it and the one before."""
+    made = {row.step: row for row in steps}
+    for row in rows:
+        step = made.get(row.step)
+        gap_ns = (step.between_ns or 0) + step.data_ns - step.data_inside_ns if step else 0
+        entries = (*_sent_between(row, spec.world_size), Compute(gap_ns * NANO), *_entries(row, spec.world_size))
+        yield row.step, _tape(entries, step, spec)
+
+
+def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: Rehearsal) -> Tape:
+    samples, micro_batches = (step.samples, step.micro_batches) if step else (None, 1)
+    return Tape(entries, spec.world_size, spec.rank, samples, micro_batches)
+
+
+def _sent_between(row: TapeRow, ranks: int) -> Iterator[Entry]:
+    """When they were issued is not on tape: each is taken to be waited for at once."""
+    for number, (kind, size_bytes, group) in enumerate(row.outside, len(row.messages)):
+        yield Issue(number, kind, size_bytes, group or ranks)
+        yield Wait(number)
 
 
 def _entries(row: TapeRow, ranks: int) -> Iterator[Entry]:

@@ -13,12 +13,18 @@ from typing import Literal
 
 from scalewise.predict.altered import among, with_batch
 from scalewise.predict.answer import Answer, AtRanks, Base
+from scalewise.predict.differing import FROM_RANK_TO_RANK
 from scalewise.predict.prediction import Bound, Predicted, Range, step_seconds
 from scalewise.predict.work import WorkLine, work_line
 
 Kind = Literal["strong", "weak"]
 POINTS = 24  # of a curve
 SAME = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
+NEARLY_SAME = 0.3  # a batch that is shared rounded up grows with the ranks, by less than this until a rank has few
+FAR_LESS = 0.5  # of the logarithm: all samples must vary that much less than those of a rank
+SURELY_TOO_GOOD = 1.1  # lower end of an efficiency: caches make ranks a little better than one alone, not more
+TOO_GOOD = 1.5  # an efficiency that no cache explains, however wide its interval is on a busy machine
+OWN_SAMPLES = "that every rank has samples of its own, which is in doubt here"
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,12 @@ class ScalingTable:
     base_modelled: bool  # nobody ran or rehearsed one rank: its step is computing alone
     rows: tuple[ScalingRow, ...]
     guesses: tuple[str, ...]
+    doubt: str = ""  # why samples of all ranks may not be what is told, in sentences; empty: nothing speaks against it
+
+    @property
+    def further(self) -> tuple[ScalingRow, ...]:
+        """Rows of more ranks than one, which the base stands for; empty: there is nothing to scale."""
+        return tuple(row for row in self.rows if row.ranks > 1)
 
 
 def scaling_table(answer: Answer) -> ScalingTable | None:
@@ -74,12 +86,44 @@ def scaling_table(answer: Answer) -> ScalingTable | None:
     rows = tuple(_row(one, base, kind) for one in answer.at)
     if answer.base is None:
         guesses = (*guesses, "that one rank alone takes as long as the computing that was rehearsed")
-    return ScalingTable(kind, base, answer.base is None, rows, guesses)
+    doubt = _doubt(answer, rows)
+    if doubt:
+        guesses = (*guesses, OWN_SAMPLES)
+    return ScalingTable(kind, base, answer.base is None, rows, guesses, doubt)
+
+
+def _doubt(answer: Answer, rows: Sequence[ScalingRow]) -> str:
+    """Ranks that share a batch each tell all of it, and nothing on a tape says so: only what cannot be shows it."""
+    kinds = sorted({one.kind for at in answer.at for one in at.rehearsal.typical.messages} & FROM_RANK_TO_RANK)
+    best = max((row for row in rows if row.ranks > 1 and _too_good(row)), key=_efficiency, default=None)
+    if kinds:
+        why = f"this script passes messages on from rank to rank ({', '.join(kinds)}), as the stages of a pipeline do"
+    elif best is not None:
+        why = f"an efficiency of {100 * _efficiency(best):.0f} % at {best.ranks} ranks is hardly possible then"
+    else:
+        return ""
+    return (
+        f"Samples are counted as if every rank had its own, but {why}. Where ranks share a batch (tensor or pipeline "
+        "parallel), step times hold, while samples/s, speedup and efficiency do not: they are too large by as many "
+        "times as ranks share one batch. So nothing is said of where efficiency falls off."
+    )
+
+
+def _too_good(row: ScalingRow) -> bool:
+    told = [one.efficiency for one in (row.predicted, row.measured) if one is not None]
+    return any(one.low > SURELY_TOO_GOOD or one.value > TOO_GOOD for one in told)
+
+
+def _efficiency(row: ScalingRow) -> float:
+    """What was measured, before what was predicted."""
+    return (row.measured or row.predicted).efficiency.value
 
 
 def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
     """As the samples tell; as it was asked for where they do not; and what is guessed."""
     points = [(one.ranks, one.predicted.samples) for one in answer.at]
+    if {ranks for ranks, _ in points} == {1}:
+        return "weak", ()  # nothing is scaled
     if answer.base is not None:
         points.insert(0, (1, answer.base.samples))
     known = [(ranks, samples) for ranks, samples in points if samples]
@@ -88,6 +132,10 @@ def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
             return "strong", ()
         if _same([samples / ranks for ranks, samples in known]):
             return "weak", ()
+        if _nearly_same(known):
+            totals = sorted(samples for _, samples in known)
+            nearly = f"{totals[0]:g} to {totals[-1]:g} samples"
+            return "strong", (f"that all ranks share one batch: the script's are only nearly the same, {nearly}",)
         return "weak", ("that further ranks get a batch as large: the script's batches are neither of the two",)
     if answer.scaling == "strong" or answer.scaling == "weak":
         return answer.scaling, ()
@@ -97,6 +145,14 @@ def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
 
 def _same(values: Sequence[float]) -> bool:
     return max(values) <= (1 + SAME) * min(values)
+
+
+def _nearly_same(known: Sequence[tuple[int, float]]) -> bool:
+    """Of all ranks together, and far more so than those of one rank: as where a batch is shared rounded up."""
+    totals = [samples for _, samples in known]
+    each = [samples / ranks for ranks, samples in known]
+    total = max(totals) / min(totals)
+    return total <= 1 + NEARLY_SAME and log(total) <= FAR_LESS * log(max(each) / min(each))
 
 
 def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
@@ -192,11 +248,20 @@ class Curve:
         return Range(value, value * exp(-low), value * exp(high))
 
     def samples(self, ranks: int) -> float | None:
-        """Of all ranks in one step."""
-        first = self._at[0]
-        if first.predicted.samples is None:
+        """Of all ranks in one step: what was rehearsed where it was, so that no row is contradicted."""
+        near = self._near(ranks)
+        if len(near) == 1:
+            return self._moved_samples(near[0][0], ranks)
+        both = [(self._moved_samples(index, ranks), weight) for index, weight in near]
+        if not all(samples for samples, _ in both):
             return None
-        return first.predicted.samples * (ranks / first.ranks if self._kind == "weak" else 1)
+        return exp(sum(weight * log(samples) for samples, weight in both if samples))
+
+    def _moved_samples(self, index: int, ranks: int) -> float | None:
+        at = self._at[index]
+        if at.predicted.samples is None:
+            return None
+        return at.predicted.samples * (ranks / at.ranks if self._kind == "weak" else 1)
 
     def _near(self, ranks: int) -> list[tuple[int, float]]:
         above = bisect_left(self.numbers, ranks)

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import isfinite, log, sqrt
+from statistics import fmean, stdev
 
-from scalewise.analysis.series import series
+from scalewise.analysis.estimate import normal_quantile
+from scalewise.analysis.series import Series, series
 from scalewise.predict.answer import Measured
 from scalewise.predict.prediction import Range
 from scalewise.results.run import Run
@@ -32,17 +34,30 @@ def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:
     return float((squares / (WORTH_CHECKS + len(ratios))) ** 0.5)
 
 
-def measured(run: Run) -> Measured | None:
-    """The settled steps of a run with all its ranks; None where there are none."""
+def measured(run: Run, loop: bool = False) -> Measured | None:
+    """The settled steps of a run with all its ranks, or the whole loop; None where there are none."""
     found = series(run) if run.measured else None
     if found is None or not len(found.slowest_seconds[found.settled]):
         return None
-    median = found.median()
+    step = _mean_loop(found) if loop else None
+    if step is None:
+        median = found.median()
+        step = Range(median.seconds, median.low, median.high)
     rows = [row for rank in run.ranks for row in rank.memory]
     on_gpu = [row.cuda_peak_allocated_bytes for row in rows if row.cuda_peak_allocated_bytes]
     return Measured(
         ranks=run.spec.ranks,
-        step=Range(median.seconds, median.low, median.high),
+        step=step,
         samples=found.global_samples(),
         peak_bytes=max(on_gpu or [row.peak_rss_bytes for row in rows], default=None),
     )
+
+
+def _mean_loop(found: Series) -> Range | None:
+    """From the end of one step to the end of the next, the mean: steps that send more count as they come."""
+    loop = found.loop_seconds[:, found.settled].max(axis=0)
+    known = [one for one in loop.tolist() if isfinite(one)]  # NaN: not recorded
+    if not known:
+        return None
+    error = normal_quantile(0.95) * stdev(known) / sqrt(len(known)) if len(known) > 1 else 0.0
+    return Range(fmean(known), max(0.0, fmean(known) - error), fmean(known) + error)

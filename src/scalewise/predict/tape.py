@@ -38,22 +38,23 @@ Entry = Compute | Issue | Wait
 
 @dataclass(frozen=True)
 class Tape:
-    """A step in order. Messages go out one after another, in the order they are issued."""
+    """A step in order, or several that differ. Messages go out one after another, in the order they are issued."""
 
     entries: tuple[Entry, ...]
     ranks: int  # that the rehearsal stood for
     rank: int
     samples: float | None  # of this rank's step
     micro_batches: int = 1
+    steps: int = 1  # that its entries hold; whatever is told of it is told of one, the mean
 
     @property
     def compute_seconds(self) -> float:
-        """All of its work."""
-        return sum(one.seconds for one in self.entries if isinstance(one, Compute))
+        """All work of a step."""
+        return sum(one.seconds for one in self.entries if isinstance(one, Compute)) / self.steps
 
     @property
     def messages(self) -> tuple[Issue, ...]:
-        """All of its messages."""
+        """All of its messages, of all its steps."""
         return tuple(one for one in self.entries if isinstance(one, Issue))
 
     def scaled(self, factors: dict[Phase, float]) -> "Tape":
@@ -67,3 +68,17 @@ class Tape:
     def with_messages(self, entries: Sequence[Entry]) -> "Tape":
         """The same step with other entries."""
         return replace(self, entries=tuple(entries))
+
+
+def in_a_row(tapes: Sequence[Tape]) -> Tape:
+    """Steps that differ as one tape of them all."""
+    entries: list[Entry] = []
+    numbers = 0
+    for tape in tapes:
+        entries += [
+            one if isinstance(one, Compute) else replace(one, number=numbers + one.number) for one in tape.entries
+        ]
+        numbers += 1 + max((one.number for one in tape.messages), default=0)
+    known = [tape.samples for tape in tapes if tape.samples is not None]
+    samples = sum(known) / len(known) if known else None
+    return replace(tapes[0], entries=tuple(entries), samples=samples, steps=len(tapes))

@@ -32,22 +32,27 @@ def title_text(answer: Answer) -> str:
 
 def setting_text(answer: Answer) -> str:
     """Over which link, and who says how fast it is."""
-    per_node = f", {answer.link.ranks_per_node} ranks a node" if answer.link.ranks_per_node else ""
+    per_node = f", {ranks_text(answer.link.ranks_per_node)} a node" if answer.link.ranks_per_node else ""
     return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of 90 %."
 
 
 def base_text(table: ScalingTable) -> str:
-    """One rank, and what more ranks get to do."""
+    """One rank, and what more ranks get to do where there are more."""
     how = "measured" if table.base.measured else f"rehearsed, not measured{GUESSED if table.base_modelled else ''}"
     samples = f" with {table.base.samples:g} samples" if table.base.samples else ""
+    alone = f"One rank: {step_text(table.base.step)} a step{samples}, {how}."
+    if not table.further:
+        return alone
     kind = "all ranks share its batch" if table.kind == "strong" else "each rank has a batch as large"
-    return (
-        f"One rank: {step_text(table.base.step)} a step{samples}, {how}. "
-        f"{table.kind.capitalize()} scaling: {kind}. Ideal: an efficiency of 100 %."
-    )
+    return f"{alone} {table.kind.capitalize()} scaling: {kind}. Ideal: an efficiency of 100 %."
 
 
-def bound_text(row: ScalingRow, guesses: Sequence[str]) -> str:
+def bounds_text(table: ScalingTable, guesses: Sequence[str]) -> list[str]:
+    """Of every row; an ideal step is told where samples are in no doubt, and one rank has none."""
+    return [bound_text(row, guesses, ideal=row.ranks > 1 and not table.doubt) for row in table.rows]
+
+
+def bound_text(row: ScalingRow, guesses: Sequence[str], *, ideal: bool = True) -> str:
     """What the step of so many ranks is made of, against what an ideal one would take."""
     what = {
         "computing": "computing",
@@ -55,9 +60,10 @@ def bound_text(row: ScalingRow, guesses: Sequence[str]) -> str:
         "communication": "the bytes of its messages",
         "latency": "the latency of its messages, not their bytes",
     }[row.bound]
-    ideal, computing = seconds_text(row.ideal.step.value), seconds_text(row.compute_seconds)
+    computing = seconds_text(row.compute_seconds)
+    against = f" (an ideal step: {seconds_text(row.ideal.step.value)})" if ideal else ""
     return (
-        f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing} (an ideal step: {ideal}), "
+        f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing}{against}, "
         f"messages hold it up for {100 * row.exposed_share:.0f} % of the step ({predicted_word(guesses)})."
     )
 

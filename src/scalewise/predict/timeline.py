@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The step as it would go."""
+    """The step as it would go; of several that differ the mean, but spans of them all."""
 
     step_seconds: float
     compute_seconds: float  # by itself, nothing beside it
@@ -89,11 +89,11 @@ class _Lanes:
             else:
                 self._wait(entry.number)
         return Timeline(
-            self._now,
+            self._now / tape.steps,
             tape.compute_seconds,
-            self._whole,
-            self._exposed,
-            self._slowed,
+            self._whole / tape.steps,
+            self._exposed / tape.steps,
+            self._slowed / tape.steps,
             tuple(self._computing),
             tuple(self._messages),
         )

@@ -64,7 +64,7 @@ def phase_seconds(tape: Tape) -> dict[Phase, float]:
     found: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
     for entry in tape.entries:
         if isinstance(entry, Compute):
-            found[entry.phase] += entry.seconds
+            found[entry.phase] += entry.seconds / tape.steps
     return found
 
 

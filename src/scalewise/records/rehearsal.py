@@ -1,6 +1,7 @@
 """What a rehearsed run writes beside its steps: each step on tape, and what cannot be rehearsed."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class UnrehearsedRow:
 
     what: str
     instead: str
+    objects: Literal["", "own", "missing"] = ""  # of other ranks: the rank's own stand for them, or there are none
 
 
 RehearsalRow = TapeRow | SteeredRow | UnrehearsedRow

@@ -11,7 +11,7 @@ from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
 from scalewise.predict.telling import (
     GUESSED_NOTE,
     base_text,
-    bound_text,
+    bounds_text,
     change_notes,
     check_text,
     cost_text,
@@ -63,13 +63,13 @@ def rehearse_page(answer: Answer, found: Conclusions) -> str:
 def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
     table = found.scaling
     if table is not None:
-        bounds = [bound_text(row, found.guesses) for row in table.rows]
         yield Section("scaling", "How it scales", (
             Paragraph(f"{setting_text(answer)} {base_text(table)}"),
-            _efficiency(table, found), _throughput(table, found),
+            *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
+            *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
             *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
         ))  # fmt: skip
-        yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds)))
+        yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
     checks = (check_text(one) for one in answer.checks)
     yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks)))
     for changes in found.changes[-1:]:
@@ -103,7 +103,7 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
 
 def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
     """Speedup where samples are not known; both mean the same."""
-    rows = table.rows
+    rows = table.further
     numbers = tuple(float(row.ranks) for row in rows)
     series = [
         _series("predicted", numbers, [row.predicted.speedup for row in rows], 1.0),
@@ -128,7 +128,7 @@ def _series(name: str, numbers: tuple[float, ...], told: Sequence[Range], scale:
 
 
 def _measured(table: ScalingTable, chosen: Callable[[Figures], Range], scale: float) -> list[Series]:
-    rows = [(row.ranks, row.measured) for row in table.rows if row.measured is not None]
+    rows = [(row.ranks, row.measured) for row in table.further if row.measured is not None]
     if not rows:
         return []
     numbers = tuple(float(ranks) for ranks, _ in rows)
@@ -137,7 +137,7 @@ def _measured(table: ScalingTable, chosen: Callable[[Figures], Range], scale: fl
 
 def _ticks(table: ScalingTable) -> tuple[float, ...]:
     """One rank and those that were rehearsed, not more than there is room for."""
-    numbers = [1, *(row.ranks for row in table.rows)]
+    numbers = [1, *(row.ranks for row in table.further)]
     every = -(-len(numbers) // MOST_TICKS)
     return tuple(float(one) for one in numbers[::every])
 
@@ -156,7 +156,7 @@ def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     alone = figures(base.step, base.samples, 1, base, table.kind)
     how = "measured" if base.measured else _mark(table.base_modelled)
     rows = [(*_figure_cells(1, alone, how), Cell("–"), Cell("–"))]
-    rows += [cells for row in table.rows for cells in _rows(row, _mark(bool(guesses)))]
+    rows += [cells for row in table.further for cells in _rows(row, _mark(bool(guesses)))]
     notes = (NOTE, *([f"{GUESSED_NOTE}."] if guesses else []))
     return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), notes)
 

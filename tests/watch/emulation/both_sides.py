@@ -125,7 +125,7 @@ def stand_for_one_of_many():
         wait_after_backward=lambda ticket: None,
     )
     lanes, ears = SimpleNamespace(wait=lambda ticket: None), SimpleNamespace(hear=lambda kind, tensor: None)
-    recorder = SimpleNamespace(journal=SimpleNamespace(row=lambda row: None))
+    recorder = SimpleNamespace(journal=SimpleNamespace(row=lambda row: None, flush=lambda: None))
     group.install(recorder, stage.Stage(tape, lanes, ears), RANKS, 0)
     object_lists.install(recorder, 0)
     carrier.time = Clock()

@@ -20,6 +20,9 @@ class Recorder:
     def row(self, row):
         self.rows.append(row)
 
+    def flush(self):
+        pass
+
 
 @pytest.fixture
 def recorder(monkeypatch):

@@ -25,8 +25,10 @@ def test_own_numbers_may_be_looked_at(runner) -> None:
     assert of(odd(runner, "minds_itself"), SteeredRow) == []
 
 
-GATHERED, BROADCAST = "gathered from all ranks", "broadcast by another rank"
-SCATTERED, RECEIVED = "scattered by another rank", "received from another rank"
+GATHERED = "gathered from all ranks (all_gather_object)"
+BROADCAST = "broadcast by another rank (broadcast_object_list)"
+SCATTERED = "scattered by another rank (scatter_object_list)"
+RECEIVED = "received from another rank (recv_object_list)"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
@@ -35,6 +35,7 @@ def _replace_init(recorder: Recorder, world_size: int, rank: int) -> None:
         _compare(recorder, "ranks", given.get("world_size"), world_size)
         _compare(recorder, "rank", given.get("rank"), rank)
         asked = str(backend or "undefined").lower()
+        _refuse_unknown(asked)
         for part in asked.split(","):
             if part not in _KNOWN:
                 note(recorder, f"the backend {part}", "its messages take as long as those of gloo or NCCL would")
@@ -42,6 +43,17 @@ def _replace_init(recorder: Recorder, world_size: int, rank: int) -> None:
         _call_it(dist.group.WORLD, asked)
 
     bind("init_process_group", init_process_group)
+
+
+def _refuse_unknown(asked: str) -> None:
+    """As torch does, in its words: the group that is put in its place would take any name."""
+    known = {*dist.Backend.backend_list} - {NAME}  # plugins are in the list once they are registered
+    for part in asked.split(","):
+        device, _, name = part.rpartition(":")
+        if name not in known:
+            raise AssertionError(
+                f"Unknown c10d backend type {name.upper()}" if device else f"Unknown backend type {name}"
+            )
 
 
 def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:
@@ -58,7 +70,9 @@ def _replace_new_group() -> Any:
         described = {"group_desc": kwargs["group_desc"]} if "group_desc" in kwargs else {}
         group = original(ranks, backend=NAME, **described)
         if isinstance(group, dist.ProcessGroup):
-            _call_it(group, str(backend).lower() if backend else dist.get_backend())
+            asked = str(backend or dist.get_backend()).lower()
+            _refuse_unknown(asked)
+            _call_it(group, asked)
         return group
 
     bind("new_group", new_group)
@@ -108,9 +122,10 @@ def bind(name: str, function: Any) -> None:
     setattr(dist, name, function)
 
 
-def note(recorder: Recorder, what: str, instead: str) -> None:
+def note(recorder: Recorder, what: str, instead: str, objects: Literal["", "own", "missing"] = "") -> None:
     """Said in the prediction, once for each kind of thing."""
     said = recorder.__dict__.setdefault("_unrehearsed", set())
     if what not in said:
         said.add(what)
-        recorder.journal.row(UnrehearsedRow(what, instead))
+        recorder.journal.row(UnrehearsedRow(what, instead, objects))
+        recorder.journal.flush()  # it may be why the script ends before its first step

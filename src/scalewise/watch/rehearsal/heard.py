@@ -114,6 +114,7 @@ class Ears:
             self._told.add((file, line))
             text = linecache.getline(file, line).strip()[:200]
             self._recorder.journal.row(SteeredRow(call.strip("_"), kind, file, line, text))
+            self._recorder.journal.flush()  # it may be why the script ends before its first step
 
 
 def _asked_by_script() -> bool:

@@ -13,8 +13,8 @@ STAYS = "the list stays as it was"
 
 def install(recorder: Recorder, rank: int) -> None:
     """Objects that this rank sends, or that all ranks send, go the ordinary way and come back as its own."""
-    _keep(recorder, rank, "broadcast_object_list", "objects broadcast by another rank", source_at=1)
-    _keep(recorder, rank, "scatter_object_list", "objects scattered by another rank", source_at=2)
+    _keep(recorder, rank, "broadcast_object_list", "broadcast by another rank", source_at=1)
+    _keep(recorder, rank, "scatter_object_list", "scattered by another rank", source_at=2)
     for name in ("all_gather_object", "gather_object"):
         _gather_own(recorder, name)
     _receive_nothing(recorder)
@@ -25,13 +25,13 @@ def _gather_own(recorder: Recorder, name: str) -> None:
 
     @functools.wraps(original)
     def gathered(*args: Any, **kwargs: Any) -> Any:
-        note(recorder, "objects gathered from all ranks", "this rank's own stands for every rank's")
+        note(recorder, f"objects gathered from all ranks ({name})", "this rank's own stands for every rank's", "own")
         return original(*args, **kwargs)
 
     bind(name, gathered)
 
 
-def _keep(recorder: Recorder, rank: int, name: str, what: str, source_at: int) -> None:
+def _keep(recorder: Recorder, rank: int, name: str, how: str, source_at: int) -> None:
     original: Any = getattr(dist, name)
 
     @functools.wraps(original)
@@ -43,7 +43,7 @@ def _keep(recorder: Recorder, rank: int, name: str, what: str, source_at: int) -
             source = dist.get_global_rank(group, in_group)
         if (source or 0) == rank:
             return original(*args, **kwargs)
-        note(recorder, what, STAYS)
+        note(recorder, f"objects {how} ({name})", STAYS, "missing")
         return None
 
     bind(name, kept)
@@ -56,7 +56,7 @@ def _receive_nothing(recorder: Recorder) -> None:
 
     @functools.wraps(original)
     def recv_object_list(object_list: Any, src: Any = None, *args: Any, **kwargs: Any) -> int:
-        note(recorder, "objects received from another rank", STAYS)
+        note(recorder, "objects received from another rank (recv_object_list)", STAYS, "missing")
         return int(src or 0)
 
     bind("recv_object_list", recv_object_list)

@@ -1,0 +1,32 @@
+"""Tests of how a rehearsal is given: its exit code says whether it can be relied on."""
+
+from dataclasses import replace
+
+import pytest
+
+from rehearsal_specimen import full_answer
+from scalewise.cli.rehearse_results import exit_code
+from scalewise.predict.answer import Answer, Checked
+from scalewise.predict.prediction import Range
+
+RIGHT = Checked(2, Range(1.0, 0.9, 1.1), Range(1.05, 1.0, 1.1))
+WRONG = Checked(2, Range(1.0, 0.9, 1.1), Range(1.2, 1.1, 1.3))
+
+
+def answer(**changes: object) -> Answer:
+    return replace(full_answer(), **{"refused": (), "checks": (RIGHT,), **changes})
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (answer(), 0),
+        (answer(checks=()), 0),
+        (answer(checks=(RIGHT, WRONG)), 3),
+        (answer(check_failed=True), 2),
+        (answer(check_failed=True, checks=(WRONG,)), 2),
+        (answer(refused=full_answer().refused), 2),
+    ],
+)
+def test_the_exit_code_says_whether_all_was_predicted_and_none_refuted(given, code):
+    assert exit_code(given) == code
