@@ -139,14 +139,14 @@ class Silent:
 
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
-    """Fewest ranks first, and computing beside messages right after them: what comes last may find no time left."""
+    """Everything of the fewest ranks first: what comes last may find no time left."""
     link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS)])
     further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS)]
     others = [replace(spec, name=f"{spec.name}-others") for spec in _expanded(here, seats, "allreduce.py", further)]
     if seats.device == "cuda" or not link:
         return [*link, *others]
     beside = _expanded(here, seats, "interference.py", _words(OVERLAP_SIZES, OVERLAP_REPEATS))
-    return [link[0], beside[0], *link[1:], *others]
+    return [link[0], others[0], beside[0], *link[1:], *others[1:]]
 
 
 def _words(sizes: Sequence[int], repeats: int) -> list[str]:
