@@ -18,6 +18,7 @@ from scalewise.predict.timeline import APART, Sharing
 
 ON_CORES = "that cores are as busy with a message, and as long at least, as with one between ranks of this machine"
 OFF_CORES = "that engines of their own carry messages, as those of GPUs do: over this link no core is busy with them"
+ONE_MACHINE = "that nodes of {} ranks (--per-node) are joined as ranks of this machine are: nothing else was measured"
 NOT_MEASURED = "the link of this machine was not measured"
 
 
@@ -64,7 +65,9 @@ class Links:
                 "Measure it on an idle machine (scalewise machine --measure), or name a link with --link.",
             )
         farthest = max(self._seats.slots, *self._request.ranks) if self._request.measured_asked else self._seats.slots
-        return replace(link, most_ranks=min(link.most_ranks or farthest, farthest))
+        per_node = self._request.per_node
+        nodes = (ONE_MACHINE.format(per_node),) if per_node and per_node < ranks else ()
+        return replace(link, most_ranks=min(link.most_ranks or farthest, farthest), guesses=(*link.guesses, *nodes))
 
     def _on_cores(self, link: Link) -> Link:
         """Ranks on cores: over a network they carry their messages themselves, and no quicker than here."""
