@@ -187,8 +187,9 @@ def test_computing_is_slower_beside_a_message_only_where_that_is_no_chance():
         return sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.30 + 0.20 * one, 0.40) for one in beyond], 2)
 
     # The first two were measured on one machine, of which other probes say 0.93 to 1.1.
-    assert sharing(0.98, 0.99, 1.16, 1.18, 1.23).drag < 0.08
+    assert sharing(0.98, 0.99, 1.16, 1.18, 1.23).drag == 0.0
     assert sharing(0.8, 0.99, 1.1, 1.19, 1.63).drag == 0.0
+    assert sharing(1.46, 2.62, 1.63, 0.2, 1.7).drag == 0.0  # three that agree by chance, on the two cores of another
     assert sharing(1.2, 1.2, 1.2, 1.2, 1.2).drag == pytest.approx(0.25)
 
 

@@ -3,10 +3,12 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
+from scalewise.analysis.estimate import run_median
 from scalewise.launch.machine import cache_folder
 from scalewise.predict.link import ALL_REDUCE
 from scalewise.predict.timeline import Sharing
@@ -20,8 +22,6 @@ from scalewise.units import NANO
 ALL_WORK = Sharing(work=1.0)
 MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
 KINDS = 5  # of steps in `subjects/interference.py`: nothing, computing, an all-reduce, both at once, two all-reduces
-MEDIAN_DEVIATION = 1.253 * 1.4826  # a median's standard deviation is so many median distances from it, over root n
-DEVIATIONS = 2  # such: what is beyond them is no chance
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _beside(overlaps: Sequence[Overlap]) -> Sharing:
         return ALL_WORK
     if beyond <= 1:
         return Sharing(work=max(0.0, beyond))
-    surely = max(1.0, beyond - DEVIATIONS * MEDIAN_DEVIATION * apart / sqrt(len(ratios)))
+    surely = max(1.0, run_median(np.array(ratios)).low)
     return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - surely) - 1))
 
 
