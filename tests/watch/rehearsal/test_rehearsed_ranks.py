@@ -60,6 +60,12 @@ def test_meshes_and_groups_have_the_size_and_the_backend_that_was_asked_for(runn
     assert "8 4 gloo nccl 2\n" in odd(runner, "meshes", ranks=8).stdout[0]
 
 
+def test_a_group_of_some_ranks_knows_over_how_many_nodes_it_lies(runner) -> None:
+    row = tapes(rehearse(runner, "rehearsed_groups.py", ranks=8))[-1]
+    lies = {(group, nodes) for (_, _, group), nodes in zip(row.messages, row.nodes, strict=True)}
+    assert lies == {(2, 1), (4, 4), (8, 0)}  # inside a node, one rank in each of four, all ranks
+
+
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_script_knows_its_rank(runner, rank) -> None:
     ran = odd(runner, "first_only", rank=rank)
