@@ -49,9 +49,13 @@ class Series:
 
     def loop_median(self) -> RunMedian | None:
         """The same for the whole loop, waiting for data included; None where the gaps were not recorded."""
-        loop = self.loop_seconds[:, self.settled].max(axis=0)
-        known = loop[np.isfinite(loop)]
+        known = self.settled_loops()
         return run_median(known) if len(known) else None
+
+    def settled_loops(self) -> Floats:
+        """From the end of one step to the end of the next, the longest over the ranks, where the gaps were recorded."""
+        loop: Floats = self.loop_seconds[:, self.settled].max(axis=0)
+        return loop[np.isfinite(loop)]
 
     def typical(self, values: Floats) -> float | None:
         """Median over the settled iterations of the mean over ranks; None where nothing was recorded."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scalewise.analysis.link_points import link_points
+from scalewise.analysis.link_points import ALL_REDUCE, link_points
 from scalewise.cli.measure import Here
 from scalewise.console.output import Output
 from scalewise.launch.campaign import run_campaign
@@ -15,7 +15,7 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
 from scalewise.plan.shares import share_size
-from scalewise.predict.link import ALL_REDUCE, Link
+from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
 from scalewise.predict.wire_fit import Point

@@ -5,8 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
+from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.console.output import Output
-from scalewise.predict.link import ALL_REDUCE, Curve, Link
+from scalewise.predict.link import Curve, Link
 from scalewise.predict.measured_link import measured_link, source_text, wire_of
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.wire_fit import NoWireFit

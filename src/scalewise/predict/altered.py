@@ -37,7 +37,7 @@ def with_batch(tape: Tape, factor: float, line: WorkLine) -> Tape:
 
 
 def with_accumulation(tape: Tape, factor: int) -> Tape | None:
-    """So many times the micro-batches in a step, gradients sent in the last only; None: there is none to repeat."""
+    """So many times the micro-batches in a step, gradients sent as the script does; None: there is none to repeat."""
     found = _first_micro_batch(tape) if tape.steps == 1 else None
     if found is None:
         return None

@@ -13,7 +13,8 @@ message from level to level.
 from collections.abc import Callable
 from math import ceil, log2
 
-from scalewise.predict.link import ALL_REDUCE, Curve, Link, Wire, slower_wire
+from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.predict.link import Curve, Link, Wire, slower_wire
 
 Seconds = Callable[[Link, float, int], float]
 

@@ -6,7 +6,8 @@ from math import hypot, sqrt
 from statistics import fmean, median, stdev
 from time import gmtime, strftime
 
-from scalewise.predict.link import ALL_REDUCE, Carrier, Curve, Link, Wire
+from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.predict.link import Carrier, Curve, Link, Wire
 from scalewise.predict.probe import LinkProbe, Place
 from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
 from scalewise.units import bytes_text

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, log, sqrt
+from math import log, sqrt
 from statistics import fmean, stdev
 
 from scalewise.analysis.estimate import normal_quantile
@@ -55,8 +55,7 @@ def measured(run: Run, loop: bool = False) -> Measured | None:
 
 def _mean_loop(found: Series) -> Range | None:
     """From the end of one step to the end of the next, the mean: steps that send more count as they come."""
-    loop = found.loop_seconds[:, found.settled].max(axis=0)
-    known = [one for one in loop.tolist() if isfinite(one)]  # NaN: not recorded
+    known = found.settled_loops().tolist()
     if not known:
         return None
     error = normal_quantile(0.95) * stdev(known) / sqrt(len(known)) if len(known) > 1 else 0.0

@@ -12,7 +12,8 @@ import numpy as np
 from scalewise.analysis.estimate import Floats
 from scalewise.analysis.line_fit import NORMAL_MAD
 from scalewise.analysis.link_fit import too_few
-from scalewise.predict.link import ALL_REDUCE, Wire
+from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.predict.link import Wire
 
 MOST_RESIDUAL = 0.25  # median relative residual above which the model is no description of the points
 ROUNDS = 60
