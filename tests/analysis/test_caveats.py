@@ -113,6 +113,13 @@ def test_few_or_noisy_steps_are_too_few():
     assert "too few steps" not in named(good(seconds=[0.005] * 31))
 
 
+def test_steps_of_all_runs_count_together_and_only_what_the_arm_says_is_judged():
+    assert "too few steps" not in named(*(good(seconds=[0.005] * 19, repeat=repeat) for repeat in range(2)))
+    one, two, three = (good(seconds=noisy(80, 0.005, seed, step_cv=0.3), repeat=seed) for seed in range(3))
+    assert "too few steps" in named(one)
+    assert "too few steps" not in named(one, two, three)
+
+
 def test_drift_is_told_when_it_is_more_than_chance_and_more_than_three_percent():
     steps = np.arange(200)
     assert named(good(seconds=noisy(200, 0.005, 2) * (1 + 0.1 * steps / 200)))["drift"].severity == "doubt"

@@ -72,12 +72,14 @@ def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
     assert [row["ranks"] for row in rows] == [1, 2]
     assert all(row["samples_per_step"] == 64 and row["runs"] == 2 for row in rows)
     assert rows[1]["scaling"]["kind"] == "strong" and rows[1]["scaling"]["base"] == "1 rank"
+    assert [one["arm"] for one in analysis["headlines"]["train"]] == ["1 rank", "2 ranks"]
 
     again = scalewise("run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", cwd=folder)
     assert json.loads(again.stdout) == analysis, "finished runs are not made again"
     assert again.stderr.count("made before") == 4
 
     shown = scalewise("show", str(suite), cwd=folder)
+    assert shown.stdout.startswith("1 rank: "), "the answer comes first"
     assert "95 % ±" in shown.stdout and "speedup" in shown.stdout
 
     headed = f"set -o pipefail; {sys.executable} -m scalewise show {suite} | true"

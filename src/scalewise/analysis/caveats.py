@@ -1,5 +1,6 @@
 """Reasons to doubt a number: each caveat is one function, with its evidence in numbers and what to do about it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -7,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from scalewise.analysis.arms import ArmRuns, Measured
-from scalewise.analysis.estimate import Floats, t_quantile
+from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.records.spec import Intervention, RunSpec
 from scalewise.results.run import Run
 
 LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
-WIDEST_INTERVAL = 0.10  # of the median within one run: wider cannot show the effects people look for
+WIDEST_REACH = 0.10  # half the interval over the median: wider cannot tell 1.6 times as fast from twice
 LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, it would decide comparisons
 DRIFT_BLOCKS = 10  # medians of tenths are near enough independent for steps that resemble their neighbours
 DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so one in twenty would cry wolf daily
@@ -100,20 +101,27 @@ def load_beside(runs: Sequence[Run]) -> str:
 
 
 def too_few_steps(arm: ArmRuns) -> Caveat | None:
-    """Not enough steps after warm-up, or too noisy ones, to fix the median."""
+    """The steps of all runs together do not fix the arm's median; load of others is a caveat of its own."""
     if not arm.measured or unlike_steps(arm):
         return None
-    least = min(one.median.steps for one in arm.measured)
-    widest = max((one.median.high - one.median.low) / one.median.seconds for one in arm.measured)
-    if least >= LEAST_STEPS and widest <= WIDEST_INTERVAL:
+    medians = [one.median for one in arm.measured]
+    steps, reach = sum(one.steps for one in medians), estimate(medians).half_width
+    if steps >= LEAST_STEPS and reach <= WIDEST_REACH:
         return None
-    few = least < LEAST_STEPS
+    few = steps < LEAST_STEPS
     return Caveat(
         "too few steps",
         "doubt",
-        f"{least} steps after warm-up, interval {widest * 100:.0f} % of the median wide within a run",
-        f"let the script make at least {LEAST_STEPS}" if few else "they vary much: let the script make more of them",
+        f"{steps} steps after warm-up fix the median to ±{reach * 100:.0f} %",
+        f"let the script make at least {LEAST_STEPS}, or repeat it (--repeat)"
+        if few
+        else f"they vary much: repeat more often (--repeat {_repeats_for(reach, len(medians))})",
     )
+
+
+def _repeats_for(reach: float, runs: int) -> int:
+    """Runs after which the interval would be narrow enough; it shrinks with the root of their number."""
+    return max(runs + 1, math.ceil(runs * (reach / WIDEST_REACH) ** 2)) if math.isfinite(reach) else runs + 1
 
 
 def unlike_steps(arm: ArmRuns) -> bool:

@@ -23,6 +23,17 @@ class Communication:
     high: float
 
 
+def preferred_communication(found: Sequence[Communication], intervention: str) -> Communication | None:
+    """Chooses the method to show: removal is the whole price, what is seen from inside is a lower bound.
+
+    An arm whose communication was removed has nothing that could be shown.
+    """
+    if "remove_communication" in intervention:
+        return None
+    by_removal = [one for one in found if one.method == BY_REMOVAL]
+    return next(iter((*by_removal, *found)), None)
+
+
 def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -> tuple[Communication, ...]:
     """By every method that the experiment offers for this arm."""
     seen: dict[str, list[float]] = {}

@@ -24,6 +24,7 @@ class RankFigures:
     peak_rss_bytes: int | None
     cuda_peak_allocated_bytes: int | None
     busy_cores: float | None
+    between_seconds: float | None = None  # neither in a step nor waiting for data, per step
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ def _rank_figures(run: Run, series: Series) -> tuple[RankFigures, ...]:
                 peak_rss_bytes=_most(row.peak_rss_bytes for row in record.memory),
                 cuda_peak_allocated_bytes=_most(row.cuda_peak_allocated_bytes for row in record.memory),
                 busy_cores=median(busy) if busy else None,
+                between_seconds=_between(series, index),
             )
         )
     return tuple(found)
@@ -151,6 +153,14 @@ def _phase(series: Series, name: str, index: int) -> float | None:
     values = series.phase_seconds[name][index, series.settled]
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else None
+
+
+def _between(series: Series, index: int) -> float | None:
+    outside = series.loop_seconds[index, series.settled] - series.step_seconds[index, series.settled]
+    known = outside[np.isfinite(outside)]
+    if not len(known):
+        return None
+    return max(0.0, float(np.median(known)) - (_phase(series, "data", index) or 0.0))
 
 
 def memory_of(run: Run) -> Memory:

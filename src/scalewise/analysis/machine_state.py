@@ -13,6 +13,7 @@ STEAL_SHARE = 0.05  # the hypervisor took as much as the smallest effect worth r
 PRESSURE_SHARE = 0.25
 PRESSURE_FOREIGN_SHARE = 0.05
 BUSY_GPU = 0.5  # utilisation above which a low clock means throttling rather than rest
+LEAST_GPU_SAMPLES = 8  # four seconds: in fewer, the start of a run weighs too much
 CLOCK_DROP = 0.05  # GPU Boost steps are about 1 %; 5 % moves a compute-bound step by as much
 REST_REASONS = ("idle", "none", "applications_clocks", "application_clocks")  # NVML's reasons that are no throttling
 
@@ -49,6 +50,15 @@ def machine_state(run: Run) -> MachineState:
         steal=middle([row.steal for row in run.samples if row.steal is not None]),
         pressure=middle([row.pressure for row in run.samples if row.pressure is not None]),
     )
+
+
+def gpu_busy_share(run: Run) -> float | None:
+    """Share of the time in which the run's GPUs had a kernel at work, by NVML; None where that was not sampled.
+
+    It is the upper quartile over the samples: those taken while torch was imported say nothing about training.
+    """
+    shares = sorted(_share(gpu.utilisation) for row in run.samples for gpu in row.gpus if gpu.utilisation is not None)
+    return shares[len(shares) * 3 // 4] if len(shares) >= LEAST_GPU_SAMPLES else None
 
 
 def throttle_text(run: Run) -> str:

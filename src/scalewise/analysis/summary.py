@@ -15,6 +15,7 @@ from scalewise.analysis.compare import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
+from scalewise.analysis.machine_state import gpu_busy_share
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
@@ -60,6 +61,10 @@ class ArmRow:
     skipped_steps: int
     non_finite_steps: int
     caveats: tuple[Caveat, ...]
+    blocked_seconds: float | None = None  # in collectives that the script called itself, per step, mean over ranks
+    between_seconds: float | None = None  # neither in a step nor waiting for data, mean over ranks
+    gpu_busy_share: float | None = None  # of the time with a kernel at work, by NVML
+    memory_share: float | None = None  # of the GPU's memory that the allocator has reserved at its peak
 
 
 @dataclass(frozen=True)
@@ -209,6 +214,10 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         skipped_steps=sum(one.skipped_steps for one in figures),
         non_finite_steps=sum(one.non_finite_steps for one in figures),
         caveats=caveats_of(arm),
+        blocked_seconds=_mean([rank.collective_seconds for one in figures for rank in one.ranks]),
+        between_seconds=_mean([rank.between_seconds for one in figures for rank in one.ranks]),
+        gpu_busy_share=_mean([gpu_busy_share(one.run) for one in arm.measured]),
+        memory_share=_memory_share(arm, figures),
     )
 
 
@@ -222,6 +231,13 @@ def _mark(arm: ArmRuns) -> Mark:
 
 def _reason(arm: ArmRuns) -> str:
     return next((run.outcome.sentence for run in arm.runs if run.outcome and not run.measured), "")
+
+
+def _memory_share(arm: ArmRuns, figures: Sequence[RunFigures]) -> float | None:
+    reserved = figures[0].memory.cuda_peak_reserved_bytes if figures else None
+    machine = arm.measured[0].run.machine if arm.measured else None
+    sizes = [gpu.memory_bytes for gpu in machine.gpus] if machine else []
+    return reserved / min(sizes) if reserved and sizes else None
 
 
 def _rate(samples: float | None, time: Estimate | None) -> Estimate | None:

@@ -236,12 +236,14 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
 
 
 def _show(output: "Output", folder: Path, as_json: bool) -> int:
+    from scalewise.analysis.headline import headlines_of
     from scalewise.analysis.summary import summarise, to_json
     from scalewise.results.load import load
 
     analysis = summarise(load(folder))
     if as_json:
-        output.json(to_json(analysis))
+        headlines = {one.name: to_json(headlines_of(one.rows)) for one in analysis.experiments}
+        output.json({"headlines": headlines} | to_json(analysis))
     else:
         from scalewise.console.analysis_view import show_analysis
 

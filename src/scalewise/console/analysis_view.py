@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from scalewise.analysis.caveats import Caveat
-from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.communication import preferred_communication
 from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
@@ -27,7 +28,9 @@ _SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank"
 
 
 def show_analysis(output: Output, analysis: Analysis) -> None:
-    """The whole suite."""
+    """The whole suite: the answers first, then the tables that they rest on."""
+    for headline in shown_headlines(analysis):
+        show_paragraph(output, headline.text())
     if analysis.title:
         output.show(analysis.title, style="bold")
     for note in analysis.notes:
@@ -38,6 +41,12 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
     output.data.print()
     for line in (*_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
         show_paragraph(output, line)
+
+
+def shown_headlines(analysis: Analysis) -> tuple[Headline, ...]:
+    """Answers of a script's runs, one per scale; a suite of many arms answers in its tables and reports."""
+    found = tuple(one for experiment in analysis.experiments for one in headlines_of(experiment.rows))
+    return found if len(found) <= MOST_HEADLINES else ()
 
 
 def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
@@ -74,7 +83,7 @@ def _phases_table(experiment: ExperimentAnalysis) -> Table:
     unit, scale = ("ms", 1e3) if longest >= 1e-3 else ("us", 1e6)
     table = _table()
     _arm_columns(table, experiment)
-    communicates = any(map(_preferred, experiment.rows))
+    communicates = any(map(_method, experiment.rows))
     phases = (f"{unit}: data", "forw.", "backw.", "optim.", "rest")
     for head in (*phases, *(("comm.",) if communicates else ()), "skew", "vary"):
         table.add_column(head, justify="right", no_wrap=True)
@@ -144,8 +153,8 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
         steps = _counted([row.step_seconds.steps for row in rows if row.step_seconds], "step")
         runs = _counted([row.runs for row in rows if row.runs], "run")
         notes.append(f"Medians over {steps} of {runs}, after {_counted(dropped, 'warm-up step')} each.")
-    if _scales(rows):
-        bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
+    bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.speedup and not _is_base(row))
+    if bases:
         notes.append(f"Speedup is against: {'; '.join(bases)}.")
     notes += [f"No speedup for {one.arm}: {one.reason}." for one in experiment.refusals if "oversub" not in one.reason]
     notes += map(_turns_note, experiment.in_turns)
@@ -165,8 +174,8 @@ def _turns_note(one: Comparison) -> str:
 def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:
     arms: dict[str, list[str]] = {}
     for row in rows:
-        if _preferred(row):
-            arms.setdefault(_preferred(row).partition(":")[0], []).append(row.label)
+        if _method(row):
+            arms.setdefault(_method(row).partition(":")[0], []).append(row.label)
     if len(arms) < 2:
         return [f"comm. by: {method}." for method in arms]
     return [f"comm. of {', '.join(labels)} by: {method}." for method, labels in arms.items()]
@@ -188,10 +197,10 @@ def _legend(rows: Sequence[ArmRow]) -> list[str]:
         "data, forw., backw., optim., rest: where the time of a step goes, mean over ranks.",
         "skew: slowest less fastest rank." if any(row.ranks > 1 for row in rows) else "",
         "vary: standard deviation over mean of a run's steps.",
-        "comm.: communication that computing does not hide." if any(map(_preferred, rows)) else "",
+        "comm.: communication that computing does not hide." if any(map(_method, rows)) else "",
         "serial: Karp-Flatt serial fraction." if _scales(rows) else "",
     ]
-    explained = dict.fromkeys(method for row in rows if ":" in (method := _preferred(row)))
+    explained = dict.fromkeys(method for row in rows if ":" in (method := _method(row)))
     return [" ".join(word for word in words if word), *(f"{method}." for method in explained)]
 
 
@@ -236,17 +245,14 @@ def show_paragraph(output: Output, text: str) -> None:
     output.show(filled.replace("\xa0%", " %"))
 
 
-def _preferred(row: ArmRow) -> str:
-    """Removal is the whole price; what is seen from inside is a lower bound, and of what was removed means nothing."""
-    if "remove_communication" in row.intervention:
-        return ""
-    methods = [one.method for one in row.communication]
-    return BY_REMOVAL if BY_REMOVAL in methods else (methods[0] if methods else "")
+def _method(row: ArmRow) -> str:
+    chosen = preferred_communication(row.communication, row.intervention)
+    return chosen.method if chosen else ""
 
 
 def _communication(row: ArmRow) -> float | None:
-    chosen = _preferred(row)
-    return next((one.seconds for one in row.communication if one.method == chosen), None)
+    chosen = preferred_communication(row.communication, row.intervention)
+    return chosen.seconds if chosen else None
 
 
 def _seconds(estimate: Estimate | None) -> str:

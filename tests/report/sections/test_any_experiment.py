@@ -39,6 +39,13 @@ def test_ranks_get_speedups_and_a_figure_with_the_ideal_line():
     assert plot.series[0].y[-1] == 4.0 and plot.x_ticks == (1, 2, 4)
 
 
+def test_the_answer_stands_before_the_table():
+    first, second, *_ = section_of(*scaling_runs()).blocks
+
+    assert isinstance(first, Paragraph) and first.text.startswith("1 rank: ")
+    assert isinstance(second, Paragraph) and second.text.startswith("2 ranks are faster than 1 rank: ")
+
+
 def test_one_arm_alone_has_no_speedup_but_a_trace_with_its_warm_up():
     section = section_of(make_run([0.05, *noisy(60, 5e-3, 0)]))
     plot = figures(section)["exp-trace"].plot

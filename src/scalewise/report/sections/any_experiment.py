@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
 from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
 from scalewise.explain.evidence import Evidence
 from scalewise.plan.words import value_text
@@ -21,6 +22,8 @@ def build(evidence: Evidence) -> tuple[Section, ...]:
 
 def _section(experiment: ExperimentAnalysis) -> Section:
     blocks: list[Block] = [Paragraph(experiment.question)] if experiment.question else []
+    headlines = headlines_of(experiment.rows)
+    blocks += [Paragraph(one.text()) for one in headlines] if len(headlines) <= MOST_HEADLINES else []
     blocks.append(overview(experiment))
     blocks += [one for one in (speedup(experiment), trace(experiment), anatomy(experiment), memory(experiment)) if one]
     blocks += [Paragraph(text) for text in _refusals(experiment)]
