@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal_specimen import GIB, answer_of, full_answer
+from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.change import changes_at
 from scalewise.predict.collectives import seconds
 from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Curve, Link, Wire
-from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import predict
 from scalewise.predict.tape import Issue
 from scalewise.predict.timeline import Sharing

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.altered import among, groups_by_cap, regrouped, with_accumulation, with_batch
-from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.sweep import Grid, Ground, sweep
 from scalewise.predict.timeline import Sharing

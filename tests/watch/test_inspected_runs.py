@@ -10,10 +10,11 @@ from scalewise.records.inspection import (
     DeviceMemoryRow,
     GradientRow,
     LayerRow,
+    MemoryByLineRow,
     MemoryPartsRow,
     TransferRow,
 )
-from scalewise.records.rows import StepRow, TroubleRow
+from scalewise.records.rows import LevelRow, StepRow, TroubleRow
 
 FLOAT, HALF = 4, 2
 # Of inspect_ddp.py.
@@ -207,3 +208,29 @@ def test_whatever_part_of_an_inspection_raises_the_script_goes_on(runner, alone,
     assert (ran.codes, ran.stdout, ran.stderr) == (alone.codes, alone.stdout, alone.stderr)
     assert any("a fault of the watcher" in row.error for row in _of(ran, TroubleRow))
     assert len(_of(ran, StepRow)) == 6
+
+
+def test_the_peak_is_told_by_the_lines_that_made_it(runner) -> None:
+    ran = _both(runner, "memory_lines.py", (), 0)
+    rows = _of(ran, MemoryByLineRow)
+    parts = {row.step: row for row in _of(ran, MemoryPartsRow)}
+
+    for step, row in parts.items():
+        by_purpose: dict[str, int] = {}
+        for line in rows:
+            if line.step == step:
+                by_purpose[line.purpose] = by_purpose.get(line.purpose, 0) + line.bytes
+        assert by_purpose == row.at_peak, "the lines of a purpose add up to it"
+    large = max((row for row in rows if row.purpose == "activations"), key=lambda row: row.bytes)
+    assert large.text.startswith("wide = self.layer(inputs)") and large.bytes >= 8 * 16 * 4096 * FLOAT
+
+
+def test_memory_in_use_is_read_now_and_then_and_shows_what_a_step_keeps(runner) -> None:
+    ran = runner.watched("memory_lines.py")
+    levels = _of(ran, LevelRow)
+
+    assert len(levels) >= 3 and all(row.rss_bytes > 0 and row.cuda_allocated_bytes is None for row in levels)
+    first, last = levels[1], levels[-1]  # the first step allocates what stays
+    if first.heap_bytes is not None and last.heap_bytes is not None:
+        kept = (last.heap_bytes - first.heap_bytes) / (last.step - first.step)
+        assert kept == pytest.approx(2**20 * FLOAT, rel=0.05)

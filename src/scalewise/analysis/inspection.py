@@ -11,6 +11,7 @@ from scalewise.records.inspection import (
     GradientRow,
     InspectionRow,
     LayerRow,
+    MemoryByLineRow,
     MemoryPartsRow,
     TransferRow,
 )
@@ -33,6 +34,7 @@ class Inspection:
     gradients: tuple[GradientRow, ...]  # one a step
     peak_bytes: int | None  # of the device that held most or, on CPU ranks, of the tensors
     notes: tuple[str, ...] = ()  # what could not be seen, and why
+    memory_by_line: tuple[MemoryByLineRow, ...] = ()  # of the same step as `memory`, the largest first
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -65,16 +67,19 @@ def inspection_of(run: Run) -> Inspection | None:
     memory = _device_memory(_all(rows, DeviceMemoryRow))
     logical = tuple(row for row in memory if row.device.startswith(LOGICAL_PREFIX))
     parts = _all(rows, MemoryPartsRow)
+    largest = max(parts, key=lambda row: (_sum(row), row.peak_bytes), default=None)
+    by_line = (row for row in _all(rows, MemoryByLineRow) if largest is not None and row.step == largest.step)
     return Inspection(
         run=run.spec.name,
         layers=_all(rows, LayerRow),
         transfers=_of_last_step(_all(rows, TransferRow), [row.step for row in parts]),
         timeline=_of_shortest_step(_all(rows, BusyRow)),
         device_memory=logical or memory,  # the one that carries logical devices is none of the model's
-        memory=max(parts, key=lambda row: (_sum(row), row.peak_bytes), default=None),
+        memory=largest,
         gradients=_all(rows, GradientRow),
         peak_bytes=max((row.peak_bytes for row in memory), default=None),
         notes=tuple(f"{row.where}: {row.error}" for row in rank.trouble),
+        memory_by_line=tuple(by_line),
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.inspection import Inspection
+from scalewise.records.inspection import MemoryPartsRow
 
 PARTS = {  # our names, and the purposes of the records
     "weights": "weights",
@@ -23,6 +24,44 @@ FIELDS = {  # the same in rows that hold the most of each, at whatever moment
     "DDP buckets": "bucket_bytes",
 }
 REST = "rest of the peak"
+
+
+@dataclass(frozen=True)
+class MemoryLine:
+    """Bytes of one rank over the samples of a micro-batch."""
+
+    fixed_bytes: float
+    bytes_per_sample: float
+    how: str  # in words
+    most_samples: float  # that were seen in a micro-batch
+    least_bytes: float = 0.0  # that are needed whatever the batch is
+
+    def bytes_with(self, samples: float) -> float:
+        """With a micro-batch of so many."""
+        return max(self.least_bytes, self.fixed_bytes + samples * self.bytes_per_sample)
+
+    def largest_batch(self, capacity_bytes: float) -> int | None:
+        """Samples of a micro-batch; None: a sample costs nothing that can be seen."""
+        if self.bytes_per_sample <= 0:
+            return None
+        if capacity_bytes < self.least_bytes:
+            return 0
+        return max(0, int((capacity_bytes - self.fixed_bytes) / self.bytes_per_sample))
+
+
+def memory_line_from_parts(row: MemoryPartsRow, samples: float | None, peak_bytes: int, how: str) -> MemoryLine | None:
+    """Divides a peak into what grows with the batch (activations, data) and what stays; None where it cannot."""
+    if not samples or not row.peak_bytes or not row.activation_bytes:
+        return None
+    peak = max(peak_bytes, row.peak_bytes)
+    stays = row.weight_bytes + row.gradient_bytes + row.optimizer_bytes + row.half_copy_bytes + row.bucket_bytes
+    return MemoryLine(
+        fixed_bytes=float(peak - row.peak_bytes + stays),
+        bytes_per_sample=(row.activation_bytes + row.at_peak.get("data", 0)) / samples,
+        how=how,
+        most_samples=samples,
+        least_bytes=float(peak),
+    )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
 from scalewise.analysis.machine_state import gpu_busy_share
+from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
+from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
@@ -103,6 +105,8 @@ class Analysis:
     inspected_runs: int = 0  # they are in none of the tables; `analysis.inspection` reads them
     failed_inspections: tuple[FailedInspection, ...] = ()
     rehearsed_runs: tuple[RehearsedRun, ...] = ()  # nor are these
+    memory_accounts: tuple[MemoryAccount, ...] = ()  # of the inspected runs
+    memory_growth: tuple[MemoryGrowth, ...] = ()  # of the timed runs, the fastest first
 
     @property
     def doubtful(self) -> bool:
@@ -134,6 +138,8 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         inspected_runs=sum(run.spec.inspect for run in loaded.runs),
         failed_inspections=failed_inspections_of(loaded.runs),
         rehearsed_runs=rehearsed_runs_of(loaded.runs),
+        memory_accounts=memory_accounts_of(loaded.runs),
+        memory_growth=tuple(one for run in loaded.runs if timed(run) for one in memory_growth_of(run)),
     )
 
 

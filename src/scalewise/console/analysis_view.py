@@ -15,6 +15,7 @@ from scalewise.analysis.communication import preferred_communication
 from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
+from scalewise.analysis.memory_text import account_lines, growth_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
@@ -39,7 +40,8 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
         _show_experiment(output, experiment)
     rows = [row for experiment in analysis.experiments for row in experiment.rows]
     output.data.print()
-    for line in (*_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
+    memory = (*growth_lines(analysis.memory_growth), *account_lines(analysis.memory_accounts))
+    for line in (*memory, *_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
         show_paragraph(output, line)
 
 

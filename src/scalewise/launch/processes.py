@@ -36,6 +36,15 @@ def process_seconds(pid: int) -> float:
     return sum(map(int, _stat_fields(pid)[11:15])) / TICKS_PER_SECOND
 
 
+def private_bytes(pid: int) -> int:
+    """Memory that a process shares with no other: a worker's own copies count, the pages it inherited do not."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(("Private_Clean:", "Private_Dirty:")))
+
+
 def _stat_fields(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the process's state on; empty when it has gone."""
     try:

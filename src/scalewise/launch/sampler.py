@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from scalewise.launch import nvml
-from scalewise.launch.processes import TICKS_PER_SECOND, process_seconds, process_tree
+from scalewise.launch.processes import TICKS_PER_SECOND, private_bytes, process_seconds, process_tree
 from scalewise.records.codec import encode
 from scalewise.records.machine import SampleRow
+
+WORKER_LOOK_SHARE = 0.005  # of a core, that reading the memory of worker processes may take: some milliseconds each
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,16 @@ class Sampler:
         self._pressure = read_pressure_seconds()
         self._ours = _own_seconds()
         self._trees: dict[int, float] = {}
+        self._workers_due_ns = 0
         try:
             self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
         except OSError:
             return
 
-    def sample(self, rank_pids: Sequence[int]) -> None:
+    def sample(self, rank_pids: Sequence[int], rank_steps: Sequence[int] = ()) -> None:
         """Takes one sample; a pid of 0 stands for a rank that is not known yet."""
         try:
-            row = self._row(rank_pids)
+            row = self._row(rank_pids, rank_steps)
             if self._file is not None:
                 self._file.write(json.dumps({"kind": "sample", **encode(row)}) + "\n")
                 self._file.flush()
@@ -60,7 +63,7 @@ class Sampler:
         except OSError:
             return
 
-    def _row(self, rank_pids: Sequence[int]) -> SampleRow:
+    def _row(self, rank_pids: Sequence[int], rank_steps: Sequence[int]) -> SampleRow:
         now_ns, cpu, ours = time.monotonic_ns(), read_cpu_times(self._cores), _own_seconds()
         pressure = read_pressure_seconds()
         elapsed = max((now_ns - self._at_ns) * 1e-9, 1e-6)
@@ -79,7 +82,18 @@ class Sampler:
             pressure=None if waited is None else _share(waited),
             rank_busy=tuple(round(cores, 4) for cores in ranks),
             gpus=nvml.samples() if self._gpus else (),
+            rank_steps=tuple(rank_steps),
+            worker_bytes=self._worker_bytes(rank_pids),
         )
+
+    def _worker_bytes(self, rank_pids: Sequence[int]) -> tuple[int, ...]:
+        """Private memory of what each rank has started; empty where it was read too lately to be read again."""
+        now_ns = time.monotonic_ns()
+        if now_ns < self._workers_due_ns:
+            return ()
+        found = tuple(sum(map(private_bytes, process_tree(pid)[1:])) if pid else 0 for pid in rank_pids)
+        self._workers_due_ns = now_ns + round((time.monotonic_ns() - now_ns) / WORKER_LOOK_SHARE)
+        return found
 
     def _cores_in_use(self, pid: int, elapsed: float) -> float:
         if not pid:

@@ -52,8 +52,10 @@ class Supervision:
             verdict = Verdict("over") if self._fleet.over else judge(self._views(), now, self._limits)
             if now - told_seconds >= _TELL_SECONDS:
                 told_seconds = now
-                sampler.sample([self._fleet.pids.get(rank, 0) for rank in self._ranks])
-                hear(read_pulses(self._folder.pulses), now)
+                pulses = read_pulses(self._folder.pulses)
+                pids = [self._fleet.pids.get(rank, 0) for rank in self._ranks]
+                sampler.sample(pids, [pulse.steps for pulse in pulses])
+                hear(pulses, now)
         self._end(verdict)
         return verdict
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from typing import Literal
 
+from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.altered import (
     among,
     bucket_bytes,
@@ -23,7 +24,6 @@ from scalewise.predict.altered import (
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Link
-from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import QUANTILE, OnLink, Range, predict
 from scalewise.predict.tape import Tape
 from scalewise.predict.timeline import Sharing, simulate

@@ -9,6 +9,7 @@ they stood for different numbers of ranks. Shards (FSDP) do not: their rehearsal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalewise.analysis.memory_parts import MemoryLine, memory_line_from_parts
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.work import LEAST_SPAN, samples_of
@@ -17,29 +18,6 @@ from scalewise.units import bytes_text
 
 SHARDS = ("all_gather", "reduce_scatter")
 FAR = 8  # times the largest batch that was rehearsed: beyond it, that memory grows on the same way is a guess
-
-
-@dataclass(frozen=True)
-class MemoryLine:
-    """Bytes of one rank over the samples of a micro-batch."""
-
-    fixed_bytes: float
-    bytes_per_sample: float
-    how: str  # in words
-    most_samples: float  # that a rehearsal had
-    least_bytes: float = 0.0  # that are needed whatever the batch is
-
-    def bytes_with(self, samples: float) -> float:
-        """With a micro-batch of so many."""
-        return max(self.least_bytes, self.fixed_bytes + samples * self.bytes_per_sample)
-
-    def largest_batch(self, capacity_bytes: float) -> int | None:
-        """Samples of a micro-batch; None: a sample costs nothing that can be seen."""
-        if self.bytes_per_sample <= 0:
-            return None
-        if capacity_bytes < self.least_bytes:
-            return 0
-        return max(0, int((capacity_bytes - self.fixed_bytes) / self.bytes_per_sample))
 
 
 @dataclass(frozen=True)
@@ -156,18 +134,8 @@ def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
 
 
 def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | None:
-    """What tensors are for: activations grow, the rest stays, and so does what the process holds beside them."""
+    """From what tensors are for; what the process holds beside them stays."""
     tape = rehearsal.typical
-    if not tape.samples or not parts.peak_bytes or not parts.activation_bytes:
-        return None
-    peak = max(rehearsal.peak_bytes or 0, parts.peak_bytes)
-    stays = parts.weight_bytes + parts.gradient_bytes + parts.optimizer_bytes
-    stays += parts.half_copy_bytes + parts.bucket_bytes
-    samples = samples_of(tape)
-    return MemoryLine(
-        fixed_bytes=float(peak - parts.peak_bytes + stays),
-        bytes_per_sample=(parts.activation_bytes + parts.at_peak.get("data", 0)) / samples,
-        how="from what the tensors of an inspected rehearsal are for",
-        most_samples=samples,
-        least_bytes=float(peak),
-    )
+    samples = samples_of(tape) if tape.samples else None
+    how = "from what the tensors of an inspected rehearsal are for"
+    return memory_line_from_parts(parts, samples, rehearsal.peak_bytes or 0, how)

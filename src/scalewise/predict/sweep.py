@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 
 from scalewise.analysis.estimate import Floats
+from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.altered import bucket_bytes, groups_by_cap, regrouped, with_accumulation, with_batch
 from scalewise.predict.collectives import seconds
 from scalewise.predict.lanes import steps_seconds
 from scalewise.predict.link import Link
-from scalewise.predict.memory import MemoryLine
 from scalewise.predict.prediction import QUANTILE, Range, Spread
 from scalewise.predict.tape import Phase, Tape
 from scalewise.predict.timeline import APART, Sharing

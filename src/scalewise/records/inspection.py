@@ -76,6 +76,18 @@ class MemoryPartsRow:
 
 
 @dataclass(frozen=True)
+class MemoryByLineRow:
+    """Bytes of a step's peak that one line of the script has made, for one purpose."""
+
+    step: int
+    purpose: str  # one of `PURPOSES`
+    bytes: int
+    file: str  # empty: no line of the script's, such as work inside backward
+    line: int
+    text: str = ""  # of that line, as it was when the run was made
+
+
+@dataclass(frozen=True)
 class GradientRow:
     """The gradients that an optimizer step uses, the scaler's scale divided out."""
 
@@ -87,4 +99,4 @@ class GradientRow:
     projection: float  # on a fixed pseudo-random direction: two gradients agree when norm and projection do
 
 
-InspectionRow = LayerRow | TransferRow | BusyRow | DeviceMemoryRow | MemoryPartsRow | GradientRow
+InspectionRow = LayerRow | TransferRow | BusyRow | DeviceMemoryRow | MemoryPartsRow | MemoryByLineRow | GradientRow

@@ -64,3 +64,5 @@ class SampleRow:
     pressure: float | None  # share of time in which some task waited for a core (PSI)
     rank_busy: tuple[float, ...]  # cores in use by each rank and its children
     gpus: tuple[GpuSample, ...] = ()
+    rank_steps: tuple[int, ...] = ()  # that each rank had ended
+    worker_bytes: tuple[int, ...] = ()  # memory that the processes started by each rank share with nobody else

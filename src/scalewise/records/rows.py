@@ -15,6 +15,7 @@ from scalewise.records.inspection import (
     GradientRow,
     InspectionRow,
     LayerRow,
+    MemoryByLineRow,
     MemoryPartsRow,
     TransferRow,
 )
@@ -102,6 +103,17 @@ class MemoryRow:
 
 
 @dataclass(frozen=True)
+class LevelRow:
+    """Memory that is in use between two steps, about twice a second: whether it grows is told from these."""
+
+    step: int  # the next one
+    rss_bytes: int
+    heap_bytes: int | None  # on the C heap, where CPU tensors live
+    cuda_allocated_bytes: int | None  # over the rank's GPUs
+    cuda_reserved_bytes: int | None
+
+
+@dataclass(frozen=True)
 class ExposedRow:
     """Communication that a sampled backward pass could not hide behind computation."""
 
@@ -133,6 +145,7 @@ Row = (
     | ModelRow
     | StepRow
     | MemoryRow
+    | LevelRow
     | ExposedRow
     | TroubleRow
     | EndRow
@@ -155,6 +168,8 @@ ROW_KINDS: dict[str, type[Any]] = {
     "device_memory": DeviceMemoryRow,
     "memory_parts": MemoryPartsRow,
     "gradient": GradientRow,
+    "memory_by_line": MemoryByLineRow,
+    "level": LevelRow,
     **EXAMINATION_KINDS,
     **REHEARSAL_KINDS,
 }

@@ -17,7 +17,7 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ExposedRow, LevelRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
@@ -122,6 +122,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         model=_last(read.rows, ModelRow),
         steps=tuple(whole),
         memory=_all(read.rows, MemoryRow),
+        levels=_all(read.rows, LevelRow),
         exposed=_all(read.rows, ExposedRow),
         trouble=_all(read.rows, TroubleRow),
         end=_last(read.rows, EndRow),

@@ -37,12 +37,14 @@ class Journal:
         del values["schema"]  # a reader takes a line without a version as its own
         self._lines.append(json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":")))
 
-    def flush_if_due(self) -> None:
-        """Writes what waits if the last write is a while ago."""
+    def flush_if_due(self) -> bool:
+        """Writes what waits if the last write is a while ago; says whether it was."""
         now_ns = time.perf_counter_ns()
         if now_ns - self._flushed_ns > FLUSH_NS:
             self._flushed_ns = now_ns
             self.flush()
+            return True
+        return False
 
     def flush(self) -> None:
         """Writes what waits. A full or vanished disk ends the journal, never the script."""

@@ -8,17 +8,18 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
-from scalewise.records.rows import ExposedRow, MemoryRow, ModelRow, StartRow
+from scalewise.records.rows import ExposedRow, LevelRow, MemoryRow, ModelRow, StartRow
 from scalewise.watch import reducer as reducers
 from scalewise.watch.clocks import EventClock, SynchronisedClock
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
+from scalewise.watch.sampling import LEVEL_NS
 
 _LIBRARIES = (
     "libgomp",
@@ -41,6 +42,7 @@ class TorchProbe:
         self._optimizers: list[torch.optim.Optimizer] = []
         self._described = 0
         self._heap_at_backward: int | None = None
+        self._level_ns = 0
         self._to_read: list[Reducer] = []
         self.wrapper = ""
 
@@ -79,6 +81,15 @@ class TorchProbe:
             if exposed is not None:
                 self._recorder.journal.row(ExposedRow(step, exposed[0], exposed[1], reducers.METHOD))
         self._to_read.clear()
+
+    def note_level_if_due(self, step: int) -> None:
+        """Reads the memory in use, at most twice a second."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self._level_ns < LEVEL_NS:
+            return
+        self._level_ns = now_ns
+        allocated, reserved = _over_gpus(torch.cuda.memory_allocated), _over_gpus(torch.cuda.memory_reserved)
+        self._recorder.journal.row(LevelRow(step, _rss_bytes(), heap_bytes(), allocated, reserved))
 
     def at_backward(self) -> None:
         """The activations are alive now."""
@@ -119,7 +130,6 @@ class TorchProbe:
         parameters = self._parameters()
         gradients = (one.grad for one in parameters if one.grad is not None)
         states = (state for optimizer in self._optimizers for state in optimizer.state.values())
-        allocated, reserved = _cuda_peaks()
         return MemoryRow(
             step=step,
             peak_rss_bytes=usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
@@ -129,8 +139,8 @@ class TorchProbe:
             optimizer_bytes=_local_bytes(_tensors_in(states)),
             heap_at_backward_bytes=self._heap_at_backward,
             heap_after_step_bytes=heap_bytes(),
-            cuda_peak_allocated_bytes=allocated,
-            cuda_peak_reserved_bytes=reserved,
+            cuda_peak_allocated_bytes=_over_gpus(torch.cuda.max_memory_allocated),
+            cuda_peak_reserved_bytes=_over_gpus(torch.cuda.max_memory_reserved),
         )
 
 
@@ -173,14 +183,11 @@ def _tensors_in(states: Iterable[Any]) -> list[torch.Tensor]:
     return [value for value in values if isinstance(value, torch.Tensor)]
 
 
-def _cuda_peaks() -> tuple[int | None, int | None]:
+def _over_gpus(read: Callable[[int], int]) -> int | None:
+    """Sums a figure of torch's allocator over the GPUs; None where the process has not used any."""
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
-        return None, None
-    devices = range(torch.cuda.device_count())
-    return (
-        sum(torch.cuda.max_memory_allocated(device) for device in devices),
-        sum(torch.cuda.max_memory_reserved(device) for device in devices),
-    )
+        return None
+    return sum(map(read, range(torch.cuda.device_count())))
 
 
 def _rss_bytes() -> int:

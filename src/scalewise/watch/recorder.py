@@ -94,7 +94,8 @@ class Recorder:
         if self.attention and self.probe is not None:
             self.attention = False
             self.probe.look(self.step + 1)
-        self.journal.flush_if_due()
+        if self.journal.flush_if_due() and self.probe is not None:
+            self.probe.note_level_if_due(self.step + 1)
         if self.ring is not None:
             if self.clock is not None:
                 self.clock.settle()  # or the others would share the device with what is left of the last step

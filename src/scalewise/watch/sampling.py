@@ -11,6 +11,7 @@ DEVICE_REST_STEPS = 63
 # Steps of a few milliseconds bear more, and come less often: of these every eighth is watched.
 BRISK_REST_STEPS = 7
 BRISK_HOST_NS = 8_000_000
+LEVEL_NS = 500_000_000  # between two readings of the memory in use, which take some 20 us each
 MARK_EVERY = 8  # steps, a device marks the phases of one: each mark costs the host some microseconds
 # Up to this step all are watched, so that the beginning of a run is known in full; the later ones, 72 or 96, ..., fall
 # on those whose memory is read and whose phases a device marks.
@@ -34,6 +35,9 @@ class Probe(Protocol):
 
     def look(self, step: int) -> None:
         """Something asked for attention between two steps."""
+
+    def note_level_if_due(self, step: int) -> None:
+        """Between two steps, after a write: the memory in use is noted now and then."""
 
     def at_backward(self) -> None:
         """Backward of a sampled step is about to begin: the activations are alive."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
-from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
+from scalewise.analysis.memory_text import account_lines, growth_lines
+from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.explain.evidence import Evidence
 from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
@@ -17,16 +18,19 @@ ORDER = 100
 
 def build(evidence: Evidence) -> tuple[Section, ...]:
     """In the order of the suite."""
-    return tuple(_section(one) for one in evidence.analysis.experiments)
+    return tuple(_section(one, evidence.analysis) for one in evidence.analysis.experiments)
 
 
-def _section(experiment: ExperimentAnalysis) -> Section:
+def _section(experiment: ExperimentAnalysis, analysis: Analysis) -> Section:
     blocks: list[Block] = [Paragraph(experiment.question)] if experiment.question else []
     headlines = headlines_of(experiment.rows)
     blocks += [Paragraph(one.text()) for one in headlines] if len(headlines) <= MOST_HEADLINES else []
     blocks.append(overview(experiment))
     blocks += [one for one in (speedup(experiment), trace(experiment), anatomy(experiment), memory(experiment)) if one]
     blocks += [Paragraph(text) for text in _refusals(experiment)]
+    growths = [one for one in analysis.memory_growth if one.experiment == experiment.name]
+    accounts = [one for one in analysis.memory_accounts if one.experiment == experiment.name]
+    blocks += [Paragraph(text) for text in (*growth_lines(growths), *account_lines(accounts))]
     return Section(experiment.name, experiment.title or experiment.name, tuple(blocks))
 
 

@@ -10,11 +10,12 @@ from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils._pytree import tree_leaves
 
-from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryPartsRow
-from scalewise.watch.inspection.dispatch import Books, Moment, Operations
+from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryByLineRow, MemoryPartsRow
+from scalewise.watch.inspection.dispatch import Books, Moment, Operations, text_of_line
 from scalewise.watch.inspection.places import device_of, storage_bytes
 from scalewise.watch.inspection.saved import SavedTensors
 
+MOST_LINES = 100  # of a step; what they leave over is small, and its sum is known from the parts
 Broke = Callable[[str, Exception], None]
 
 
@@ -112,6 +113,10 @@ class CloseLook:
                     at_peak=ledger.at_peak(),
                 )
             )
+            rows += [
+                MemoryByLineRow(self._moment.step, purpose, size, file, line, text_of_line(file, line))
+                for purpose, (file, line), size in ledger.lines_at_peak()[:MOST_LINES]
+            ]
         self._books.transfers = []
         self._activation_bytes = self._gradient_bytes = self._optimizer_bytes = 0
         if last:

@@ -71,12 +71,16 @@ class Books:
         # What comes to be outside forward, backward and optimizer, the script has brought along.
         purpose = "data" if self._moment.phase == "own" else "other"
         for tensor in _tensors(result):
-            entry = self.ledger.own(tensor, place or str(tensor.device), purpose)
+            entry = self.ledger.own(tensor, place or str(tensor.device), purpose, self._line)
             if entries and entries[0].purpose == "weights" and entry is not entries[0]:
                 self._copied(entry, inputs[0], tensor, move is not None)
         if func.namespace == "c10d" and self._moment.phase == "backward":
             for entry in entries:
                 self.ledger.label(entry, "buckets")  # unless they turn out to be the gradients themselves
+
+    def _line(self) -> tuple[str, int]:
+        """The script's line at work; in backward torch is, for no line in particular."""
+        return ("", 0) if self._moment.phase == "backward" else asking_line()
 
     def own(self, tensor: torch.Tensor, purpose: str) -> Entry:
         """The tensor's entry, on the device that the script has noted on it."""
@@ -95,12 +99,17 @@ class Books:
 
     def _note(self, source: str, target: str, tensor: torch.Tensor) -> None:
         backward = self._moment.phase == "backward"
-        file, line = ("", 0) if backward else asking_line()
+        file, line = self._line()
         if len(self.transfers) < MOST_TRANSFERS:
             size = tensor.numel() * tensor.element_size()
             direction: Any = "backward" if backward else "forward"
-            text = linecache.getline(file, line).strip()[:MOST_LETTERS]
-            self.transfers.append(TransferRow(self._moment.step, direction, source, target, size, file, line, text))
+            row = TransferRow(self._moment.step, direction, source, target, size, file, line, text_of_line(file, line))
+            self.transfers.append(row)
+
+
+def text_of_line(file: str, line: int) -> str:
+    """The script's line as it is now, cut where it is very long; empty where there is none."""
+    return linecache.getline(file, line).strip()[:MOST_LETTERS] if file else ""
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

@@ -3,6 +3,7 @@
 import threading
 import weakref
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ _STRENGTH = {purpose: len(PURPOSES) - place for place, purpose in enumerate(PURP
 class Entry:
     """One storage; it keeps its purpose after its death, for those who look back."""
 
-    __slots__ = ("device", "key", "purpose", "reference", "size")
+    __slots__ = ("device", "key", "line", "purpose", "reference", "size")
 
     def __init__(self, key: int, size: int, device: str, purpose: str) -> None:
         self.key, self.size, self.device, self.purpose = key, size, device, purpose
         self.reference: Any = None
+        self.line: tuple[str, int] = ("", 0)  # of the script, that made it
 
 
 class Ledger:
@@ -45,13 +47,18 @@ class Ledger:
         self._at_peak: list[Entry] | None = None
         self._purpose_peaks = Counter(self._for_purpose)
 
-    def own(self, tensor: torch.Tensor, device: str, purpose: str) -> Entry:
-        """The tensor's storage, entered if it is new."""
+    def own(
+        self, tensor: torch.Tensor, device: str, purpose: str, made_at: Callable[[], tuple[str, int]] | None = None
+    ) -> Entry:
+        """The tensor's storage, entered if it is new; `made_at` is then asked for the script's line."""
         with self._lock:
             self._book_deaths()
             storage = tensor.untyped_storage()
             entry = self._alive.get(storage._cdata)
-            return self._new(storage, device, purpose) if entry is None else entry
+            if entry is None:
+                entry = self._new(storage, device, purpose)
+                entry.line = made_at() if made_at is not None else ("", 0)
+            return entry
 
     def move(self, entry: Entry, device: str) -> None:
         """The script has said where the storage really lies."""
@@ -82,11 +89,20 @@ class Ledger:
 
     def at_peak(self) -> dict[str, int]:
         """Bytes by purpose at the step's peak, by what has since been learned of their purposes."""
-        entries = list(self._alive.values()) if self._at_peak is None else self._at_peak
         found: Counter[str] = Counter()
-        for entry in entries:
+        for entry in self._peak_entries():
             found[entry.purpose] += entry.size
         return {purpose: found[purpose] for purpose in PURPOSES if found[purpose]}
+
+    def lines_at_peak(self) -> list[tuple[str, tuple[str, int], int]]:
+        """Bytes at the step's peak by purpose and by the script's line that made them, the largest first."""
+        found: Counter[tuple[str, tuple[str, int]]] = Counter()
+        for entry in self._peak_entries():
+            found[entry.purpose, entry.line] += entry.size
+        return [(purpose, line, size) for (purpose, line), size in found.most_common()]
+
+    def _peak_entries(self) -> list[Entry]:
+        return list(self._alive.values()) if self._at_peak is None else self._at_peak
 
     def _new(self, storage: Any, device: str, purpose: str) -> Entry:
         entry = Entry(storage._cdata, storage.nbytes(), device, purpose)
