@@ -86,12 +86,12 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
 
             rehearsal.install(recorder, spec.rehearse, local_rank)
         _emulate(recorder, spec, folder)
-        hooks.install(recorder, local_rank)
+        hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
-        if spec.inspect:
+        if spec.inspect and "inspection/inspector" not in spec.without_hooks:
             _inspect(recorder)
         if spec.examine:
-            _examine(recorder, folder)
+            _examine(recorder, folder, spec)
         if spec.remedies or spec.show_gradients:
             _replay(recorder, spec)
         os.register_at_fork(after_in_child=recorder.leave)
@@ -127,11 +127,11 @@ def _inspect(recorder: Recorder) -> None:
         recorder.journal.trouble("inspecting", error)
 
 
-def _examine(recorder: Recorder, folder: RunFolder) -> None:
+def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import examination
 
-        examination.install(recorder, folder)
+        examination.install(recorder, folder, spec.without_hooks)
     except Exception as error:
         recorder.journal.trouble("examining", error)
 
@@ -141,7 +141,7 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import gradient_rows, remedies
 
-        if spec.show_gradients:
+        if spec.show_gradients and "gradient_rows" not in spec.without_hooks:
             gradient_rows.install(recorder)
         if spec.remedies:
             remedies.install(recorder, spec.remedies)
