@@ -117,7 +117,7 @@ class TroubleRow:
 
     where: str
     error: str
-    raised_by: str = ""  # not caught: it went through the script and ended it; the concern of `records.wrapped`
+    raised_by: tuple[str, ...] = ()  # it went through the script and ended it: concerns of `records.wrapped`
 
 
 @dataclass(frozen=True)

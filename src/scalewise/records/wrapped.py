@@ -9,8 +9,11 @@ steps are only counted; `examination/samplers` wraps the script's own samplers w
 `redirect/tensors` and `inspection` put modes on torch's stacks, by which they see every function or operation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from scalewise.records.spec import RunSpec
 
 RunKind = Literal["every", "plain", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"]
 
@@ -282,6 +285,31 @@ WRAPPED: tuple[Concern, ...] = (
     *_REMEDIES,
 )
 CONCERNS = {concern.name: concern for concern in WRAPPED}
+
+
+def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
+    """The concerns that are at work in a run and that it could do without."""
+    kinds: dict[RunKind, bool] = {
+        "every": True,
+        "plain": True,
+        "inspected": spec.inspect,
+        "examined": spec.examine,
+        "replayed": spec.show_gradients,
+    }
+    return tuple(
+        one
+        for one in WRAPPED
+        if kinds.get(one.runs, False) and one.removable and left_out_with(one.name) not in spec.without_hooks
+    )
+
+
+def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
+    """What a run cannot show, of which these concerns were left out: a sentence for each."""
+    return tuple(
+        f"scalewise's own {name} failed in this script ({why}) and was left out, so this was not observed: "
+        f"{CONCERNS[name].without if name in CONCERNS else 'what it sees'}"
+        for name, why in without_hooks.items()
+    )
 
 
 def left_out_with(name: str) -> str:

@@ -9,6 +9,7 @@ from scalewise.records.events import ARMED
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
+from scalewise.records.wrapped import removable_in
 from scalewise.watch import crash, hidden, seat
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
@@ -44,7 +45,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
-        crash.keep_tracebacks_clean(recorder)
+        crash.keep_tracebacks_clean(recorder, removable_in(spec))
         after_import("torch", lambda: _hook_torch(recorder, spec, folder, local_rank))
     except Exception as error:
         journal.trouble("arming", error)

@@ -9,6 +9,7 @@ from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from scalewise.records.rehearsal import UnrehearsedRow
 from scalewise.watch.arguments import Argument
+from scalewise.watch.crash import for_the_script
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal.stage import Stage, StageGroup
 
@@ -52,9 +53,8 @@ def _refuse_unknown(asked: str) -> None:
     for part in asked.split(","):
         device, _, name = part.rpartition(":")
         if name not in known:
-            raise AssertionError(
-                f"Unknown c10d backend type {name.upper()}" if device else f"Unknown backend type {name}"
-            )
+            said = f"Unknown c10d backend type {name.upper()}" if device else f"Unknown backend type {name}"
+            raise for_the_script(AssertionError(said))
 
 
 def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:

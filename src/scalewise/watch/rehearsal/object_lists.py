@@ -40,7 +40,8 @@ def _source(original: Any) -> Callable[[Any, Any], int]:
     def source(args: Any, kwargs: Any) -> int:
         in_group = group_src.of(args, kwargs)
         if in_group is not None:
-            return int(dist.get_global_rank(group.of(args, kwargs) or dist.group.WORLD, in_group))
+            asked: Any = group.of(args, kwargs) or dist.group.WORLD
+            return int(dist.get_global_rank(asked, in_group))
         return int(src.of(args, kwargs) or 0)
 
     return source
