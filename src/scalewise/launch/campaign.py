@@ -19,6 +19,7 @@ from scalewise.launch.ring import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
+from scalewise.records.made import keep_made, made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
@@ -26,6 +27,7 @@ from scalewise.records.wrapped import left_out_with
 
 # Ends that say nothing about the script: such a run is made again.
 _NOT_RESULTS = ("interrupted", "not_started", "watcher_failed")
+_counting = threading.Lock()  # runs that take turns end together
 MOST_TIMES_AGAIN = 3  # that runs are made again because a part of the watcher has failed in the script
 
 
@@ -110,6 +112,7 @@ class _Maker:
     servers: Servers
     listener: Listener
     interrupts: Interrupts
+    made: dict[str, None] = field(default_factory=dict)
     left_out: dict[str, dict[str, str]] = field(default_factory=dict)  # by script: parts of the watcher, and why
 
     def make(self, indices: range) -> list[Outcome]:
@@ -141,6 +144,13 @@ class _Maker:
                 known.clear()
         return learned
 
+    def _keep_count(self, spec: RunSpec) -> None:
+        """What was made before is kept in mind, should somebody remove the folder between two runs."""
+        if not _is_second_node(spec):
+            with _counting:
+                self.made.update(dict.fromkeys([*made_runs(self.folder), spec.name]))
+                keep_made(self.folder, tuple(self.made))
+
     def _spec(self, index: int) -> RunSpec:
         spec = self.specs[index]
         known = self.left_out.get(spec.script, {})
@@ -164,6 +174,7 @@ class _Maker:
         if again and any(map(left_out_with, outcome.raised_by)):
             outcome = replace(outcome, hint="the run is made again without it")
         write_json(outcome_path(place.folder, spec), outcome)
+        self._keep_count(spec)
         self.listener.ended(index, len(self.specs), spec, outcome)
         return outcome
 

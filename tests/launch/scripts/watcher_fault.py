@@ -34,6 +34,7 @@ for name in sys.argv[1:]:
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for _ in range(3):
+    optimizer.zero_grad()
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 torch.save(model.state_dict(), os.devnull)
