@@ -116,6 +116,7 @@ def exception_line(text: str) -> str:
 def raised_in_watcher(text: str) -> tuple[str, ...]:
     """The concern of ours in whose function a traceback ends that the script, or who started it, has printed itself."""
     own: list[str] = []
+    blamed: tuple[str, ...] = ()
     for line in text.splitlines():
         frame = _OWN_FRAME.search(line)
         if frame:
@@ -123,8 +124,9 @@ def raised_in_watcher(text: str) -> tuple[str, ...]:
         elif _ANY_FRAME.search(line):
             own.clear()
         elif own and _EXCEPTION.match(line):
-            return (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
-    return ()
+            blamed = (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
+            own.clear()
+    return blamed
 
 
 def blames_another(stderr: str) -> bool:

@@ -7,6 +7,11 @@ from typing import Any
 _Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 
+def receiver(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a method is called on: first by place, or `self` by name, which Python allows as well."""
+    return args[0] if args else kwargs.get("self")
+
+
 class Argument:
     """One parameter of a function, of which the position is known once and for all."""
 
