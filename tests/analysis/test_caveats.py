@@ -64,7 +64,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "restricted ISA",
         "watcher incomplete",
     }
-    assert len(CHECKS) == len(found) + 1, "drift needs more steps and has a test of its own"
+    assert len(CHECKS) == len(found) + 2, "drift and hooks that were left out have tests of their own"
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
@@ -206,3 +206,19 @@ def test_steps_that_differ_by_design_are_not_called_too_few_or_drifting():
         ),
     )
     assert not {"too few steps", "drift", "warm-up not over"} & set(named(swept))
+
+
+def test_a_reason_to_distrust_looks_other_than_a_wish_for_more_steps():
+    found = named(with_rank(good(seconds=noisy(12, 0.005, 1)), torn_lines=1))
+    assert found["watcher incomplete"].sign == "DOUBT"
+    assert found["too few steps"].sign == "IMPRECISE"
+    assert {found[name].severity for name in ("watcher incomplete", "too few steps")} == {"doubt"}
+    assert named(good(oversubscribed=True, shares=((0,),)))["oversubscribed"].sign == "note"
+
+
+@pytest.mark.parametrize(("hook", "sign"), [("hooks/backward", "note"), ("hooks/forward", "DOUBT")])
+def test_what_was_not_observed_is_said_and_doubted_where_the_step_itself_rests_on_it(hook, sign):
+    found = named(good(without_hooks={hook: "TypeError: no such argument"}))
+    assert list(found) == ["not observed"]
+    assert found["not observed"].sign == sign
+    assert hook in found["not observed"].evidence and "TypeError: no such argument" in found["not observed"].evidence

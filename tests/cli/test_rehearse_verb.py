@@ -405,3 +405,11 @@ def test_where_only_one_rank_fits_nothing_is_checked_and_that_is_said(rehearsed,
     assert answer.base is not None
     assert answer.base.measured
     assert answer.at[0].rehearsal.company == 1
+
+
+def test_a_prediction_without_a_part_of_the_watcher_says_what_was_not_observed(rehearsed):
+    fault = (Path(__file__).parents[1] / "launch" / "scripts" / "watcher_fault.py").read_text()
+    breaking = fault.partition("for name in")[0] + "break_hook('hooks/amp')\nbreak_hook('hooks/backward')\n"
+    answer = rehearsed(breaking + RIGHT, ranks="2")
+    (said,) = [warning for warning in answer.warnings if "hooks/backward" in warning]
+    assert "was left out, so this was not observed: the time of backward" in said

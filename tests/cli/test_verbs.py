@@ -191,3 +191,17 @@ def test_the_machine_is_described_as_a_table_and_as_json(folder):
     assert "precisions" in told.stdout
     assert len(facts["cores"]) == len(os.sched_getaffinity(0))
     assert {probe["precision"] for probe in facts["probes"]} == {"float32", "bfloat16", "float16"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", f"{'x' * 300}.py"), ("show", "x" * 300), ("report", "x" * 300), ("doctor", f"{'x' * 300}.py")],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_no_file_can_have_is_a_sentence(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    told = capsys.readouterr()
+    assert caught.value.code == 1
+    assert "too long for the name of a file" in told.err.replace("\n", " ") and "Traceback" not in told.err

@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from scalewise.records.folder import SuiteFolder
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
+from scalewise.results.load import load
 
 
 class Notes(Silent):
@@ -190,3 +192,17 @@ def test_ctrl_c_ends_the_run_as_interrupted_and_stops_the_campaign(tmp_path: Pat
     assert "outcomes ['no_steps', 'interrupted', None]" in said
     assert gone(offspring, 2.0)
     assert read_json(SuiteFolder(tmp_path).run("endless").outcome, Outcome).kind == "interrupted"
+
+
+def test_a_folder_that_is_removed_between_two_runs_is_missed_in_what_is_left(tmp_path: Path, servers: Servers) -> None:
+    class Remover(Silent):
+        def started(self, index: int, total: int, spec: RunSpec) -> None:
+            if index == 1:
+                shutil.rmtree(tmp_path / "suite")
+
+    specs = [named(name, "train_plain.py") for name in ("a", "b", "c")]
+    run_campaign(specs, SuiteFolder(tmp_path / "suite"), machine_here(), Remover(), servers)
+
+    loaded = load(tmp_path / "suite")
+    assert [run.spec.name for run in loaded.runs] == ["b", "c"]
+    assert loaded.notes[0].startswith("1 of 3 runs that were made here is gone") and loaded.notes[0].count(": a;") == 1

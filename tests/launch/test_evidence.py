@@ -92,3 +92,12 @@ def test_the_last_rows_tell_steps_end_and_a_full_disk(tmp_path: Path) -> None:
 def test_a_rank_that_left_nothing_has_no_evidence(tmp_path: Path) -> None:
     evidence = gather(RankView(0), RunFolder(tmp_path), ())
     assert (evidence.stderr, evidence.steps, evidence.finished_rows, evidence.trouble) == ("", 0, False, "")
+
+
+def test_a_line_of_thousands_of_letters_is_cut_in_the_middle() -> None:
+    line = "ValueError: " + "0, " * 5000 + "the end"
+    (cut,) = last_lines(line)
+    assert cut.startswith("ValueError: 0, ") and cut.endswith("the end") and len(cut) < 500
+    assert "14,619 letters left out" in cut
+    assert exception_line(line) == cut
+    assert last_lines("short") == ("short",)

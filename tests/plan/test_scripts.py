@@ -61,3 +61,11 @@ def test_an_edit_of_the_script_or_of_what_it_imports_from_beside_it_is_noticed(t
     part.write_text("x = 2\n")
     assert script_digest(script) != before
     assert script_digest(tmp_path / "none.py") == "unreadable"
+
+
+@pytest.mark.parametrize("where", ["/", "course:"])
+def test_a_name_that_no_file_can_have_is_explained(where):
+    script = f"{where}{'x' * 5000}.py"
+    problem = script_problem(script, script_path(script, {}, ELSEWHERE), ELSEWHERE)
+    said = "the course has no script" if where == "course:" else "cannot be looked at: File name too long"
+    assert problem is not None and said in problem[0] and len(problem[0]) < 500

@@ -138,7 +138,7 @@ def test_every_mistake_of_a_file_is_told_at_once(written):
     for said in (
         "'naem' is not known (did you mean 'name'?)",
         "spread must be a number from 0 to 2, not 'small'",
-        "ranks_per_node must be a whole number from 1, not 0",
+        "ranks_per_node must be a whole number from 1 to 1,000,000, not 0",
         "inside.start_us must be a number from 0, not -1",
         "did you mean 'gigabytes_per_second'?",
         "inside.gigabytes_per_second is missing",
@@ -157,6 +157,11 @@ def test_every_mistake_of_a_file_is_told_at_once(written):
         ("[inside]\ngigabytes_per_second = 1\n[between]\ngigabytes_per_second = 1", "ranks_per_node is not"),
         ("ranks_per_node = 4\n[inside]\ngigabytes_per_second = 1", "what is [between] the nodes is not"),
         ("[inside]\ngigabytes_per_second = nan", "must be a number"),
+        (f"[inside]\ngigabytes_per_second = 1{'0' * 400}", "gigabytes_per_second must be a number from 0, not 1000"),
+        (f"[inside]\ngigabytes_per_second = 1{'0' * 5000}", "is not TOML"),
+        (f"name = {'[' * 5000}", "is not TOML"),
+        (f"name = {'[' * 90}{']' * 90}\n[inside]\ngigabytes_per_second = 1", "name must be a text, not [[["),
+        (f"ranks_per_node = 0x{'f' * 9000}\n[inside]\ngigabytes_per_second = 1", "a value too long to show"),
     ],
 )
 def test_a_file_that_says_too_little_is_refused(written, text, said):

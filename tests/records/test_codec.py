@@ -154,6 +154,7 @@ def test_a_write_that_fails_leaves_the_old_file_whole(tmp_path, monkeypatch):
         write_json(path, orders.ProbeOrder("other", "float16", "x"))
     assert seen == [before]
     assert path.read_bytes() == before
+    assert [left.name for left in tmp_path.iterdir()] == ["a.json"], "nothing stays behind"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"null", b"[" * 200_000])

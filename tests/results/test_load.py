@@ -11,7 +11,8 @@ from factories import make_machine, make_outcome, make_spec, quiet_sample, rank_
 from scalewise.analysis.summary import summarise, to_json
 from scalewise.errors import BadRequest
 from scalewise.records.codec import encode, write_json
-from scalewise.records.folder import RunFolder
+from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.made import keep_made
 from scalewise.results.load import load
 
 SUITE = """
@@ -213,3 +214,11 @@ def test_a_spec_with_an_impossible_number_of_ranks_is_not_a_run(suite):
     spec = suite / "exp-ranks1-r0" / "spec.json"
     spec.write_text(spec.read_text().replace('"ranks": 1', '"ranks": 0'))
     assert "0 ranks" in load(suite).notes[0]
+
+
+def test_a_run_that_was_made_and_removed_is_missed(suite):
+    names = [run.spec.name for run in load(suite).runs]
+    keep_made(SuiteFolder(suite), (*names, "exp-ranks4-r0"))
+    (note,) = load(suite).notes
+    assert note.startswith("1 of 3 runs that were made here is gone") and note.count("exp-ranks4-r0") == 1
+    assert summarise(load(suite)).notes == (note,)

@@ -11,6 +11,7 @@ from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
 
 LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
@@ -26,12 +27,24 @@ OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 
 @dataclass(frozen=True)
 class Caveat:
-    """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` is to be known when reading it."""
+    """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` is to be known when reading it.
+
+    A doubt that only says how far the number may be off is `imprecise`: more steps mend it. Any other is a reason not
+    to believe the number at all.
+    """
 
     name: str
     severity: Literal["note", "doubt"]
     evidence: str
     remedy: str
+    imprecise: bool = False
+
+    @property
+    def sign(self) -> str:
+        """The word in front of it."""
+        if self.severity == "note":
+            return "note"
+        return "IMPRECISE" if self.imprecise else "DOUBT"
 
 
 def caveats_of(arm: ArmRuns) -> tuple[Caveat, ...]:
@@ -116,6 +129,7 @@ def too_few_steps(arm: ArmRuns) -> Caveat | None:
         f"let the script make at least {LEAST_STEPS}, or repeat it (--repeat)"
         if few
         else f"they vary much: repeat more often (--repeat {_repeats_for(reach, len(medians))})",
+        imprecise=True,
     )
 
 
@@ -144,6 +158,7 @@ def warmup_not_over(arm: ArmRuns) -> Caveat | None:
         "doubt",
         f"{len(still)} of {len(arm.measured)} runs had not settled after {still[0].series.warmup.steps} steps",
         "let the script make more steps",
+        imprecise=True,
     )
 
 
@@ -230,6 +245,20 @@ def watcher_incomplete(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def hooks_left_out(arm: ArmRuns) -> Caveat | None:
+    """A part of the watcher failed in this script, and the run was made again without it."""
+    without = {name: why for run in arm.runs for name, why in run.spec.without_hooks.items()}
+    if not without:
+        return None
+    essential = any(name in CONCERNS and CONCERNS[name].essential for name in without)
+    return Caveat(
+        "not observed",
+        "doubt" if essential else "note",
+        "; ".join(not_observed(without)),
+        "the script is not to blame; please report it with the run's folder",
+    )
+
+
 def _gaps(one: Measured) -> list[str]:
     run, spec = one.run, one.run.spec
     gaps = [*_not_applied(one), *run.notes]
@@ -278,4 +307,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     throttled,
     restricted_isa,
     watcher_incomplete,
+    hooks_left_out,
 )

@@ -23,7 +23,7 @@ _NEEDS_GPU = re.compile(
 
 def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
     """Why nothing could be examined, where the request is to blame and not the script's training."""
-    if outcome.kind == "not_started":
+    if outcome.kind in ("not_started", "watcher_failed"):
         return BadRequest(_sentence(outcome.sentence), outcome.hint)
     if outcome.kind != "raised":
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from scalewise.cli.link_probe import known_link
 from scalewise.cli.measure import Here
-from scalewise.cli.rehearse_ends import check_script, loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.cli.rehearse_ends import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
 from scalewise.cli.rehearse_links import Links
 from scalewise.cli.rehearse_request import Request
 from scalewise.cli.rehearse_stage import Stage
@@ -241,7 +241,13 @@ def _answer(
         checks=check.rows,
         check_failed=check.failed,
         refused=tuple(sorted(failed, key=lambda one: one.ranks)),
-        warnings=(*loaded(stage.runs), *rehearsals.warnings, *check.warnings, *filter(None, [batches.problem])),
+        warnings=(
+            *left_out(stage.runs),
+            *loaded(stage.runs),
+            *rehearsals.warnings,
+            *check.warnings,
+            *filter(None, [batches.problem]),
+        ),
         guesses=tuple(dict.fromkeys([*_guesses(stage, at, check, used), *batches.guesses])),
         others=others,
         folder=str(stage.folder.path),

@@ -12,6 +12,7 @@ from scalewise.predict.rehearsed import NotRehearsed, Rehearsed
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
+from scalewise.records.wrapped import not_observed
 from scalewise.results.run import Run
 
 MOST_WORDS = 12  # lines of the script's own
@@ -73,6 +74,11 @@ def loaded(runs: Sequence[Run]) -> tuple[str, ...]:
     if not evidence:
         return ()
     return (f"loaded machine: {evidence}; the numbers are in doubt: end other work on the machine and rehearse again",)
+
+
+def left_out(runs: Sequence[Run]) -> tuple[str, ...]:
+    """What these runs could not show, because parts of the watcher failed in the script and were left out."""
+    return not_observed({name: why for run in runs for name, why in run.spec.without_hooks.items()})
 
 
 def _steered(row: SteeredRow) -> str:

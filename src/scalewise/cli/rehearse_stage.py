@@ -40,6 +40,7 @@ class Stage:
         plan = planned(suite, output, here)
         self._specs = {spec.ranks: spec for spec in plan.runs}
         self.runs: list[Run] = []  # all that were made
+        self._left_out: dict[str, str] = {}  # parts of the watcher that have failed in this script
         self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, request.out, again=True)
 
     def company(self, ranks: int) -> int:
@@ -78,7 +79,7 @@ class Stage:
         return self._made(replace(self._specs[ranks], name=f"measure{ranks}"))
 
     def _made(self, spec: RunSpec) -> Run:
-        spec = replace(spec, enough_steps=ENOUGH_STEPS)
+        spec = replace(spec, enough_steps=ENOUGH_STEPS, without_hooks={**self._left_out, **spec.without_hooks})
         interrupts = Interrupts()
         with RehearseProgress(self.output) as progress:
             run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers, interrupts)
@@ -86,6 +87,8 @@ class Stage:
             raise KeyboardInterrupt
         run = load(self.folder.run(spec.name).path).runs[0]
         self.runs.append(run)
+        if run.measured:
+            self._left_out = run.spec.without_hooks
         return run
 
     @property

@@ -1,5 +1,6 @@
 """The verbs in workflow order, each a short pipeline of values; rooms are imported only when a verb needs them."""
 
+import errno
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -281,6 +282,14 @@ def main(args: Sequence[str] | None = None) -> None:
         code = BAD_REQUEST
     except click.ClickException as error:
         error.show()
+        code = BAD_REQUEST
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        from scalewise.console.output import Output
+
+        name = str(error.filename)
+        Output().refuse(BadRequest(f"{name[:60]}... is too long for the name of a file: {len(name)} letters."))
         code = BAD_REQUEST
     except (click.Abort, KeyboardInterrupt):
         sys.stderr.write(_interrupted(sys.argv[1:] if args is None else args))

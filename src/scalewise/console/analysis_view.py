@@ -233,10 +233,8 @@ def _grouped(rows: Sequence[ArmRow]) -> list[Caveat]:
 def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
     """Each with its evidence and what to do."""
     for caveat in caveats:
-        sign = "DOUBT" if caveat.severity == "doubt" else "note"
-        show_paragraph(
-            output, f"{sign}  {caveat.name}: {caveat.evidence}. {caveat.remedy[:1].upper()}{caveat.remedy[1:]}."
-        )
+        remedy = f"{caveat.remedy[:1].upper()}{caveat.remedy[1:]}"
+        show_paragraph(output, f"{caveat.sign}  {caveat.name}: {caveat.evidence}. {remedy}.")
 
 
 def show_paragraph(output: Output, text: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Rule, rules
 from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
+from scalewise.records.wrapped import not_observed
 from scalewise.results.run import Run
 
 # What follows from what: where both are found, mending the second mends the first as well.
@@ -38,7 +39,11 @@ def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
             unchecked.append(Unchecked(rule.check.name, f"the check itself failed: {words}"))
             continue
         findings += found
-        if not found:
+        if found:
+            continue
+        if case.run.spec.without_hooks:
+            unchecked.append(Unchecked(rule.check.name, _left_out(case.run)))
+        else:
             passed.append(rule.check.name)
     run = case.run
     return Diagnosis(
@@ -54,6 +59,11 @@ def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
         folder=str(run.folder),
         machine=_machine(run),
     )
+
+
+def _left_out(run: Run) -> str:
+    """Why a check that found nothing has not passed: what it would have found may not have been seen."""
+    return f"found nothing, but scalewise's own {' and '.join(run.spec.without_hooks)} had to be left out"
 
 
 def worst_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -107,6 +117,7 @@ def _notes(case: Case) -> Iterator[str]:
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."
+    yield from (f"{text[:1].upper()}{text[1:]}." for text in not_observed(run.spec.without_hooks))
     yield from _troubles(run)
     yield from run.notes
     if run.spec.on_cpu:

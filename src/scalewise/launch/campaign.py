@@ -4,12 +4,13 @@ import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from scalewise.errors import BadRequest
 from scalewise.launch.command import command_text
+from scalewise.launch.evidence import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.local import Place, run_one
@@ -18,12 +19,16 @@ from scalewise.launch.ring import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
+from scalewise.records.made import keep_made, made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
+from scalewise.records.wrapped import left_out_with
 
 # Ends that say nothing about the script: such a run is made again.
-_NOT_RESULTS = ("interrupted", "not_started")
+_NOT_RESULTS = ("interrupted", "not_started", "watcher_failed")
+_counting = threading.Lock()  # runs that take turns end together
+MOST_TIMES_AGAIN = 3  # that runs are made again because a part of the watcher has failed in the script
 
 
 class Listener(Protocol):
@@ -107,6 +112,8 @@ class _Maker:
     servers: Servers
     listener: Listener
     interrupts: Interrupts
+    made: dict[str, None] = field(default_factory=dict)
+    left_out: dict[str, dict[str, str]] = field(default_factory=dict)  # by script: parts of the watcher, and why
 
     def make(self, indices: range) -> list[Outcome]:
         """The outcomes of runs that belong together; a ring in which one is missing is made anew as a whole."""
@@ -116,23 +123,67 @@ class _Maker:
             for index, outcome in zip(indices, known, strict=True):
                 self.listener.skipped(index, len(self.specs), self.specs[index], outcome)
             return known
+        for _ in range(MOST_TIMES_AGAIN):
+            outcomes = self._made(indices, again=True)
+            if self.interrupts.asked or not self._leave_out(indices, outcomes):
+                return outcomes
+        return self._made(indices, again=False)
+
+    def _leave_out(self, indices: range, outcomes: Sequence[Outcome]) -> bool:
+        """Learns which parts of the watcher have failed in the script; False: none that the runs could do without.
+
+        Where the script fails without them as well, it was the script, and later runs have them again.
+        """
+        learned = False
+        for index, outcome in zip(indices, outcomes, strict=True):
+            known = self.left_out.setdefault(self.specs[index].script, {})
+            for name in filter(None, map(left_out_with, outcome.raised_by)):
+                learned = learned or name not in known
+                known[name] = _reason(outcome)
+            if outcome.kind == "raised":
+                known.clear()
+        return learned
+
+    def _keep_count(self, spec: RunSpec) -> None:
+        """What was made before is kept in mind, should somebody remove the folder between two runs."""
+        if not _is_second_node(spec):
+            with _counting:
+                self.made.update(dict.fromkeys([*made_runs(self.folder), spec.name]))
+                keep_made(self.folder, tuple(self.made))
+
+    def _spec(self, index: int) -> RunSpec:
+        spec = self.specs[index]
+        known = self.left_out.get(spec.script, {})
+        return replace(spec, without_hooks={**spec.without_hooks, **known}) if known else spec
+
+    def _made(self, indices: range, again: bool) -> list[Outcome]:
         if self.specs[indices[0]].turns is None:
-            return [self._one(indices[0], self.servers, lambda: self.interrupts.asked)]
+            return [self._one(indices[0], self.servers, lambda: self.interrupts.asked, again)]
         places = {self.specs[index].name: index for index in indices}
 
         def make(spec: RunSpec, server: ServerSource, stop: Callable[[], bool]) -> Outcome:
-            return self._one(places[spec.name], server, lambda: self.interrupts.asked or stop())
+            return self._one(places[spec.name], server, lambda: self.interrupts.asked or stop(), again)
 
-        return make_together([self.specs[index] for index in indices], self.folder, self.servers, make)
+        return make_together([self._spec(index) for index in indices], self.folder, self.servers, make)
 
-    def _one(self, index: int, servers: ServerSource, stop: Callable[[], bool]) -> Outcome:
-        spec = self.specs[index]
+    def _one(self, index: int, servers: ServerSource, stop: Callable[[], bool], again: bool) -> Outcome:
+        spec = self._spec(index)
         self.listener.started(index, len(self.specs), spec)
         place = _prepared(spec, self.folder.run(spec.name), self.machine, servers)
         outcome = run_one(spec, place, lambda pulses, seconds: self.listener.pulses(spec, pulses, seconds), stop)
+        if again and {*map(left_out_with, outcome.raised_by)} - {"", *spec.without_hooks}:
+            outcome = replace(outcome, hint="the run is made again without it")
         write_json(outcome_path(place.folder, spec), outcome)
+        self._keep_count(spec)
         self.listener.ended(index, len(self.specs), spec, outcome)
         return outcome
+
+
+def _reason(outcome: Outcome) -> str:
+    """The error that the part of the watcher has raised, in short."""
+    ends = [end for end in outcome.ranks if end.rank == outcome.first_failed_rank]
+    named = exception_line("\n".join(ends[0].last_lines)) if ends else ""
+    return shortened(named, 200) or "it raised an error"
 
 
 def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: ServerSource) -> Place:

@@ -1,7 +1,7 @@
 """Turns the evidence of a run's end into its outcome: what kind of end, which rank first, one sentence and a hint."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from scalewise.launch import hints
 from scalewise.launch.evidence import OUT_OF_MEMORY, Evidence, exception_line, last_lines, waits_for_others
@@ -23,6 +23,7 @@ class Ending:
     limit_seconds: float
     memory_kills: int = 0  # processes the kernel killed for memory while the run lasted
     rehearse: Rehearsal | None = None  # the ranks of many that its processes stood for
+    without_hooks: Mapping[str, str] = field(default_factory=dict)  # parts of the watcher that were left out
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,15 @@ def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -
     """The outcome of a run whose ranks are all gone."""
     cause = find_cause(ranks, ending)
     sentence, hint = hints.explain(
-        cause.kind, cause.rank, ranks, ending.stall_seconds, ending.limit_seconds, ending.rehearse
+        cause.kind,
+        cause.rank,
+        ranks,
+        ending.stall_seconds,
+        ending.limit_seconds,
+        ending.rehearse,
+        ending.without_hooks,
     )
+    blamed = next((each for each in ranks if each.view.rank == cause.rank), None)
     return Outcome(
         kind=cause.kind,
         sentence=sentence,
@@ -48,6 +56,7 @@ def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -
         launch_seconds=ending.launch_seconds,
         wall_seconds=ending.wall_seconds,
         logs=logs,
+        raised_by=blamed.raised_by if blamed is not None and cause.kind == "watcher_failed" else (),
     )
 
 
@@ -129,7 +138,9 @@ def _kind_of_failure(each: Evidence, memory_kills: int) -> OutcomeKind:
         return "out_of_memory"
     if end.signal == "SIGKILL" and memory_kills > 0:
         return "out_of_memory"
-    return "killed" if end.signal else "raised"
+    if end.signal:
+        return "killed"
+    return "watcher_failed" if each.raised_by else "raised"
 
 
 def _exit(each: Evidence) -> Exit:

@@ -10,8 +10,10 @@ from scalewise.launch.verdict import RankView
 from scalewise.records.codec import decode
 from scalewise.records.folder import RunFolder
 from scalewise.records.rows import EndRow, TroubleRow
+from scalewise.records.wrapped import CONCERNS
 
 LAST_LINES = 20
+MOST_LETTERS = 400  # of one line: a tensor in an exception can be thousands long
 _TAIL_BYTES = 64 * 1024
 
 SECONDARY = re.compile(
@@ -31,6 +33,8 @@ _FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*
 _THREAD = re.compile(r"^(Current thread|Thread) 0x")
 _WAITING_FILES = ("/torch/distributed/", "/torch/autograd/graph.py", "/torch/futures/", "/torch/cuda/streams.py")
 _OWN_FILES = ("/scalewise/watch/",)
+_OWN_FRAME = re.compile(r'File ".*/scalewise/watch/(?P<name>[\w/]+)\.py", line \d+, in ')
+_ANY_FRAME = re.compile(r'File ".*", line \d+, in ')
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,22 @@ class Evidence:
     steps: int = 0
     finished_rows: bool = False  # the watcher saw the interpreter shut down in order, without an exception
     trouble: str = ""  # the watcher could not write its records
+    raised_by: tuple[str, ...] = ()  # concerns of the watcher whose error may have ended the script
 
 
 def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidence:
     """Reads what the rank has left in the run's folder."""
     ended, steps, trouble = False, view.steps, ""
+    stderr = tail(folder.stderr(view.rank))
+    raised_by = raised_in_watcher(stderr)
     for row in _last_rows(folder.rank(view.rank)):
         if isinstance(row, EndRow):
             ended, steps = row.exception is None, max(steps, row.steps)
+        elif row.raised_by:
+            raised_by = row.raised_by
         elif DISK_FULL.search(row.error):
             trouble = row.error
-    return Evidence(view, tail(folder.stderr(view.rank)), stack, steps, ended, trouble)
+    return Evidence(view, stderr, stack, steps, ended, trouble, raised_by)
 
 
 def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:
@@ -82,8 +91,17 @@ def tail(path: Path) -> str:
 
 
 def last_lines(text: str) -> tuple[str, ...]:
-    """The last lines that say something."""
-    return tuple([line for line in text.splitlines() if line.strip()][-LAST_LINES:])
+    """The last lines that say something, each as long as can be read."""
+    lines = [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
+    return tuple(shortened(line, MOST_LETTERS) for line in lines)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with its middle left out where it is longer; beginning and end tell most."""
+    if len(text) <= most:
+        return text
+    cut = f" ... ({len(text) - most:,} letters left out) ... "
+    return f"{text[: most // 2]}{cut}{text[len(text) - most // 2 :]}"
 
 
 def exception_line(text: str) -> str:
@@ -91,8 +109,24 @@ def exception_line(text: str) -> str:
     for line in reversed(text.splitlines()):
         found = _EXCEPTION.match(line)
         if found:
-            return found.group(1).strip()[:300]
+            return shortened(found.group(1).strip(), MOST_LETTERS)
     return ""
+
+
+def raised_in_watcher(text: str) -> tuple[str, ...]:
+    """The concern of ours in whose function a traceback ends that the script, or who started it, has printed itself."""
+    own: list[str] = []
+    blamed: tuple[str, ...] = ()
+    for line in text.splitlines():
+        frame = _OWN_FRAME.search(line)
+        if frame:
+            own.append(frame.group("name"))
+        elif _ANY_FRAME.search(line):
+            own.clear()
+        elif own and _EXCEPTION.match(line):
+            blamed = (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
+            own.clear()
+    return blamed
 
 
 def blames_another(stderr: str) -> bool:

@@ -1,10 +1,20 @@
 """One sentence about how a run ended, and what to do next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from scalewise.launch.evidence import DISK_FULL, MODULE_MISSING, PORT_TAKEN, Evidence, exception_line
+from scalewise.launch.evidence import (
+    DISK_FULL,
+    MODULE_MISSING,
+    MOST_LETTERS,
+    PORT_TAKEN,
+    Evidence,
+    exception_line,
+    shortened,
+)
 from scalewise.records.outcome import OutcomeKind
 from scalewise.records.spec import Rehearsal
+from scalewise.records.wrapped import CONCERNS, not_observed
 
 
 def explain(
@@ -14,6 +24,7 @@ def explain(
     stall_seconds: float,
     limit_seconds: float,
     rehearse: Rehearsal | None = None,
+    without_hooks: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
     """The sentence and the hint for a run that ended this way."""
     first = next((each for each in ranks if each.view.rank == rank), None)
@@ -23,6 +34,8 @@ def explain(
             return f"finished after {_steps(ranks)} steps", ""
         case "enough":
             return f"ended after {_steps(ranks)} steps, which were enough", ""
+        case "no_steps" if any(name in CONCERNS and CONCERNS[name].essential for name in without_hooks):
+            return "every rank exited 0, but its steps could not be seen", "; ".join(not_observed(without_hooks))
         case "no_steps":
             return (
                 "every rank exited 0, but no optimizer step was seen",
@@ -49,6 +62,13 @@ def explain(
             )
         case "not_started":
             return "the ranks could not be started", ""
+        case "watcher_failed":
+            named = exception_line(first.stderr) if first is not None else ""
+            concern = " or ".join(first.raised_by) if first is not None else "watcher"
+            return (
+                f"scalewise's own {concern} failed inside the script on {who}: {named or 'see its stderr log'}",
+                "the script is not to blame; please report it with the run's folder",
+            )
         case "out_of_memory" | "killed" | "raised":
             return _explain_failure(kind, who, first)
 
@@ -96,7 +116,7 @@ def _explain_failure(kind: OutcomeKind, who: str, first: Evidence | None) -> tup
     if named:
         return f"{who} raised {named}", "the traceback is in the rank's stderr log"
     code = end.code if end else None
-    said = next((line.strip()[:300] for line in reversed(text.splitlines()) if line.strip()), "")
+    said = next((shortened(line.strip(), MOST_LETTERS) for line in reversed(text.splitlines()) if line.strip()), "")
     if said:
         return f"{who} ended with exit code {code}: {said}", "that is the last line of the rank's stderr log"
     return f"{who} ended with exit code {code}", "the rank's logs may say why"

@@ -67,6 +67,7 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
         limit_seconds=spec.limit_seconds,
         memory_kills=memory_kills() - kills_before,
         rehearse=spec.rehearse,
+        without_hooks=spec.without_hooks,
     )
     ranks = [gather(view, place.folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
     return conclude(ranks, ending, _logs(place.folder))

@@ -10,6 +10,8 @@ from scalewise.plan.experiment import BUILT_IN, COURSE, subject_folder
 from scalewise.plan.words import filled
 from scalewise.records.spec import AxisValue
 
+MOST_LETTERS = 300  # of a path in a sentence
+
 
 def script_path(script: str, values: Mapping[str, AxisValue], cwd: Path) -> Path:
     """The file that the ranks run; a student's own copy under ./course wins over the project's."""
@@ -18,21 +20,36 @@ def script_path(script: str, values: Mapping[str, AxisValue], cwd: Path) -> Path
         return subject_folder() / f"{name.removeprefix(BUILT_IN)}.py"
     if name.startswith(COURSE):
         own = cwd / "course" / name.removeprefix(COURSE)
-        return own if own.is_file() else course_folder() / name.removeprefix(COURSE)
+        return own if _is_file(own) else course_folder() / name.removeprefix(COURSE)
     return Path(name)
 
 
 def script_problem(script: str, path: Path, cwd: Path) -> tuple[str, str] | None:
     """Why there is nothing to run at this path, and what would help."""
-    if path.is_file():
-        return None
+    try:
+        if path.is_file():
+            return None
+        what = "is a folder" if path.is_dir() else "does not exist"
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        what = f"cannot be looked at: {error.strerror}"
     if script.startswith(COURSE):
         known = {file.name for folder in (cwd / "course", course_folder()) for file in folder.glob("*.py")}
         near = did_you_mean(path.name, sorted(known))
         remedy = near or "run it from the project's own folder, or put the script into ./course"
-        return f"the course has no script {path.name}", remedy
-    what = "is a folder" if path.is_dir() else "does not exist"
-    return f"the script {path} {what}", "correct `script` in the suite"
+        return f"the course has no script {_short(path.name)}", remedy
+    return f"the script {_short(str(path))} {what}", "correct `script` in the suite"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= MOST_LETTERS else f"{name[:MOST_LETTERS]}..."
+
+
+def _is_file(path: Path) -> bool:
+    """False also for a name that no file can have."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def script_digest(path: Path) -> str:

@@ -12,6 +12,9 @@ from scalewise.predict.link import Link, Wire
 KEYS = ("name", "source", "spread", "ranks_per_node", "inside", "between")
 WIRE_KEYS = {"start_us": 0.0, "hop_us": 0.0, "gigabytes_per_second": None, "handled_ps_per_byte": 0.0}
 SPREAD = 0.10  # where the file says none
+LARGEST = 1e30  # no link has such a figure, and what is computed from it still fits a float
+MOST_RANKS = 1_000_000
+MOST_LETTERS = 60  # of a value in a sentence
 EXAMPLE = """A link is described so:
 name = "our cluster"
 source = "nccl-tests of last week"
@@ -65,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadRequest(f"There is no link file {path}.", EXAMPLE) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"{path} cannot be read: {error}.", EXAMPLE) from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # beside bad TOML: numbers too long to read, tables nested too deep
         raise BadRequest(f"{path} is not TOML: {error}.", EXAMPLE) from None
 
 
@@ -91,17 +94,18 @@ def _number(
     if value is None:
         problems.append(f"{where}{key} is missing")
         return 0.0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf or value > most:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= min(most, LARGEST):
         above = "" if most == inf else f" to {most:g}"
-        problems.append(f"{where}{key} must be a number from 0{above}, not {value!r}")
+        problems.append(f"{where}{key} must be a number from 0{above}, not {_quoted(value)}")
         return 0.0
     return float(value)
 
 
 def _whole(table: dict[str, Any], key: str, problems: list[str]) -> int:
     value = table.get(key, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or value < (1 if key in table else 0):
-        problems.append(f"{key} must be a whole number from 1, not {value!r}")
+    least = 1 if key in table else 0
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_RANKS:
+        problems.append(f"{key} must be a whole number from 1 to {MOST_RANKS:,}, not {_quoted(value)}")
         return 0
     return value
 
@@ -109,9 +113,18 @@ def _whole(table: dict[str, Any], key: str, problems: list[str]) -> int:
 def _text(table: dict[str, Any], key: str, problems: list[str]) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
-        problems.append(f"{key} must be a text, not {value!r}")
+        problems.append(f"{key} must be a text, not {_quoted(value)}")
         return ""
     return value
+
+
+def _quoted(value: object) -> str:
+    """The value as it was written, or as much of it as a sentence can hold."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits cannot be written out
+        return "a value too long to show"
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
 
 
 def _asked(key: str, allowed: Any) -> str:

@@ -1,5 +1,6 @@
 """Frozen dataclasses to JSON and back, with a schema version and an error that names the wrong field."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -40,14 +41,22 @@ def decode(kind: type[Record], data: object, where: str = "") -> Record:
 
 
 def write_json(path: Path, record: object) -> None:
-    """Writes the record aside and renames it into place, so that a reader sees all of it or none."""
+    """Writes the record aside and renames it into place, so that a reader sees all of it or none.
+
+    On a disk that is full nothing of it stays behind.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(aside, "w", encoding="utf-8") as file:
-        json.dump(encode(record), file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    try:
+        with open(aside, "w", encoding="utf-8") as file:
+            json.dump(encode(record), file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
 
 
 def read_json(path: Path, kind: type[Record]) -> Record:

@@ -91,6 +91,11 @@ class SuiteFolder:
         """`MachineFacts` when the suite was first run."""
         return self.path / "machine.json"
 
+    @property
+    def made(self) -> Path:
+        """`MadeRuns`: what there must be, unless somebody has removed it."""
+        return self.path / "made.json"
+
     def run(self, name: str) -> RunFolder:
         """The folder of one run."""
         return RunFolder(self.path / name)

@@ -16,6 +16,7 @@ OutcomeKind = Literal[
     "timed_out",  # the run took longer than its limit
     "interrupted",  # Ctrl-C
     "not_started",  # the launcher could not start the ranks
+    "watcher_failed",  # an exception of the watcher's own went through the script and ended a rank
 ]
 
 
@@ -44,6 +45,7 @@ class Outcome:
     launch_seconds: float  # from the request to the last rank running
     wall_seconds: float
     logs: tuple[str, ...]  # relative to the run's folder
+    raised_by: tuple[str, ...] = ()  # of watcher_failed: the concerns of `records.wrapped` that may have raised
 
     @property
     def measured(self) -> bool:

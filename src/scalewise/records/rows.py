@@ -129,6 +129,7 @@ class TroubleRow:
 
     where: str
     error: str
+    raised_by: tuple[str, ...] = ()  # it went through the script and ended it: concerns of `records.wrapped`
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,7 @@ class RunSpec:
     rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
+    without_hooks: dict[str, str] = field(default_factory=dict)  # concerns of `records.wrapped` left out: name -> why
 
     @property
     def world_size(self) -> int:

@@ -14,6 +14,7 @@ from scalewise.records.examination import ExaminationRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
+from scalewise.records.made import made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
@@ -23,6 +24,7 @@ from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 Kind = TypeVar("Kind")
 
+MOST_NAMED = 5  # of runs that are gone
 A_MILLION = 10**6  # more ranks are damage
 A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arithmetic that follows
 
@@ -40,6 +42,7 @@ def load(path: Path) -> LoadedSuite:
     loaded = [_run(one) for one in folder.runs()]
     runs = tuple(run for run, _ in loaded if run is not None)
     notes = [note for run, note in loaded if run is None]
+    notes += _gone(folder)
     texts, text_note = _suite_texts(folder.suite)
     names = dict.fromkeys([one.name for one in texts.experiments] + [run.spec.experiment for run in runs])
     known = {one.name: one for one in texts.experiments}
@@ -52,6 +55,17 @@ def load(path: Path) -> LoadedSuite:
         experiments=tuple(known.get(name, ExperimentText(name)) for name in names),
         notes=(*notes, *text_note),
     )
+
+
+def _gone(folder: SuiteFolder) -> list[str]:
+    """Runs that were made here and are not here any more."""
+    made = made_runs(folder)
+    gone = [name for name in made if not folder.run(name).path.exists()]
+    if not gone:
+        return []
+    some = ", ".join(gone[:MOST_NAMED]) + (f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else "")
+    runs = f"{len(gone)} of {len(made)} runs that were made here {'is' if len(gone) == 1 else 'are'} gone"
+    return [f"{runs}, removed from {folder.path}: {some}; the same command makes what is missing again"]
 
 
 def _why_not(path: Path) -> str:

@@ -9,6 +9,7 @@ from scalewise.records.events import ARMED
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
+from scalewise.records.wrapped import removable_in
 from scalewise.watch import crash, hidden, seat
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
@@ -44,7 +45,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
-        crash.keep_tracebacks_clean(recorder)
+        crash.keep_tracebacks_clean(recorder, removable_in(spec))
         after_import("torch", lambda: _hook_torch(recorder, spec, folder, local_rank))
     except Exception as error:
         journal.trouble("arming", error)
@@ -86,12 +87,12 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
 
             rehearsal.install(recorder, spec.rehearse, local_rank)
         _emulate(recorder, spec, folder)
-        hooks.install(recorder, local_rank)
+        hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
-        if spec.inspect:
+        if spec.inspect and "inspection/inspector" not in spec.without_hooks:
             _inspect(recorder)
         if spec.examine:
-            _examine(recorder, folder)
+            _examine(recorder, folder, spec)
         if spec.remedies or spec.show_gradients:
             _replay(recorder, spec)
         os.register_at_fork(after_in_child=recorder.leave)
@@ -127,11 +128,11 @@ def _inspect(recorder: Recorder) -> None:
         recorder.journal.trouble("inspecting", error)
 
 
-def _examine(recorder: Recorder, folder: RunFolder) -> None:
+def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import examination
 
-        examination.install(recorder, folder)
+        examination.install(recorder, folder, spec.without_hooks)
     except Exception as error:
         recorder.journal.trouble("examining", error)
 
@@ -141,7 +142,7 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import gradient_rows, remedies
 
-        if spec.show_gradients:
+        if spec.show_gradients and "gradient_rows" not in spec.without_hooks:
             gradient_rows.install(recorder)
         if spec.remedies:
             remedies.install(recorder, spec.remedies)

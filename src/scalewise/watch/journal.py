@@ -69,6 +69,11 @@ class Journal:
             self.row(TroubleRow(where=where, error=f"{type(error).__name__}: {error}"[:500]))
             self.flush()
 
+    def raised(self, concerns: tuple[str, ...], error: BaseException) -> None:
+        """Notes that an error of ours has gone through the script, which is about to end."""
+        self.row(TroubleRow("the script", f"{type(error).__name__}: {error}"[:500], concerns))
+        self.flush()
+
     def leave(self) -> None:
         """In a forked child: the file belongs to the parent."""
         self._broken = True

@@ -235,6 +235,10 @@ class Recorder:
         """The script is about to end with this exception."""
         self.exception = description
 
+    def raised(self, concerns: tuple[str, ...], error: BaseException) -> None:
+        """That exception seems to be the watcher's own."""
+        self.journal.raised(concerns, error)
+
     def finish(self) -> None:
         """At interpreter exit: writes what is still to be written."""
         self._leave_ring()

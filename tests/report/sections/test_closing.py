@@ -34,7 +34,7 @@ def test_a_caveat_is_said_once_with_the_arms_it_touches():
     runs = [make_run(noisy(12, 5e-3, seed), ranks=ranks) for seed, ranks in enumerate((1, 2, 4))]
     told = texts(evidence(*runs))
 
-    assert told.count("Doubt, too few steps") == 1 and "Touches exp (3 arms)." in told
+    assert told.count("Imprecise, too few steps") == 1 and "Touches exp (3 arms)." in told
 
 
 def test_long_lists_are_cut_and_counted():

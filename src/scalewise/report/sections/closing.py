@@ -20,6 +20,7 @@ ORDER = 1000
 MOST_ARMS = 4  # named in a list; the rest is counted
 MOST_HOLES = 8
 LONGEST_EVIDENCE = 160
+_SIGNS = ("DOUBT", "IMPRECISE", "note")  # the worst first
 
 
 def build(evidence: Evidence) -> Section:
@@ -80,19 +81,19 @@ def _holes(evidence: Evidence) -> Iterator[str]:
 
 def _caveats(evidence: Evidence) -> Iterator[str]:
     """Each once, doubts first, with the arms it touches and the evidence of the first."""
-    groups: dict[tuple[str, str], list[tuple[str, ArmRow, Caveat]]] = {}
+    groups: dict[tuple[int, str], list[tuple[str, ArmRow, Caveat]]] = {}
     for experiment in evidence.analysis.experiments:
         for row in experiment.rows:
             for caveat in row.caveats:
                 if row.mark != "failed":
-                    groups.setdefault((caveat.severity, caveat.name), []).append((experiment.name, row, caveat))
+                    kind = _SIGNS.index(caveat.sign), caveat.name
+                    groups.setdefault(kind, []).append((experiment.name, row, caveat))
     if not groups:
         yield "No reason was found to doubt any number."
-    for (severity, name), touched in sorted(groups.items(), key=lambda item: (item[0][0] != "doubt", item[0][1])):
+    for (place, name), touched in sorted(groups.items()):
         first = touched[0][2]
-        word = "Doubt" if severity == "doubt" else "Note"
         yield (
-            f"{word}, {name}: {_cut(_local(first.evidence, evidence)).rstrip('.')}. "
+            f"{_SIGNS[place].capitalize()}, {name}: {_cut(_local(first.evidence, evidence)).rstrip('.')}. "
             f"{first.remedy[:1].upper()}{_local(first.remedy, evidence)[1:]}. Touches {_arms(touched)}."
         )
 

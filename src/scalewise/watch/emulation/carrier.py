@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from scalewise.watch.crash import for_the_script
 from scalewise.watch.emulation.readiness import Readiness
 
 KIND = "emulate_link"
@@ -35,7 +36,7 @@ class Message:
         """Until the link has let go of it."""
         self.released.wait()
         if self.error is not None:
-            raise self.error
+            raise for_the_script(self.error)
 
 
 class Carrier:

@@ -5,6 +5,7 @@ random number or changes what the script computes, prints or returns.
 """
 
 import importlib
+from collections.abc import Collection
 
 import torch
 
@@ -41,11 +42,13 @@ CONCERNS = (
 OF_DISTRIBUTED = ("collectives", "groups")
 
 
-def install(recorder: Recorder, folder: RunFolder) -> None:
-    """Hooks into torch on top of the ordinary hooks, once per process."""
+def install(recorder: Recorder, folder: RunFolder, without: Collection[str] = ()) -> None:
+    """Hooks into torch on top of the ordinary hooks; `without` names what has failed in this script before."""
     notebook = Notebook(recorder, folder)
     notebook.open()
     for concern in (*CONCERNS, *(OF_DISTRIBUTED if torch.distributed.is_available() else ())):
+        if f"examination/{concern}" in without:
+            continue
         try:
             importlib.import_module(f"{__name__}.{concern}").install(notebook)
         except Exception as error:

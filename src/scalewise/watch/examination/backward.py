@@ -23,13 +23,13 @@ def install(notebook: Notebook) -> None:
     original = autograd.backward
 
     @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def backward(*args: Any, **kwargs: Any) -> Any:
         if loop.recorder.backward_depth or not notebook.on:
-            return original(tensors, *args, **kwargs)
-        look = _guarded(notebook, lambda: _Look(loop, tensors))
+            return original(*args, **kwargs)
+        look = _guarded(notebook, lambda: _Look(loop, args[0] if args else kwargs["tensors"]))
         began_ns = now_ns()
         try:
-            result = original(tensors, *args, **kwargs)
+            result = original(*args, **kwargs)
         finally:
             lasted_ns = now_ns() - began_ns
             if look is not None:

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import Probe
 from scalewise.watch.examination.tensors import number, readable
 
 _FUNCTIONS = {"clip_grad_norm_": "norm", "clip_grad_value_": "value", "_clip_grads_with_norm_": "given"}
+_LIMIT = {"norm": "max_norm", "value": "clip_value", "given": "max_norm"}
 
 
 def install(notebook: Notebook) -> None:
@@ -38,13 +40,16 @@ class _Inside:
 
 def _watched(loop: Loop, original: Any, how: str, inside: _Inside) -> Any:
     notebook = loop.notebook
+    clipped, limited, told = (Argument(original, name) for name in ("parameters", _LIMIT[how], "total_norm"))
 
     @functools.wraps(original)
-    def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+    def clip(*args: Any, **kwargs: Any) -> Any:
         if inside.one or not notebook.on:
-            return original(parameters, *args, **kwargs)
+            return original(*args, **kwargs)
+        parameters = clipped.of(args, kwargs)
         if not isinstance(parameters, (torch.Tensor, list, tuple)) and isinstance(parameters, Iterable):
             parameters = list(parameters)  # a generator can be read once
+            args, kwargs = clipped.replaced(parameters, args, kwargs)
         probe, before = None, None
         try:
             listed = [parameters] if isinstance(parameters, torch.Tensor) else parameters
@@ -54,12 +59,12 @@ def _watched(loop: Loop, original: Any, how: str, inside: _Inside) -> Any:
             notebook.broke("clipping", error)
         inside.one = True
         try:
-            result = original(parameters, *args, **kwargs)
+            result = original(*args, **kwargs)
         finally:
             inside.one = False
         try:
-            limit = _number(args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value")))
-            found = (args[1] if len(args) > 1 else kwargs.get("total_norm")) if how == "given" else result
+            limit = _number(limited.of(args, kwargs))
+            found = told.of(args, kwargs) if how == "given" else result
             norm = _number(found) if how != "value" and _free(loop, found) else None
             notebook.note("clip", "value" if how == "value" else "norm", limit, norm, before)
             _remember(loop, probe, before)

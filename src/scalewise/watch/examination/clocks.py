@@ -48,8 +48,8 @@ class _Clock:
         functools.update_wrapper(self, read)
         self.__self__ = time
 
-    def __call__(self, *args: Any) -> Any:
-        value = self._read(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        value = self._read(*args, **kwargs)
         notebook = self._notebook
         if notebook.places.of_user(sys._getframe(1).f_code):
             self._note()

@@ -1,11 +1,9 @@
 """Notes each collective and message through torch.distributed before it can block, and when it has returned."""
 
 import functools
-import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from scalewise.records.notes import BUFFERS, NOWHERE
+from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.hooks import collectives
 from scalewise.watch.hooks.forward import first_tensor
@@ -55,17 +54,15 @@ class _Inside:
             notebook.write_if_due()
 
 
-@dataclass(frozen=True)
 class _Signature:
     """Where among the arguments of a function the other end, the group and the asking not to wait are found."""
 
-    positions: dict[str, int]
+    def __init__(self, function: Callable[..., Any]) -> None:
+        names = ("dst", "src", "group_dst", "group_src", "group", "async_op")
+        self._arguments = {name: Argument(function, name) for name in names}
 
     def value(self, name: str, args: Any, kwargs: Any) -> Any:
-        if name in kwargs:
-            return kwargs[name]
-        position = self.positions.get(name)
-        return args[position] if position is not None and position < len(args) else None
+        return self._arguments[name].of(args, kwargs)
 
     def peer(self, args: Any, kwargs: Any) -> int:
         """As a rank of the whole run."""
@@ -86,7 +83,7 @@ class _Signature:
 
 
 def _noted(notebook: Notebook, kind: str, original: Callable[..., Any], inside: _Inside) -> Callable[..., Any]:
-    signature = _Signature({name: place for place, name in enumerate(inspect.signature(original).parameters)})
+    signature = _Signature(original)
     never_waits = original.__name__ in _NEVER_WAITS
 
     def begin(args: Any, kwargs: Any) -> int:

@@ -20,16 +20,16 @@ def install(notebook: Notebook) -> None:
     original = autograd.backward
 
     @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def backward(*args: Any, **kwargs: Any) -> Any:
         if notebook.recorder.backward_depth or not notebook.on or not torch.distributed.is_initialized():
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         handle = None
         try:
-            handle = _listen(notebook, tensors)
+            handle = _listen(notebook, args[0] if args else kwargs["tensors"])
         except Exception as error:
             notebook.broke("computing", error)
         try:
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         finally:
             if handle is not None:
                 handle.remove()
@@ -40,7 +40,7 @@ def install(notebook: Notebook) -> None:
 
 def _listen(notebook: Notebook, tensors: Any) -> Any:
     """Hears the first node of the graph begin, and leaves a callback with the engine."""
-    first = tensors[0] if isinstance(tensors, (tuple, list)) else tensors
+    first = next(iter(tensors), None) if isinstance(tensors, (tuple, list)) else tensors
     if not isinstance(first, torch.Tensor) or first.grad_fn is None or first.device.type != "cpu":
         return None
     began_ns = now_ns()

@@ -13,6 +13,7 @@ import torch
 
 from scalewise.records.examination import FailureRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 
 MOST_LETTERS = 2000
@@ -81,9 +82,9 @@ class _Unused:
         original = DistributedDataParallel.__init__
 
         @functools.wraps(original)
-        def __init__(made: Any, /, *args: Any, **kwargs: Any) -> None:
-            original(made, *args, **kwargs)
-            self._wrappers.append(weakref.ref(made))
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
+            self._wrappers.append(weakref.ref(receiver(args, kwargs)))
 
         kind: Any = DistributedDataParallel
         kind.__init__ = __init__

@@ -66,12 +66,17 @@ class _Reads:
             finally:
                 self._inside = False
             wait_ns = perf_counter_ns() - began_ns
-            if name != "to" or not (on_device(result) or kwargs.get("non_blocking")):
+            if name != "to" or not (on_device(result) or _does_not_wait(args, kwargs)):
                 indirect = "" if notebook.places.of_user(caller) else INDIRECT
                 notebook.note("host_read", f"{name.strip('_')}{indirect}", "cuda", wait_ns)
             return result
 
         return noted
+
+
+def _does_not_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether `Tensor.to` was asked not to wait; in all its forms `non_blocking` is the first flag."""
+    return bool(next((one for one in args if isinstance(one, bool)), kwargs.get("non_blocking")))
 
 
 def _in_the_name_of(frame: FrameType, original: Callable[..., Any]) -> Callable[..., Any]:

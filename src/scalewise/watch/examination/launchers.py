@@ -7,6 +7,7 @@ from typing import Any
 import torch.multiprocessing as processes
 
 from scalewise.records.examination import LauncherRow
+from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 
 
@@ -14,17 +15,16 @@ def install(notebook: Notebook) -> None:
     """Wraps the one function that `mp.spawn` comes down to."""
     module: Any = sys.modules["torch.multiprocessing.spawn"]
     original = module.start_processes
+    nprocs, start_method = Argument(original, "nprocs"), Argument(original, "start_method")
 
     @functools.wraps(original)
-    def start_processes(
-        fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False, *rest: Any, **options: Any
-    ) -> Any:
+    def start_processes(*args: Any, **kwargs: Any) -> Any:
         try:
-            method = options.get("start_method", rest[0] if rest else "spawn")
-            notebook.row(LauncherRow(notebook.places.here(), nprocs, method == "fork"))
+            forked = start_method.of(args, kwargs, "spawn") == "fork"
+            notebook.row(LauncherRow(notebook.places.here(), nprocs.of(args, kwargs, 1), forked))
             notebook.write()
         except Exception as error:
             notebook.broke("mp.spawn", error)
-        return original(fn, args, nprocs, join, daemon, *rest, **options)
+        return original(*args, **kwargs)
 
     module.start_processes = vars(processes)["start_processes"] = start_processes

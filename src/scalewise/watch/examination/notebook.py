@@ -61,8 +61,11 @@ class Notebook:
         """A note of `records.notes` by its name; its place is the script's line that is being run, unless given."""
         if self._left > 0:
             self._left -= 1
-            where = self.places.here() if place is None else place
-            self._notes.append([name, perf_counter_ns(), where, *values])
+            try:
+                where = self.places.here() if place is None else place
+                self._notes.append([name, perf_counter_ns(), where, *values])
+            except Exception as error:
+                self.broke(name, error)
 
     def row(self, row: object) -> None:
         """A row of `records.examination`, behind the notes before it."""

@@ -78,7 +78,7 @@ class Places:
         number = self._numbers[id(code), line] = len(self._numbers)
         self._kept.append(code)
         text = linecache.getline(code.co_filename, line).strip()[:MOST_LETTERS]
-        self._tell(PlaceRow(number, os.path.abspath(code.co_filename), line, code.co_name, text))
+        self._tell(PlaceRow(number, _located(os.path.abspath, code.co_filename), line, code.co_name, text))
         return number
 
 
@@ -86,12 +86,20 @@ def is_users_file(file: str) -> bool:
     """Whether a file, by the name its code carries, is the user's own."""
     if file.startswith("<"):  # made at run time: whoever made it is further up the stack
         return False
-    path = os.path.realpath(file)
+    path = _located(os.path.realpath, file)
     # What `__main__` was read from is the script even where it is part of an installed package.
     main = getattr(sys.modules.get("__main__"), "__file__", None)
-    if main is not None and path == os.path.realpath(main):
+    if main is not None and path == _located(os.path.realpath, main):
         return True
     return not path.startswith((*_OWN, *_LIBRARIES)) and not any(folder in path for folder in _PACKAGE_FOLDERS)
+
+
+def _located(find: Callable[[str], str], file: str) -> str:
+    """The whole path; the file's name as it is where the working folder has been removed."""
+    try:
+        return find(file)
+    except OSError:
+        return file
 
 
 def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:

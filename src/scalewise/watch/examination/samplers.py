@@ -7,6 +7,7 @@ from typing import Any
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
 
@@ -59,10 +60,11 @@ class Samplers:
 
     def _noted(self, name: str, original: Any, note: Callable[[Any], None]) -> Any:
         @functools.wraps(original)
-        def noted(sampler: Any, *args: Any, **kwargs: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            sampler = receiver(args, kwargs)
             # A class may call its parent's method, at once or while it is iterated: only its own counts.
             outermost = getattr(type(sampler), name, None) is noted
-            result = original(sampler, *args, **kwargs)
+            result = original(*args, **kwargs)
             if outermost and self._notebook.on and _shares_out(sampler):
                 try:
                     note(sampler)

@@ -18,6 +18,7 @@ from torch.utils.data._utils import fetch
 
 from scalewise.records.examination import WorkerSeedRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.reseeding import reseeding
 
@@ -58,13 +59,14 @@ class Workers:
 
     def _noted(self, original: Any) -> Any:
         @functools.wraps(original)
-        def fetch_noted(fetcher: Any, *args: Any, **kwargs: Any) -> Any:
+        def fetch_noted(*args: Any, **kwargs: Any) -> Any:
+            fetcher = receiver(args, kwargs)
             # There is one fetcher for each epoch and process: only its first fetch is looked at.
             if vars(fetcher).get(_SEEN) or not self._looks():
-                return original(fetcher, *args, **kwargs)
+                return original(*args, **kwargs)
             before = self._look(fetcher)
             with reseeding() as seeded:
-                result = original(fetcher, *args, **kwargs)
+                result = original(*args, **kwargs)
             self._tell(before, seeded)
             return result
 

@@ -4,6 +4,8 @@ Every wrapper passes its arguments and results through untouched, and a failure 
 No hook issues a collective, uses a random number or waits for a device inside the timed region.
 """
 
+from collections.abc import Callable, Collection
+
 import torch
 
 from scalewise.watch.hooks import amp, backward, compiler, data, forward, optimizer
@@ -11,20 +13,25 @@ from scalewise.watch.probe_torch import TorchProbe, describe_rank
 from scalewise.watch.recorder import Recorder
 
 
-def install(recorder: Recorder, local_rank: int) -> None:
-    """Hooks into torch, once per process."""
+def install(recorder: Recorder, local_rank: int, without: Collection[str] = ()) -> None:
+    """Hooks into torch, once per process; `without` names what has failed in this script before."""
     probe = TorchProbe(recorder)
     recorder.probe = probe
     recorder.describe = lambda: describe_rank(recorder, local_rank)
-    forward.install(recorder, probe)
-    backward.install(recorder)
-    optimizer.install(recorder, probe)
-    amp.install(recorder, probe)
-    data.install(recorder)
+    installs: dict[str, Callable[[], None]] = {
+        "forward": lambda: forward.install(recorder, probe),
+        "backward": lambda: backward.install(recorder),
+        "optimizer": lambda: optimizer.install(recorder, probe),
+        "amp": lambda: amp.install(recorder, probe),
+        "data": lambda: data.install(recorder),
+    }
     if torch.distributed.is_available():
         from scalewise.watch.hooks import collectives, ddp, group  # absent from builds without distributed
 
-        group.install(recorder)
-        collectives.install(recorder)
-        ddp.install(recorder, probe)
-    compiler.install(recorder)
+        installs["group"] = lambda: group.install(recorder)
+        installs["collectives"] = lambda: collectives.install(recorder)
+        installs["ddp"] = lambda: ddp.install(recorder, probe)
+    installs["compiler"] = lambda: compiler.install(recorder)
+    for name, install_one in installs.items():
+        if f"hooks/{name}" not in without:
+            install_one()

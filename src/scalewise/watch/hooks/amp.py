@@ -71,7 +71,10 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
         try:
             result = original(self, optimizer, *args, **kwargs)
         except BaseException:
-            recorder.drop_step(depth)
+            try:
+                recorder.drop_step(depth)
+            except Exception as error:
+                recorder.broke("scaler", error)
             raise
         try:
             skipped = recorder.optimizer_steps == ran_before

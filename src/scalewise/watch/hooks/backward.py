@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from scalewise.records.events import BACKWARD, BACKWARD_END, GRAD_END
+from scalewise.watch.arguments import Argument
 from scalewise.watch.clocks import EventClock
 from scalewise.watch.recorder import Recorder
 
@@ -28,32 +29,36 @@ def install(recorder: Recorder) -> None:
 
 
 def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool) -> Callable[..., Any]:
+    create_graph = Argument(original, "create_graph")
+
     @functools.wraps(original)
-    def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched(*args: Any, **kwargs: Any) -> Any:
         if (
             not recorder.awake
             or recorder.backward_depth
             or not recorder.on
             or (not reads_loss and _tracing() is not None)
         ):
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         recorder.backward_depth = 1
         try:
             if not (recorder.open and recorder.plain_backward):
                 recorder.prepare_backward()
-            loss = loss_of(recorder, tensors) if reads_loss and not recorder.loss_shown else None
+            loss = None
+            if reads_loss and not recorder.loss_shown:
+                loss = loss_of(recorder, args[0] if args else kwargs.get("tensors"))
             recorder.loss_shown = False
             recorder.stamp(BACKWARD)
             recorder.value(loss)
         except Exception as error:
             recorder.broke("backward", error)
         try:
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         finally:
             recorder.backward_depth = 0
             try:
                 # autograd.grad that keeps a graph feeds a later backward (a gradient penalty): not a pass of its own.
-                counts = reads_loss or not kwargs.get("create_graph", False)
+                counts = reads_loss or not create_graph.of(args, kwargs)
                 recorder.stamp(BACKWARD_END if counts else GRAD_END)
                 if recorder.after_backward is not None:
                     recorder.after_backward()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.recorder import Recorder
 
@@ -76,6 +77,8 @@ def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
 def _watched(
     recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth, removed: bool
 ) -> Callable[..., Any]:
+    async_op = Argument(original, "async_op")
+
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
         if depth.inside or not recorder.on:
@@ -83,7 +86,7 @@ def _watched(
         size_bytes = _size(recorder, args, kwargs)
         if removed and recorder.open and size_bytes >= SMALLEST_REMOVED_BYTES:
             recorder.intervene("remove_communication")
-            return _DoneWork() if kwargs.get("async_op") or args[3:4] == (True,) else None
+            return _DoneWork() if async_op.of(args, kwargs) else None
         depth.inside = True
         _quietly(recorder, recorder.collective_begin)
         try:

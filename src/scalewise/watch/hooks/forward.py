@@ -28,7 +28,10 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         nonlocal state
         if state:
             if state == RESTING and not grad_enabled():
-                recorder.evaluating()
+                try:
+                    recorder.evaluating()
+                except Exception as error:
+                    recorder.broke("forward", error)
             return original(self, *args, **kwargs)
         # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve.
         if recorder.backward_depth or not recorder.on or this_thread() != main_thread:

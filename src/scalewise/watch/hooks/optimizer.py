@@ -53,16 +53,16 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                 recorder.broke("optimizer", error)
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if not recorder.awake:
-            recorder.rested += 1
-            if recorder.rested >= recorder.rest_steps:
-                recorder.wake()
-        elif recorder.on:
-            try:
+        try:
+            if not recorder.awake:
+                recorder.rested += 1
+                if recorder.rested >= recorder.rest_steps:
+                    recorder.wake()
+            elif recorder.on:
                 recorder.optimizer_steps += 1
                 recorder.optimizer_end(probe.index_of(optimizer))
-            except Exception as error:
-                recorder.broke("optimizer", error)
+        except Exception as error:
+            recorder.broke("optimizer", error)
 
     handle = register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)

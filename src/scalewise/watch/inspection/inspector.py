@@ -14,6 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from scalewise.watch.arguments import Argument, receiver
 from scalewise.watch.inspection.close_look import CloseLook
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.places import in_main_thread
@@ -146,12 +147,13 @@ class Inspector:
     def _wrap_scaler(self) -> None:
         scalers: Any = GradScaler
         original = scalers.step
+        stepped = Argument(original, "optimizer")
 
         @functools.wraps(original)
-        def step(scaler: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            self._guarded(self._before_scaler)(scaler, optimizer)
+        def step(*args: Any, **kwargs: Any) -> Any:
+            self._guarded(self._before_scaler)(receiver(args, kwargs), stepped.of(args, kwargs))
             try:
-                return original(scaler, optimizer, *args, **kwargs)
+                return original(*args, **kwargs)
             finally:
                 self._scaling = False
 

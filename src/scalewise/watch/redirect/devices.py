@@ -46,7 +46,7 @@ def install(account: Account, belief: Belief) -> None:
     stand_in(account, cuda, "get_device_name", lambda device=None: NAME)
     stand_in(account, cuda, "get_device_capability", lambda device=None: CAPABILITY)
     stand_in(account, cuda, "get_device_properties", lambda device=None: properties())
-    stand_in(account, cuda, "can_device_access_peer", lambda device, peer: True)
+    stand_in(account, cuda, "can_device_access_peer", lambda device, peer_device: True)
     _redirect_random_states(account, count)
     cuda.device = _device_context(account, belief)
     _redirect_accelerator(account, belief, set_device, count)

@@ -9,8 +9,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.redirect.account import Account, answer_outside
 from scalewise.watch.redirect.belief import gpu_index
+
+_AVERAGED = {"all_reduce": "tensor", "reduce_scatter_tensor": "output", "reduce_scatter": "output", "reduce": "tensor"}
 
 
 def install(account: Account) -> None:
@@ -21,8 +24,8 @@ def install(account: Account) -> None:
     answer_outside(account, dist, "get_backend", asked)
     answer_outside(account, dist, "is_nccl_available", lambda: True)
     _without(account, dist, "barrier", "device_ids")
-    for name, place in {"all_reduce": 1, "reduce_scatter_tensor": 2, "reduce_scatter": 2, "reduce": 2}.items():
-        _redirect_average(account, name, place)
+    for name, result in _AVERAGED.items():
+        _redirect_average(account, name, result)
     _redirect_mesh(account)
 
 
@@ -31,18 +34,19 @@ def _redirect_backend(account: Account, name: str) -> None:
     if original is None:
         return
 
+    backend = Argument(original, "backend")
+    options = [Argument(original, option) for option in ("device_id", "pg_options")]
+
     @functools.wraps(original)
     def redirected(*args: Any, **kwargs: Any) -> Any:
-        if name == "init_process_group" and args and isinstance(args[0], str):
-            args, kwargs = args[1:], {**kwargs, "backend": args[0]}
-        backend = str(kwargs.get("backend") or "")
-        if "nccl" in backend:
+        if "nccl" in str(backend.of(args, kwargs) or ""):
             account.ask("nccl")
             account.redirect(f"torch.distributed.{name}")
-            kwargs["backend"] = "gloo"
-        for option in ("device_id", "pg_options"):
-            if kwargs.pop(option, None) is not None:
-                account.redirect(f"torch.distributed.{name}({option})")
+            args, kwargs = backend.replaced("gloo", args, kwargs)
+        for option in options:
+            if option.of(args, kwargs) is not None:
+                account.redirect(f"torch.distributed.{name}({option.name})")
+                args, kwargs = option.replaced(None, args, kwargs)
         return original(*args, **kwargs)
 
     rebind(original, redirected)
@@ -57,36 +61,35 @@ def _backend_asked(account: Account, original: Any, *args: Any, **kwargs: Any) -
 def _without(account: Account, owner: Any, name: str, option: str) -> None:
     """The function without an argument that only GPUs know."""
     original = getattr(owner, name)
+    only_gpus = Argument(original, option)
 
     @functools.wraps(original)
     def redirected(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.pop(option, None) is not None:
+        if only_gpus.of(args, kwargs) is not None:
             account.redirect(f"torch.distributed.{name}({option})")
+            args, kwargs = only_gpus.replaced(None, args, kwargs)
         return original(*args, **kwargs)
 
     rebind(original, redirected)
 
 
-def _redirect_average(account: Account, name: str, place: int) -> None:
+def _redirect_average(account: Account, name: str, result: str) -> None:
     """gloo knows no average: it is a sum that is divided afterwards."""
     original = getattr(dist, name, None)
     if original is None:
         return
 
+    op, group, output = (Argument(original, argument) for argument in ("op", "group", result))
+
     @functools.wraps(original)
     def redirected(*args: Any, **kwargs: Any) -> Any:
-        operation = kwargs.get("op", args[place] if len(args) > place else None)
+        operation = op.of(args, kwargs)
         if operation is None or operation != dist.ReduceOp.AVG:
             return original(*args, **kwargs)
         account.redirect(f"torch.distributed.{name}(AVG)")
-        if "op" in kwargs:
-            kwargs["op"] = dist.ReduceOp.SUM
-        else:
-            args = (*args[:place], dist.ReduceOp.SUM, *args[place + 1 :])
-        group = kwargs.get("group", args[place + 1] if len(args) > place + 1 else None)
-        output: Any = args[0] if args else kwargs.get("tensor", kwargs.get("output"))
+        args, kwargs = op.replaced(dist.ReduceOp.SUM, args, kwargs)
         work = original(*args, **kwargs)
-        divide = functools.partial(_divide, output, dist.get_world_size(group))
+        divide = functools.partial(_divide, output.of(args, kwargs), dist.get_world_size(group.of(args, kwargs)))
         if work is None:
             divide()
         return None if work is None else Averaging(work, divide)

@@ -56,10 +56,13 @@ def _redirect_questions(account: Account) -> None:
 
     def redirected(original: Any) -> Any:
         @functools.wraps(original)
-        def ask(device_type: str = "cuda") -> Any:
+        def ask(*args: Any, **kwargs: Any) -> Any:
             if asked_inside(sys._getframe(1).f_code):
-                return original(device_type)
-            return original("cpu" if device_type == "cuda" else device_type)
+                return original(*args, **kwargs)
+            if not args and not kwargs and original.__name__ == "is_autocast_enabled":
+                args = ("cuda",)  # what it means without a device
+            named = {key: "cpu" if value == "cuda" else value for key, value in kwargs.items()}
+            return original(*("cpu" if value == "cuda" else value for value in args), **named)
 
         return ask
 

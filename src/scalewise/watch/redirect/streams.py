@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from scalewise.watch.crash import for_the_script
 from scalewise.watch.redirect.account import Account, stand_in
 
 
@@ -25,9 +26,9 @@ class Event:
     def elapsed_time(self, end_event: "Event") -> float:
         """Milliseconds between the two."""
         if not (self._timed and end_event._timed):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            raise for_the_script(ValueError("Both events must be created with argument 'enable_timing=True'."))
         if self._at_ns is None or end_event._at_ns is None:
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
+            raise for_the_script(ValueError("Both events must be recorded before calculating elapsed time."))
         return (end_event._at_ns - self._at_ns) * 1e-6
 
     def query(self) -> bool:
@@ -127,6 +128,6 @@ def _redirect_marks(account: Account) -> None:
 def _refuse(account: Account, name: str) -> None:
     def refused(*args: Any, **kwargs: Any) -> Any:
         account.miss(f"torch.cuda.{name}")
-        raise RuntimeError(f"torch.cuda.{name} has nothing to stand in for it on the CPU")
+        raise for_the_script(RuntimeError(f"torch.cuda.{name} has nothing to stand in for it on the CPU"))
 
     setattr(torch.cuda, name, refused)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.redirect.account import Account
 
 
@@ -64,11 +65,13 @@ def _without_devices(account: Account, kind: Any, options: tuple[str, ...]) -> N
 def _on_cpu(account: Account, kind: Any) -> None:
     """Without a device it would look for an accelerator."""
     original = kind.__init__
+    device_id = Argument(original, "device_id")
 
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(*args: Any, **kwargs: Any) -> None:
         account.redirect(f"{kind.__name__}(device_id)")
-        original(self, *args, **{**kwargs, "device_id": torch.device("cpu")})
+        args, kwargs = device_id.replaced(torch.device("cpu"), args, kwargs)
+        original(*args, **kwargs)
 
     kind.__init__ = __init__
 

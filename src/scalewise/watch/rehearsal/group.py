@@ -8,6 +8,8 @@ import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from scalewise.records.rehearsal import UnrehearsedRow
+from scalewise.watch.arguments import Argument
+from scalewise.watch.crash import for_the_script
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal.stage import Stage, StageGroup
 
@@ -28,13 +30,13 @@ def install(recorder: Recorder, stage: Stage, world_size: int, rank: int) -> Non
 
 def _replace_init(recorder: Recorder, world_size: int, rank: int) -> None:
     init = dist.init_process_group
+    backend, ranks_asked, rank_asked = (Argument(init, name) for name in ("backend", "world_size", "rank"))
 
     @functools.wraps(init)
-    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        given = dict(zip(("init_method", "timeout", "world_size", "rank"), args, strict=False)) | kwargs
-        _compare(recorder, "ranks", given.get("world_size"), world_size)
-        _compare(recorder, "rank", given.get("rank"), rank)
-        asked = str(backend or "undefined").lower()
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        _compare(recorder, "ranks", ranks_asked.of(args, kwargs), world_size)
+        _compare(recorder, "rank", rank_asked.of(args, kwargs), rank)
+        asked = str(backend.of(args, kwargs) or "undefined").lower()
         _refuse_unknown(asked)
         for part in asked.split(","):
             if part not in _KNOWN:
@@ -51,9 +53,8 @@ def _refuse_unknown(asked: str) -> None:
     for part in asked.split(","):
         device, _, name = part.rpartition(":")
         if name not in known:
-            raise AssertionError(
-                f"Unknown c10d backend type {name.upper()}" if device else f"Unknown backend type {name}"
-            )
+            said = f"Unknown c10d backend type {name.upper()}" if device else f"Unknown backend type {name}"
+            raise for_the_script(AssertionError(said))
 
 
 def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:
@@ -64,13 +65,13 @@ def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:
 
 def _replace_new_group() -> Any:
     original = dist.new_group
+    ranks, backend, group_desc = (Argument(original, name) for name in ("ranks", "backend", "group_desc"))
 
     @functools.wraps(original)
-    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        described = {"group_desc": kwargs["group_desc"]} if "group_desc" in kwargs else {}
-        group = original(ranks, backend=NAME, **described)
+    def new_group(*args: Any, **kwargs: Any) -> Any:
+        group = original(ranks.of(args, kwargs), backend=NAME, group_desc=group_desc.of(args, kwargs))
         if isinstance(group, dist.ProcessGroup):
-            asked = str(backend or dist.get_backend()).lower()
+            asked = str(backend.of(args, kwargs) or dist.get_backend()).lower()
             _refuse_unknown(asked)
             _call_it(group, asked)
         return group

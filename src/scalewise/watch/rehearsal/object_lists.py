@@ -1,10 +1,12 @@
 """Objects that another rank would have sent are not there: the script keeps what it has, and the prediction says so."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch.distributed as dist
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal.group import bind, note
 
@@ -13,8 +15,8 @@ STAYS = "the list stays as it was"
 
 def install(recorder: Recorder, rank: int) -> None:
     """Objects that this rank sends, or that all ranks send, go the ordinary way and come back as its own."""
-    _keep(recorder, rank, "broadcast_object_list", "broadcast by another rank", source_at=1)
-    _keep(recorder, rank, "scatter_object_list", "scattered by another rank", source_at=2)
+    _keep(recorder, rank, "broadcast_object_list", "broadcast by another rank")
+    _keep(recorder, rank, "scatter_object_list", "scattered by another rank")
     for name in ("all_gather_object", "gather_object"):
         _gather_own(recorder, name)
     _receive_nothing(recorder)
@@ -31,17 +33,27 @@ def _gather_own(recorder: Recorder, name: str) -> None:
     bind(name, gathered)
 
 
-def _keep(recorder: Recorder, rank: int, name: str, how: str, source_at: int) -> None:
+def _source(original: Any) -> Callable[[Any, Any], int]:
+    """Finds in a call the rank that the objects come from, as a rank of the whole run; 0 where none is given."""
+    src, group_src, group = (Argument(original, name) for name in ("src", "group_src", "group"))
+
+    def source(args: Any, kwargs: Any) -> int:
+        in_group = group_src.of(args, kwargs)
+        if in_group is not None:
+            asked: Any = group.of(args, kwargs) or dist.group.WORLD
+            return int(dist.get_global_rank(asked, in_group))
+        return int(src.of(args, kwargs) or 0)
+
+    return source
+
+
+def _keep(recorder: Recorder, rank: int, name: str, how: str) -> None:
     original: Any = getattr(dist, name)
+    source = _source(original)
 
     @functools.wraps(original)
     def kept(*args: Any, **kwargs: Any) -> Any:
-        source = args[source_at] if len(args) > source_at else kwargs.get("src")
-        in_group = kwargs.get("group_src")
-        if in_group is not None:
-            group: Any = kwargs.get("group") or dist.group.WORLD
-            source = dist.get_global_rank(group, in_group)
-        if (source or 0) == rank:
+        if source(args, kwargs) == rank:
             return original(*args, **kwargs)
         note(recorder, f"objects {how} ({name})", STAYS, "missing")
         return None
@@ -54,9 +66,11 @@ def _receive_nothing(recorder: Recorder) -> None:
     if original is None:
         return
 
+    source = _source(original)
+
     @functools.wraps(original)
-    def recv_object_list(object_list: Any, src: Any = None, *args: Any, **kwargs: Any) -> int:
+    def recv_object_list(*args: Any, **kwargs: Any) -> int:
         note(recorder, "objects received from another rank (recv_object_list)", STAYS, "missing")
-        return int(src or 0)
+        return source(args, kwargs)
 
     bind("recv_object_list", recv_object_list)

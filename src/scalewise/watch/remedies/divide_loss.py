@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from scalewise.records.spec import AxisValue
+from scalewise.watch.arguments import Argument
 from scalewise.watch.recorder import Recorder
 
 NAME = "divide_loss"
@@ -19,13 +20,14 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         raise ValueError(f"a loss cannot be divided by {by:g}")
     autograd: Any = torch.autograd
     original = autograd.backward
+    losses = Argument(original, "tensors")
 
     @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def backward(*args: Any, **kwargs: Any) -> Any:
         if not recorder.backward_depth:  # one inside another (checkpointing) carries a gradient that is divided already
             recorder.intervene(f"remedy:{NAME}")
-            tensors = _divided(tensors, by)
-        return original(tensors, *args, **kwargs)
+            args, kwargs = losses.replaced(_divided(losses.of(args, kwargs), by), args, kwargs)
+        return original(*args, **kwargs)
 
     autograd.backward = backward
 

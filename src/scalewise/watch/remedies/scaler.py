@@ -13,6 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.spec import AxisValue
+from scalewise.watch.arguments import Argument
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.remedies.unscale_before_clip import before_clips, unscaled_now
 
@@ -31,18 +32,21 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 def _scale_losses(recorder: Recorder, made: list[GradScaler], options: dict[str, Any]) -> None:
     autograd: Any = torch.autograd
     original = autograd.backward
+    losses = Argument(original, "tensors")
 
     @functools.wraps(original)
-    def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors))
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        tensors = losses.of(args, kwargs, ())
+        given = list(tensors) if isinstance(tensors, (tuple, list)) else [tensors]
+        first = given[0] if given else None
         if recorder.backward_depth or not isinstance(first, torch.Tensor) or first.numel() != 1:
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         if not made:
             made.append(GradScaler(first.device.type, **options))
         recorder.intervene(f"remedy:{NAME}")
         # In single precision, for a loss in half precision would overflow where its gradients do not.
-        scaled = made[0].scale([one.float() for one in ([first] if first is tensors else tensors)])
-        return original(scaled, *args, **kwargs)
+        args, kwargs = losses.replaced(made[0].scale([one.float() for one in given]), args, kwargs)
+        return original(*args, **kwargs)
 
     autograd.backward = backward
 

@@ -10,6 +10,7 @@ from torch.amp.grad_scaler import GradScaler, OptState
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.spec import AxisValue
+from scalewise.watch.arguments import Argument
 from scalewise.watch.recorder import Recorder
 
 NAME = "unscale_before_clip"
@@ -70,14 +71,18 @@ def before_clips(act: Callable[[Optimizer], object]) -> None:
         optimizers.add(self)
 
     def watched(clip: Any) -> Any:
+        about = Argument(clip, "parameters")
+
         @functools.wraps(clip)
-        def clip_grad(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip_grad(*args: Any, **kwargs: Any) -> Any:
+            parameters = about.of(args, kwargs, ())
             listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
             clipped = {id(one) for one in listed}
             for optimizer in list(optimizers):
                 if any(id(one) in clipped for group in optimizer.param_groups for one in group["params"]):
                     act(optimizer)
-            return clip(listed, *args, **kwargs)
+            args, kwargs = about.replaced(listed, args, kwargs)
+            return clip(*args, **kwargs)
 
         return clip_grad
 

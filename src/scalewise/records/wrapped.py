@@ -1,0 +1,320 @@
+"""What the watcher replaces in torch: every concern, what it wraps, in which kind of run, and what is lost without it.
+
+The one list of it: `tests/watch/test_wrapped.py` compares torch before and after the watcher has come and fails where
+something is replaced that is not listed here, or listed and not replaced. A concern goes by its file below `watch/`.
+
+Besides, for a while only: `examination/reseeding` replaces the seeding functions of torch, random and numpy during the
+first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
+steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them.
+`redirect/tensors` and `inspection` put modes on torch's stacks, by which they see every function or operation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from scalewise.records.spec import RunSpec
+
+RunKind = Literal["every", "plain", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"]
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One part of the watcher: a file with wrappers of torch."""
+
+    name: str
+    runs: RunKind  # plain: of one process that torchrun did not start
+    wraps: tuple[str, ...]  # by their shortest public name; (before), (after): through a hook that torch offers
+    without: str = ""  # what is not known without it; empty: the run is worth nothing without it
+    essential: bool = False  # without it the step itself is cut elsewhere, or not seen
+    part_of: str = ""  # the concern that it is left out with
+
+    @property
+    def removable(self) -> bool:
+        """Whether the run can be made without it, so that the script goes on where it has failed."""
+        return bool(self.without)
+
+
+def _in(place: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{place}.{name}" for name in names.split())
+
+
+_BEFORE_STEP, _AFTER_STEP = "torch.optim.Optimizer.step (before)", "torch.optim.Optimizer.step (after)"
+_MESSAGES = _in(
+    "torch.distributed",
+    "all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced "
+    "all_to_all all_to_all_single barrier batch_isend_irecv broadcast gather irecv isend monitored_barrier recv reduce "
+    "reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter send",
+)
+_OBJECTS = _in(
+    "torch.distributed",
+    "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list",
+)
+_DDP = "torch.nn.parallel.DistributedDataParallel"
+_NEXT_BATCH = "torch.utils.data.dataloader._BaseDataLoaderIter.__next__"
+_NO_NOTES = "what the doctor's checks need to know of"
+
+_TIMING = (
+    Concern("crash", "every", ("sys.excepthook",)),
+    Concern("farewell", "every", ("torch.distributed.destroy_process_group",)),
+    Concern(
+        "hooks/forward", "every", ("torch.nn.Module.__call__",),
+        "where steps begin, the time of forward and the samples: a step is counted from its backward pass", True,
+    ),
+    Concern(
+        "hooks/backward", "every", _in("torch.autograd", "backward grad"),
+        "the time of backward, the micro-batches and the loss",
+    ),
+    Concern(
+        "hooks/optimizer", "every", (_BEFORE_STEP, _AFTER_STEP), "the optimizer's steps: no step can be timed", True
+    ),
+    Concern(
+        "hooks/amp", "every", ("torch.autocast.__enter__", *_in("torch.GradScaler", "scale step")),
+        "mixed precision: its type, the scale, and the steps that a scaler skips",
+    ),
+    Concern("hooks/data", "every", (_NEXT_BATCH,), "the time that the script waits for its data"),
+    Concern(
+        "hooks/group", "plain", ("torch.distributed.init_process_group",),
+        "the ranks of a script that starts them itself",
+    ),
+    Concern(
+        "hooks/collectives", "every", (*_MESSAGES, *_OBJECTS),
+        "collectives that the script or FSDP calls: their number, bytes and time",
+    ),
+    Concern(
+        "hooks/ddp", "every", _in(_DDP, "__init__ _sync_buffers forward register_comm_hook"),
+        "communication of DistributedDataParallel: its number, bytes and exposed time",
+    ),
+    Concern(
+        "hooks/compiler", "every", ("torch._dynamo.eval_frame.set_eval_frame",),
+        "where the steps of a wholly compiled function begin",
+    ),
+)  # fmt: skip
+
+_INSPECTION = (
+    Concern(
+        "inspection/inspector", "inspected",
+        ("torch.autograd.backward", "torch.GradScaler.step", "torch.compile", _BEFORE_STEP, _AFTER_STEP,
+         "torch.nn.Module.__call__ (before)", "torch.nn.Module.__call__ (after)"),
+        "all that an inspection shows: layers, memory, transfers, gradients",
+    ),
+    Concern(
+        "inspection/saved", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",),
+        "all that an inspection shows: layers, memory, transfers, gradients", part_of="inspection/inspector",
+    ),
+)  # fmt: skip
+
+_EXAMINATION = (
+    Concern("examination/notebook", "examined", ("os._exit",)),
+    Concern(
+        "examination/wrappers", "examined", ("torch.nn.DataParallel.__init__", *_in(_DDP, "__init__ forward no_sync")),
+        f"{_NO_NOTES} wrappers and no_sync",
+    ),
+    Concern("examination/usage", "examined", _in(_DDP, "forward"), f"{_NO_NOTES} how DDP is used"),
+    Concern("examination/forward", "examined", ("torch.nn.Module.__call__",), f"{_NO_NOTES} forward passes"),
+    Concern(
+        "examination/backward", "examined",
+        ("torch.autograd.backward", "torch.autograd.graph.saved_tensors_hooks.__enter__"),
+        f"{_NO_NOTES} backward passes",
+    ),
+    Concern(
+        "examination/optimizer", "examined",
+        ("torch.optim.Optimizer.__init__", "torch.GradScaler.step", _BEFORE_STEP, _AFTER_STEP),
+        f"{_NO_NOTES} steps: nothing can be judged", True,
+    ),
+    Concern(
+        "examination/zeroing", "examined", ("torch.nn.Module.zero_grad", "torch.optim.Optimizer.zero_grad"),
+        f"{_NO_NOTES} zero_grad",
+    ),
+    Concern(
+        "examination/schedule", "examined",
+        _in("torch.optim.lr_scheduler", "ChainedScheduler.step CosineAnnealingWarmRestarts.step LRScheduler.step "
+            "ReduceLROnPlateau.step SequentialLR.step"),
+        f"{_NO_NOTES} learning-rate schedules",
+    ),
+    Concern(
+        "examination/precision", "examined",
+        ("torch.autocast.__enter__", *_in("torch.GradScaler", "scale unscale_ update")), f"{_NO_NOTES} mixed precision",
+    ),
+    Concern(
+        "examination/clipping", "examined",
+        _in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_"), f"{_NO_NOTES} clipping",
+    ),
+    Concern("examination/parameters", "examined", (), f"{_NO_NOTES} parameters that differ between ranks"),
+    Concern("examination/kept", "examined", (), f"{_NO_NOTES} losses that are kept"),
+    Concern(
+        "examination/clocks", "examined",
+        (*_in("time", "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns"),
+         *_in("torch", "accelerator.synchronize cuda.synchronize cuda.Event.record cuda.Event.synchronize "
+              "cuda.Stream.synchronize")),
+        f"{_NO_NOTES} the script's own timing",
+    ),
+    Concern("examination/computing", "examined", ("torch.autograd.backward",), f"{_NO_NOTES} waiting in backward"),
+    Concern(
+        "examination/data", "examined", (*_in("torch.utils.data.DataLoader", "__init__ __iter__"), _NEXT_BATCH),
+        f"{_NO_NOTES} loading of data",
+    ),
+    Concern(
+        "examination/samplers", "examined", _in("torch.utils.data.DistributedSampler", "__iter__ set_epoch"),
+        f"{_NO_NOTES} loading of data", part_of="examination/data",
+    ),
+    Concern(
+        "examination/workers", "examined",
+        _in("torch.utils.data._utils.fetch", "_IterableDatasetFetcher.fetch _MapDatasetFetcher.fetch"),
+        f"{_NO_NOTES} loading of data", part_of="examination/data",
+    ),
+    Concern(
+        "examination/failures", "examined",
+        ("sys.excepthook", "sys.exit", f"{_DDP}.__init__", _BEFORE_STEP), f"{_NO_NOTES} the script's failures",
+    ),
+    Concern(
+        "examination/host_reads", "examined",  # where there can be a GPU, or one is stood in for
+        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ to"),
+        f"{_NO_NOTES} reads from a device",
+    ),
+    Concern(
+        "examination/launchers", "examined", ("torch.multiprocessing.start_processes",),
+        f"{_NO_NOTES} scripts that start their ranks",
+    ),
+    Concern("examination/saves", "examined", ("torch.save",), f"{_NO_NOTES} checkpoints"),
+    Concern("examination/warned", "examined", ("warnings._showwarnmsg",), f"{_NO_NOTES} warnings"),
+    Concern(
+        "examination/collectives", "examined",
+        (*_MESSAGES, *_OBJECTS, "torch.distributed.Work.wait", f"{_DDP}._sync_buffers"), f"{_NO_NOTES} collectives",
+    ),
+    Concern(
+        "examination/groups", "examined", _in("torch.distributed", "destroy_process_group init_process_group"),
+        f"{_NO_NOTES} process groups",
+    ),
+)  # fmt: skip
+
+_CUDA_CALLS = (
+    "StreamContext can_device_access_peer clock_rate cudart current_device current_stream default_stream device_count "
+    "device_memory_used empty_cache get_device_capability get_device_name get_device_properties get_rng_state "
+    "get_rng_state_all init initial_seed ipc_collect is_available is_bf16_supported is_current_stream_capturing "
+    "is_initialized manual_seed manual_seed_all max_memory_allocated max_memory_cached max_memory_reserved "
+    "mem_get_info memory_allocated memory_cached memory_reserved memory_snapshot memory_stats memory_summary "
+    "memory_usage nvtx.mark nvtx.range nvtx.range_pop nvtx.range_push power_draw profiler.start profiler.stop "
+    "reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats seed "
+    "seed_all set_device set_per_process_memory_fraction set_rng_state set_rng_state_all set_stream "
+    "set_sync_debug_mode stream synchronize temperature utilization"
+)
+_ACCELERATOR_CALLS = (
+    "current_accelerator current_device_idx current_device_index current_stream device_count empty_cache is_available "
+    "max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats "
+    "reset_accumulated_memory_stats reset_peak_memory_stats set_device_idx set_device_index synchronize"
+)
+_REDIRECTION = (
+    Concern(
+        "redirect/account", "redirected",
+        (*_in("torch.cuda", _CUDA_CALLS), *_in("torch.accelerator", _ACCELERATOR_CALLS),
+         *_in("torch.distributed", "get_backend is_nccl_available")),
+    ),
+    Concern("redirect/compiling", "redirected", ("torch.compile",)),
+    Concern("redirect/devices", "redirected", ("torch.cuda.device", "torch.utils._device.DeviceContext.__init__")),
+    Concern(
+        "redirect/groups", "redirected",
+        _in("torch.distributed", "DeviceMesh.__init__ all_reduce barrier init_device_mesh init_process_group new_group "
+            "new_subgroups new_subgroups_by_enumeration reduce reduce_scatter reduce_scatter_tensor"),
+    ),
+    Concern(
+        "redirect/precision", "redirected",
+        _in("torch", "GradScaler.__init__ amp.custom_bwd amp.custom_fwd autocast.__init__ get_autocast_dtype "
+            "get_autocast_gpu_dtype is_autocast_enabled"),
+    ),
+    Concern("redirect/storing", "redirected", ("torch.load", "torch.UntypedStorage.cuda")),
+    Concern(
+        "redirect/streams", "redirected", _in("torch.cuda", "CUDAGraph Event Stream graph make_graphed_callables")
+    ),
+    Concern(
+        "redirect/tensors", "redirected",
+        ("threading.Thread._bootstrap_inner", "torch.Generator", *_in("torch.Tensor", "backward record_stream"),
+         "torch.autograd._engine_run_backward"),
+    ),
+    Concern(
+        "redirect/wrappers", "redirected",
+        ("torch.distributed.fsdp.FullyShardedDataParallel.__init__",
+         *_in("torch.nn", "Module.to SyncBatchNorm.forward"),
+         *_in(_DDP, "__init__ _check_comm_hook _passing_sync_batchnorm_handle"),
+         "torch.nn.parallel.data_parallel._get_available_device_type"),
+    ),
+)  # fmt: skip
+
+_REHEARSAL = (
+    Concern(
+        "rehearsal/group", "rehearsed",
+        _in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
+    ),
+    Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
+    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # sending needs nobody
+    Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
+)  # fmt: skip
+
+_EMULATION = (
+    Concern("emulation/collectives", "emulated", _MESSAGES),
+    Concern("emulation/buckets", "emulated", _in(_DDP, "_ddp_init_helper _sync_buffers")),
+)
+
+_LOADER = "torch.utils.data.DataLoader"
+_REMEDIES = (
+    Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
+    Concern("remedies/__init__", "replayed", (_AFTER_STEP,)),
+    Concern("remedies/cached_input", "replayed", (f"{_LOADER}.__iter__", _NEXT_BATCH)),
+    Concern("remedies/ddp_option", "replayed", (f"{_DDP}.__init__",)),
+    Concern("remedies/divide_loss", "replayed", ("torch.autograd.backward",)),
+    Concern("remedies/no_scaler", "replayed", ("torch.GradScaler.__init__",)),
+    Concern("remedies/no_sync", "replayed", (f"{_DDP}.forward", _BEFORE_STEP, _AFTER_STEP)),
+    Concern("remedies/scaler", "replayed", ("torch.autograd.backward", "torch.optim.Optimizer.__init__")),
+    Concern("remedies/set_epoch", "replayed", (f"{_LOADER}.__iter__",)),
+    Concern("remedies/shard_data", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern("remedies/threads", "replayed", ("torch.set_num_threads",)),
+    Concern(
+        "remedies/unscale_before_clip", "replayed",
+        (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
+         "torch.optim.Optimizer.__init__"),
+    ),
+)  # fmt: skip
+
+WRAPPED: tuple[Concern, ...] = (
+    *_TIMING,
+    *_INSPECTION,
+    *_EXAMINATION,
+    *_REDIRECTION,
+    *_REHEARSAL,
+    *_EMULATION,
+    *_REMEDIES,
+)
+CONCERNS = {concern.name: concern for concern in WRAPPED}
+
+
+def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
+    """The concerns that are at work in a run and that it could do without."""
+    kinds: dict[RunKind, bool] = {
+        "every": True,
+        "plain": True,
+        "inspected": spec.inspect,
+        "examined": spec.examine,
+        "replayed": spec.show_gradients,
+    }
+    return tuple(
+        one
+        for one in WRAPPED
+        if kinds.get(one.runs, False) and one.removable and left_out_with(one.name) not in spec.without_hooks
+    )
+
+
+def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
+    """What a run cannot show, of which these concerns were left out: a sentence for each."""
+    return tuple(
+        f"scalewise's own {name} failed in this script ({why}) and was left out, so this was not observed: "
+        f"{CONCERNS[name].without if name in CONCERNS else 'what it sees'}"
+        for name, why in without_hooks.items()
+    )
+
+
+def left_out_with(name: str) -> str:
+    """The concern to leave out where this one has failed; empty where the run needs it."""
+    concern = CONCERNS.get(name)
+    if concern is None or not concern.removable:
+        return ""
+    return concern.part_of or concern.name

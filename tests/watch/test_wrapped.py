@@ -1,0 +1,113 @@
+"""The list of what the watcher replaces in torch is true: torch is compared before and after it has come."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import scalewise
+from scalewise.records.spec import Intervention, Rehearsal, Remedy
+from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
+
+REMEMBER = "import torch_state; torch_state.remember()"
+REMEDIES: dict[str, dict[str, object]] = {
+    "cached_input": {},
+    "ddp_option": {"bucket_cap_mb": 1},
+    "divide_loss": {"by": 2},
+    "no_scaler": {},
+    "no_sync": {"window": 2},
+    "scaler": {},
+    "set_epoch": {},
+    "shard_data": {},
+    "threads": {"count": 1},
+    "unscale_before_clip": {},
+}
+RUNS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "timed": {"ranks": 2},
+    "inspected": {"ranks": 2, "inspect": True},
+    "examined": {"ranks": 2, "examine": True},
+    "rehearsed": {"ranks": 2, "rehearse": Rehearsal(4, 0, 4)},
+    "redirected": {"ranks": 2, "on_cpu": True},
+    "emulated": {"ranks": 2, "interventions": (Intervention("emulate_link", 0.001, None, 1e9),)},
+    "replayed": {
+        "ranks": 2,
+        "show_gradients": True,
+        "remedies": tuple(Remedy(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
+    },
+}
+
+
+def changed(runner, **how) -> set[tuple[str, str]]:
+    """(file of the watcher, name in torch) for all that is not what it was."""
+    ran = runner.watched("show_wrapped.py", sabotage=REMEMBER, **how)
+    assert ran.codes[0] == 0, ran.stderr[0]
+    found = json.loads(ran.stdout[0])
+    return {(file, name) for name, files in found.items() for file in files}
+
+
+def listed(kind: str) -> set[tuple[str, str]]:
+    """The same by the list, as far as this torch and this machine go."""
+    concerns = [one for one in WRAPPED if one.runs in ("every", kind) and one.name not in _absent()]
+    hidden = {("crash", "sys.excepthook")} if kind == "examined" else set()  # beneath the doctor's own
+    return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
+
+
+def _absent() -> set[str]:
+    no_cuda = {"examination/host_reads"} if torch.version.cuda is None and torch.version.hip is None else set()
+    return no_cuda if torch.cuda.is_available() else {*no_cuda, "rehearsal/streams"}
+
+
+def _exists(name: str) -> bool:
+    """Whether this version of torch has it."""
+    parts = name.partition(" ")[0].split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ImportError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_what_is_listed_is_replaced_and_nothing_else(runner, kind) -> None:
+    found, expected = changed(runner, **RUNS[kind]), listed(kind)
+
+    assert not found - expected, "replaced, but not in records/wrapped.py"
+    assert not expected - found, "in records/wrapped.py, but not replaced"
+
+
+def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
+    """Only with a GPU, or with one stood in for; then the methods of tensors are wrapped, too."""
+    found = changed(runner, ranks=2, on_cpu=True, examine=True)
+
+    reads = {name for file, name in found if file == "examination/host_reads"}
+    assert {"torch.Tensor.item", "torch.Tensor.to", "torch.Tensor.cpu"} <= reads
+
+
+@pytest.mark.parametrize("kind", ["timed", "inspected", "examined"])
+def test_every_concern_that_can_be_left_out_is_left_out(runner, kind) -> None:
+    without = {name: "it failed" for name in CONCERNS if left_out_with(name) == name}
+    found = changed(runner, **RUNS[kind], without_hooks=without)
+
+    assert found <= {(file, name) for file, name in listed(kind) if not CONCERNS[file].removable} | {
+        ("crash", "sys.excepthook")
+    }
+
+
+def test_one_concern_is_left_out_alone(runner) -> None:
+    found = changed(runner, ranks=2, without_hooks={"hooks/backward": "it failed"})
+
+    assert found == {(file, name) for file, name in listed("timed") if file != "hooks/backward"}
+
+
+def test_each_concern_names_a_file_of_the_watcher_and_says_what_is_lost_without_it() -> None:
+    watch = Path(scalewise.__file__).parent / "watch"
+    assert [name for name in CONCERNS if not (watch / f"{name}.py").is_file()] == []
+    assert [one.name for one in WRAPPED if one.part_of and one.part_of not in CONCERNS] == []
+    assert len(CONCERNS) == len(WRAPPED)
