@@ -16,6 +16,7 @@ from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
+from scalewise.analysis.relation import Relation
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -60,6 +61,7 @@ class ArmRow:
     skipped_steps: int
     non_finite_steps: int
     caveats: tuple[Caveat, ...]
+    relation: Relation | None = None  # what its ranks are to each other
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         skipped_steps=sum(one.skipped_steps for one in figures),
         non_finite_steps=sum(one.non_finite_steps for one in figures),
         caveats=caveats_of(arm),
+        relation=arm.measured[0].series.relation if arm.measured else None,
     )
 
 

@@ -17,7 +17,17 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import (
+    EndRow,
+    ExposedRow,
+    MemoryRow,
+    ModelRow,
+    ParametersRow,
+    Row,
+    StartRow,
+    StepRow,
+    TroubleRow,
+)
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
@@ -123,6 +133,8 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         steps=tuple(whole),
         memory=_all(read.rows, MemoryRow),
         exposed=_all(read.rows, ExposedRow),
+        traffic=read.traffic,
+        parameters=_last(read.rows, ParametersRow),
         trouble=_all(read.rows, TroubleRow),
         end=_last(read.rows, EndRow),
         torn_lines=read.torn_lines + noted.torn_lines,

@@ -9,8 +9,9 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, ParametersRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import InterventionKind, RunSpec
+from scalewise.records.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class RankRecord:
     notes: tuple[Note, ...] = ()  # of an examined run only
     examination: tuple[ExaminationRow, ...] = ()
     rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
+    traffic: Traffic | None = None  # what it exchanged with other ranks; None: not read
+    parameters: ParametersRow | None = None
 
 
 @dataclass(frozen=True)
