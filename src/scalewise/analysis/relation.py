@@ -44,6 +44,9 @@ class Relation:
         return self.kind in ("tensor parallel", "pipeline")
 
 
+ALONE = Relation("alone", evidence="there is one rank", batches=1)
+
+
 @dataclass(frozen=True)
 class _Seen:
     """The ranks that made steps, with what they exchanged."""
@@ -72,7 +75,7 @@ def relation_of(run: Run) -> Relation:
     world = run.spec.rehearse.world_size if run.spec.rehearse is not None else _world(run)
     everyone = tuple(rank.rank for rank in run.ranks)
     if world < 2:
-        return Relation("alone", evidence="there is one rank", feeding=everyone, batches=1)
+        return ALONE
     trained = [rank for rank in run.ranks if rank.steps]
     read = [(rank, rank.traffic) for rank in trained if rank.traffic is not None and rank.traffic.count]
     seen = _Seen(
@@ -172,9 +175,7 @@ def _averaged(seen: _Seen) -> Relation | None:
 
 def _apart(seen: _Seen) -> Relation:
     """Nothing crossed; parameters that stay equal on different data would show that it did so unseen."""
-    told = (
-        f"no gradient, parameter or activation was exchanged through torch.distributed in any of {seen.steps} steps"
-    )
+    told = f"no gradient, parameter or activation was exchanged through torch.distributed in any of {seen.steps} steps"
     if seen.steps_with(lambda step: bool(step.messages) or max(step.forward, step.backward) > BOOKKEEPING_BYTES):
         told = f"in {seen.steps} steps the ranks exchanged something, but it is not known what"
         return _own_batches(seen, "unknown", "", told)

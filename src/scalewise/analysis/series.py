@@ -7,7 +7,7 @@ import numpy as np
 
 from scalewise.analysis.cycles import iteration_starts
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
-from scalewise.analysis.relation import Relation, relation_of
+from scalewise.analysis.relation import ALONE, Relation, relation_of
 from scalewise.analysis.warmup import WarmUp, find_warmup
 from scalewise.records.rows import StepRow
 from scalewise.results.run import Run
@@ -32,7 +32,7 @@ class Series:
     warmup: WarmUp
     in_turn: int | None = None  # leading iterations that were taken in turn with other runs; None: no turns asked for
     counted: int | None = None  # iterations that count; None: all
-    relation: Relation = Relation("alone")
+    relation: Relation = ALONE  # what the ranks are to each other
 
     @property
     def slowest_seconds(self) -> Floats:

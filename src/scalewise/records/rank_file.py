@@ -1,7 +1,7 @@
 """Reads `rank{N}.jsonl`: whole lines are rows or events, a torn last line is counted, a damaged one is reported."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ class RankRows:
     torn_lines: int  # the last line, cut off by a kill
     notes: tuple[Note, ...]  # of an examined run, in the order they were made
     bad_lines: tuple[str, ...]  # any other line that cannot be read, with its number and reason
-    traffic: Traffic = Traffic()  # what was exchanged with other ranks, by moments of a step
+    traffic: Traffic = field(default_factory=Traffic)  # what was exchanged with other ranks, by moments of a step
 
 
 def read_rows(path: Path) -> RankRows:
@@ -45,9 +45,7 @@ def read_rows(path: Path) -> RankRows:
     return RankRows((*rows, *machine.steps()), torn, tuple(notes), tuple(bad), traffic.traffic())
 
 
-def _read_line(
-    line: str, rows: list[Row], notes: list[Note], machine: StepMachine, traffic: TrafficReader
-) -> None:
+def _read_line(line: str, rows: list[Row], notes: list[Note], machine: StepMachine, traffic: TrafficReader) -> None:
     data: Any = json.loads(line)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == "events":

@@ -6,7 +6,7 @@ are to each other is decided from it in `analysis.relation`.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from scalewise.records import events as ev
@@ -91,7 +91,16 @@ class TrafficReader:
             self._bytes[self._moment] += size_bytes
 
     def _step(self) -> StepTraffic:
-        return replace(StepTraffic(messages=frozenset(self._messages)), **self._bytes)
+        bytes_at = self._bytes
+        return StepTraffic(
+            forward=bytes_at["forward"],
+            backward=bytes_at["backward"],
+            update=bytes_at["update"],
+            between=bytes_at["between"],
+            reduced=bytes_at["reduced"],
+            sent=bytes_at["sent"],
+            messages=frozenset(self._messages),
+        )
 
 
 def traffic_of(lists: Iterable[Sequence[Any]]) -> Traffic:

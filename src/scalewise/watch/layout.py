@@ -27,7 +27,7 @@ def layout_of(parameters: Iterable[torch.Tensor]) -> Layout:
         return Layout()
     averaged = sorted({rank for state in _fsdp_states() for rank in averaging_ranks(state)})
     split = {rank for one in sharded for rank in _split_ranks(one, set(averaged))}
-    placements = {str(placement) for one in sharded for placement in one.placements}  # type: ignore[attr-defined]
+    placements = {repr(placement) for one in sharded for placement in one.placements}
     return Layout(tuple(averaged), tuple(sorted(split)), tuple(sorted(placements)))
 
 

@@ -96,7 +96,7 @@ class TorchProbe:
             self.look(step)
         self._heap_at_backward = None
         self._recorder.journal.row(self._memory(max(0, step - 1)))
-        if _world_size() > 1:
+        if world_size() > 1:
             row = _parameters_row(self._parameters())
             if row is not None:
                 self._recorder.journal.row(row)
@@ -149,7 +149,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
     return StartRow(
         rank=recorder.rank,
         local_rank=local_rank,
-        world_size=_world_size(),
+        world_size=world_size(),
         pid=os.getpid(),
         host=socket.gethostname(),
         python=platform.python_version(),
@@ -164,8 +164,8 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
     )
 
 
-def _world_size() -> int:
-    """As the process group has it, else as torchrun gave it."""
+def world_size() -> int:
+    """How many ranks there are: as the process group has it, else as torchrun gave it."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size()

@@ -56,7 +56,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     by_ddp = sum(updates[0].micro_batches[-1].syncs for updates in together) > 0.5 * len(together)
     by_hand = sum(map(bool, calls)) > 0.5 * len(together)
     if not by_ddp and not by_hand:
-        return ()
+        raise Abstain("no gradient was seen to be averaged over the ranks between backward and step")
     steps = [step for step in map(_step, together) if step is not None]
     if len(steps) < 2:
         raise Abstain("what becomes of the gradient between backward and step could not be seen")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scalewise.watch.examination.tensors import Values, any_value, ordinary, readable, values
+from scalewise.watch.examination.tensors import Values, any_value, local, ordinary, readable, values
 
 _CANDIDATES = 6
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -35,9 +35,9 @@ class Probe:
 
     @property
     def gradient(self) -> torch.Tensor | None:
-        """As it is now."""
+        """As it is now; this rank's part of it where it is sharded."""
         parameter = self._parameter()
-        return None if parameter is None else parameter.grad
+        return None if parameter is None or parameter.grad is None else local(parameter.grad)
 
     def holds(self, early: bool) -> bool | None:
         """Whether the gradient is there and not zero; None where that cannot be read."""
@@ -133,13 +133,13 @@ def _small_one(parameters: Iterable[torch.Tensor], early: bool) -> torch.Tensor 
     able = [
         parameter
         for parameter in parameters
-        if parameter.numel() > 1
+        if local(parameter).numel() > 1
         and parameter.dtype in _TYPES
-        and ordinary(parameter)
+        and ordinary(local(parameter))
         and parameter.grad is not None
-        and readable(parameter.grad, early)
+        and readable(local(parameter.grad), early)
     ]
-    able = sorted(able, key=lambda parameter: parameter.numel())[:_CANDIDATES]
-    sizes = [float(np.abs(values(parameter.grad)).mean()) for parameter in able if parameter.grad is not None]
+    able = sorted(able, key=lambda parameter: local(parameter).numel())[:_CANDIDATES]
+    sizes = [float(np.abs(values(local(parameter.grad))).mean()) for parameter in able]
     loudest = max((size for size in sizes if np.isfinite(size)), default=0.0)
     return next((one for one, size in zip(able, sizes, strict=True) if size > 0 and size >= _LOUD * loudest), None)

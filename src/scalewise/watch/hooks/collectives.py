@@ -61,6 +61,12 @@ KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 SMALLEST_REMOVED_BYTES = 1024
 
 
+class _Depth:
+    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
+
+    inside = False
+
+
 def install(recorder: Recorder) -> None:
     """Replaces each function by one that stamps."""
     removes = any(item.kind == "remove_communication" for item in recorder.interventions)
@@ -75,27 +81,6 @@ def install(recorder: Recorder) -> None:
     after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
 
 
-def _watch_functional(recorder: Recorder, depth: "_Depth") -> None:
-    module = vars(sys.modules[FUNCTIONAL])
-    for kind, names in FUNCTIONAL_KINDS.items():
-        for name in names:
-            if name in module:
-                module[name] = _watched_eagerly(recorder, kind, module[name], depth)
-
-
-def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: "_Depth") -> Callable[..., Any]:
-    """What torch.compile traces goes past the watcher: a stamp would break its graph, and be made once only."""
-    seen = _watched(recorder, kind, original, depth, removed=False)
-
-    @functools.wraps(original)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or torch._guards.TracingContext.try_get() is not None:
-            return original(*args, **kwargs)
-        return seen(*args, **kwargs)
-
-    return watched
-
-
 def put(replaced: dict[Any, Any]) -> None:
     """Puts new functions of torch.distributed, by the old ones, wherever its modules have bound those."""
     for name, module in list(sys.modules.items()):
@@ -104,12 +89,6 @@ def put(replaced: dict[Any, Any]) -> None:
     functional = sys.modules.get("torch.distributed._functional_collectives")
     remaps = getattr(functional, "traceable_collective_remaps", {})
     remaps.update({new: remaps[old] for old, new in replaced.items() if old in remaps})
-
-
-class _Depth:
-    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
-
-    inside = False
 
 
 def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
@@ -137,6 +116,27 @@ def _watched(
         finally:
             depth.inside = False
             _quietly(recorder, functools.partial(recorder.collective_end, kind, size_bytes))
+
+    return watched
+
+
+def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
+    module = vars(sys.modules[FUNCTIONAL])
+    for kind, names in FUNCTIONAL_KINDS.items():
+        for name in names:
+            if name in module:
+                module[name] = _watched_eagerly(recorder, kind, module[name], depth)
+
+
+def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
+    """What torch.compile traces goes past the watcher: a stamp would break its graph, and be made once only."""
+    seen = _watched(recorder, kind, original, depth, removed=False)
+
+    @functools.wraps(original)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or torch._guards.TracingContext.try_get() is not None:
+            return original(*args, **kwargs)
+        return seen(*args, **kwargs)
 
     return watched
 
