@@ -16,7 +16,7 @@ RelationKind = Literal["alone", "data parallel", "sharded", "tensor parallel", "
 
 LEAST_STEPS = 2
 MOSTLY = 0.5  # of the steps: more than this many show what a loop does
-BOOKKEEPING_BYTES = 256  # in one step, in forward or backward: less is a loss, a count or a decision, no activation
+BOOKKEEPING_BYTES = 64  # in one step, in forward or backward: less is a loss, a count or a decision, no activation
 GRADIENT_SHARE = 0.05  # of the parameters' bytes: compressed gradients are more, losses and counts far less
 MODEL_SHARE = 0.5  # of the parameters' bytes: models are averaged whole, in half precision at least
 WHOLE_SHARE = (0.9, 1.1)  # of the parameters' bytes: every gradient once, and nothing else
