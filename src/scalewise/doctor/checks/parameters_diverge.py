@@ -63,6 +63,7 @@ def _finding(case: Case, wrapper: WrapperRow | None, compared: tuple[Comparison,
     first = next(one for one in compared if one.gaps)
     last = compared[-1]
     name, gap = max(first.gaps.items(), key=lambda item: item[1])
+    name = name if wrapper is not None else f"the optimizer's parameter {name}"
     evidence = [
         f"after step {first.step}, {len(first.gaps)} of {first.tensors} parameter tensors differ between ranks "
         f"{', '.join(map(str, first.ranks))}; bound {TOLERANCE:g}",

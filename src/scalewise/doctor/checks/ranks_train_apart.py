@@ -48,13 +48,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
 def _finding(case: Case, last: Comparison | None) -> Finding:
     rank, count = case.first, case.relation.ranks
     same = last is not None and last.tensors > 0 and not last.gaps
-    outcome = "make the same training" if same else "train models of their own"
+    outcome = "makes the same training" if same else "trains a model of its own"
     step = rank.windows[0].step if rank.windows else None
     return Finding(
         check=CHECK.name,
         severity="wrong",
         sentence=f"The {count} ranks train apart: no gradient, parameter or activation was exchanged in any of "
-        f"{len(rank.windows)} steps; all {count} {outcome}.",
+        f"{len(rank.windows)} steps; each {outcome}.",
         evidence=tuple(_evidence(case, last)),
         fix=_fix(case),
         where=rank.place(step),

@@ -213,7 +213,9 @@ def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
 
 def _ranks(wrapper: Any) -> tuple[int, ...]:
     if hasattr(wrapper, "_get_fsdp_state"):
-        return averaging_ranks(wrapper._get_fsdp_state())
+        # The outermost module has no parameters of its own where all are sharded inside it.
+        states = (one._get_fsdp_state() for one in wrapper.modules() if hasattr(one, "_get_fsdp_state"))
+        return next(filter(None, map(averaging_ranks, states)), ())
     group = getattr(wrapper, "process_group", None)
     if group is None or not torch.distributed.is_initialized():
         return ()
