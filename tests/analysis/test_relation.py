@@ -103,10 +103,17 @@ def test_fsdp_over_tensor_parallel_counts_each_pair_once():
 
 
 def test_a_pipeline_is_fed_at_its_first_stage():
-    run = run_of(StepTraffic(messages=frozenset({"forward", "backward"})))
+    run = run_of(StepTraffic(messages=frozenset({"forward", "backward"}), rows=128))
 
     assert relation_of(run).feeding == (0,)
-    assert series(run).global_samples() == 32
+    assert series(run).global_samples() == 128, "all pieces of the batch"
+
+
+def test_a_pipeline_whose_pieces_cannot_be_told_tells_no_samples():
+    run = run_of(StepTraffic(messages=frozenset({"forward", "backward"})))
+
+    assert series(run).global_samples() is None
+    assert "cannot be told" in relation_of(run).evidence
 
 
 def test_a_pipeline_whose_gradients_are_reduced_as_well_tells_no_samples():
@@ -120,7 +127,9 @@ def test_a_pipeline_whose_gradients_are_reduced_as_well_tells_no_samples():
 
 def test_stages_together_are_the_model_that_one_rank_trains():
     alone = run_of(SILENT, ranks=1, model={"parameters": 1000}, samples_in_all=32)
-    staged = run_of(StepTraffic(messages=frozenset({"forward"})), model={"parameters": 500, "shapes_digest": "half"})
+    staged = run_of(
+        StepTraffic(messages=frozenset({"forward"}), rows=32), model={"parameters": 500, "shapes_digest": "half"}
+    )
 
     row = summarise(make_suite(alone, staged)).experiments[0].rows[1]
     assert row.scaling.kind == "strong" and row.scaling.refusal == ""

@@ -6,6 +6,7 @@ doctor and predictions all read the same value. Why so: decision 0018.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 from scalewise.records.rows import StepRow
@@ -37,6 +38,7 @@ class Relation:
     ranks: int = 1
     feeding: tuple[int, ...] = ()  # ranks whose samples count: each batch once; of a rehearsal the first of them only
     batches: int | None = None  # different batches in one step; None: not known
+    samples: float | None = None  # in one step of a pipeline, whose pieces are counted at its first stage
 
     @property
     def shares_batches(self) -> bool:
@@ -138,8 +140,13 @@ def _passed_on(seen: _Seen) -> Relation | None:
     if _reduced(seen) is not None:
         evidence = f"{told}, and gradients were reduced as well: which ranks share a batch is not known"
         return Relation("pipeline", "send and recv", evidence, seen.world, (), None)
-    first = min(rank.rank for rank in seen.ranks)
-    return Relation("pipeline", "send and recv", told, seen.world, (first,), 1)
+    first = min(range(len(seen.ranks)), key=lambda index: seen.ranks[index].rank)
+    rows = [step.rows for step, times in seen.traffic[first].steps.items() for _ in range(times) if step.rows]
+    feeding = (seen.ranks[first].rank,)
+    if not rows:
+        evidence = f"{told}, and by the first stage's calls it cannot be told into how many pieces a batch is cut"
+        return Relation("pipeline", "send and recv", evidence, seen.world, feeding, None)
+    return Relation("pipeline", "send and recv", told, seen.world, feeding, 1, median(rows))
 
 
 def _reduced(seen: _Seen) -> Relation | None:

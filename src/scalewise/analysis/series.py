@@ -67,8 +67,8 @@ class Series:
 
     def global_samples(self) -> float | None:
         """Samples per iteration over all ranks, each batch once; None where it is not known which ranks share one."""
-        if self.relation.batches is None:
-            return None
+        if self.relation.batches is None or self.relation.samples is not None:
+            return self.relation.samples
         own = [index for index, rank in enumerate(self.ranks) if rank in self.relation.feeding]
         settled = self.samples[own or slice(None), self.settled].sum(axis=0)
         known = settled[np.isfinite(settled)]

@@ -42,6 +42,12 @@ class Rehearsed:
         """How many different batches all ranks work on in one step; None: not known."""
         return self.ranks if self.relation is None else self.relation.batches
 
+    def samples_of_all(self, tape: Tape) -> float | None:
+        """Of all ranks in one step, each batch once."""
+        if self.relation is not None and self.relation.samples is not None:
+            return self.relation.samples
+        return tape.samples * self.batches if tape.samples is not None and self.batches else None
+
     @property
     def typical(self) -> Tape:
         """The tape of the median step."""

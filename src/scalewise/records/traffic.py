@@ -26,6 +26,7 @@ class StepTraffic:
     between: int = 0  # after the step, until the next one begins or the script ends
     reduced: int = 0  # averaged by DDP's reducer
     sent: int = 0  # in messages to one other rank, between backward and the optimizer's step
+    rows: int | None = None  # of all inputs; None where module calls and backward passes are not as many
     messages: frozenset[Moment] = frozenset()  # when something was sent to or received from one other rank
 
 
@@ -49,16 +50,22 @@ class TrafficReader:
         self._moment: Moment = "between"
         self._bytes: Counter[str] = Counter()
         self._messages: set[Moment] = set()
+        self._inputs: list[int | None] = []  # rows of each module call's
+        self._passes = 0  # backward passes that are over
         self._begun = False  # the first step has: what was sent before only made the ranks ready
         self._stepped = False  # an optimizer has ended the step that is being read
 
     def feed(self, numbers: Sequence[Any]) -> None:
         """Takes one line's events; raises `EventError` on a list that cannot be read."""
         for code, _, values in split_events(numbers):
-            if code in (ev.FORWARD, ev.BACKWARD):
-                self._open("forward" if code == ev.FORWARD else "backward")
+            if code == ev.FORWARD:
+                self._open("forward")
+                self._inputs.append(values[0])
+            elif code == ev.BACKWARD:
+                self._open("backward")
             elif code in (ev.BACKWARD_END, ev.GRAD_END, ev.OPTIMIZER):
                 self._moment = "update"
+                self._passes += code == ev.BACKWARD_END
             elif code == ev.OPTIMIZER_END:
                 self._moment, self._stepped = "between", True
             elif code == ev.COLLECTIVE_END:
@@ -80,7 +87,8 @@ class TrafficReader:
         if self._stepped or not self._begun:
             self._bytes.clear()
             self._messages.clear()
-            self._stepped, self._begun = False, True
+            self._inputs.clear()
+            self._passes, self._stepped, self._begun = 0, False, True
         self._moment = moment
 
     def _exchange(self, kind: str, size_bytes: int) -> None:
@@ -92,6 +100,7 @@ class TrafficReader:
 
     def _step(self) -> StepTraffic:
         bytes_at = self._bytes
+        rows = [one for one in self._inputs if one is not None]
         return StepTraffic(
             forward=bytes_at["forward"],
             backward=bytes_at["backward"],
@@ -99,6 +108,7 @@ class TrafficReader:
             between=bytes_at["between"],
             reduced=bytes_at["reduced"],
             sent=bytes_at["sent"],
+            rows=sum(rows) if len(rows) == self._passes > 0 else None,
             messages=frozenset(self._messages),
         )
 
