@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal_specimen import answer_of, full_answer, pipeline, shared_model, with_samples
+from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import Answer
+from scalewise.predict.conclusion import conclude
 from scalewise.predict.link import Link, Wire
+from scalewise.predict.prediction import predict
 from scalewise.predict.scaling import OWN_SAMPLES, Curve, curve_points, figures, scaling_kind, scaling_table
 from taped_steps import QUICK, SLOW
 
@@ -170,3 +173,50 @@ def test_one_rank_has_nothing_to_scale():
     table = scaling_table(answer_of((1,)))
     assert table.further == () and table.guesses == ()
     assert [row.ranks for row in scaling_table(answer_of((1, 2))).further] == [2]
+
+
+def together(kind, batches, samples=None):
+    """Eight and sixteen ranks that work on so many batches."""
+    relation = Relation(kind, "DTensor", "each parameter is split over 8 ranks", 8, (0,), batches, samples)
+    answer = answer_of((8, 16), base=None)
+    at = []
+    for one in answer.at:
+        rehearsal = replace(one.rehearsal, relation=relation)
+        at.append(replace(one, rehearsal=rehearsal, predicted=predict(rehearsal, answer.link)))
+    return replace(answer, at=tuple(at))
+
+
+@pytest.mark.parametrize("kind", ["tensor parallel", "pipeline"])
+def test_ranks_that_work_on_one_batch_scale_strongly_and_count_it_once(kind):
+    answer = together(kind, 1)
+    own = answer.at[0].rehearsal.typical.samples
+    table = scaling_table(answer)
+
+    assert table.kind == "strong"
+    assert [row.samples for row in table.rows] == [own, own]
+    assert kind.capitalize() in table.together and not table.doubt
+    assert table.rows[0].predicted.speedup.value < 8, "no more than as many times as ranks"
+    assert "all ranks together compute" in table.guesses[-1]
+
+
+def test_of_ranks_that_share_a_batch_nothing_is_said_beyond_what_was_rehearsed():
+    found = conclude(together("tensor parallel", 1))
+
+    assert found.knees == ()
+    assert [one.ranks for one in found.curve] == [8, 16]
+    assert all(not one.changes and "on one together" in one.left_out[0].reason for one in found.changes)
+
+
+def test_pairs_of_ranks_that_share_a_batch_count_each_pair_once():
+    answer = together("tensor parallel", 4)
+    own = answer.at[0].rehearsal.typical.samples
+    assert scaling_table(answer).rows[0].samples == 4 * own
+
+
+def test_where_nobody_knows_who_shares_a_batch_samples_are_not_told():
+    answer = together("pipeline", None)
+    assert all(row.predicted.throughput is None for row in scaling_table(answer).rows)
+
+
+def test_pieces_of_a_pipeline_are_those_of_its_first_stage():
+    assert scaling_table(together("pipeline", 1, 128.0)).rows[0].samples == 128

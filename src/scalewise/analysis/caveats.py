@@ -295,6 +295,16 @@ def _nothing_to_change(intervention: Intervention, spec: RunSpec) -> bool:
     return intervention.kind == "remove_communication" and spec.world_size == 1
 
 
+def ranks_apart(arm: ArmRuns) -> Caveat | None:
+    """The ranks never exchange anything: they are trainings beside each other."""
+    relation = arm.measured[0].series.relation if arm.measured else None
+    if relation is None or relation.kind != "apart":
+        return None
+    evidence = f"{relation.evidence}; this is {relation.ranks} trainings, not a speedup"
+    remedy = "wrap the model in DistributedDataParallel, or average the gradients; scalewise doctor says where"
+    return Caveat("ranks train apart", "doubt", evidence, remedy)
+
+
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
@@ -308,4 +318,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     restricted_isa,
     watcher_incomplete,
     hooks_left_out,
+    ranks_apart,
 )

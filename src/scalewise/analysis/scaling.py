@@ -13,6 +13,7 @@ from scalewise.plan.words import intervention_text, parse_intervention, value_te
 
 OVERSUBSCRIBED = "oversubscribed, not scaling"
 EMULATED = "emulated, not scaling"
+APART = "its ranks train apart: they are several trainings, not a faster one"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,13 @@ def scaling_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ScalingFigures:
     if base is arm:
         one = Estimate(1.0, 1.0, 1.0, sum(item.median.steps for item in arm.measured), len(arm.measured), "base")
         return ScalingFigures(base=base.label, speedup=one, efficiency=one)
+    if _apart(arm) or _apart(base):
+        return ScalingFigures(base=base.label, refusal=APART)
     return _compared(base, arm)
+
+
+def _apart(arm: ArmRuns) -> bool:
+    return arm.measured[0].series.relation.kind == "apart"
 
 
 def _compared(base: ArmRuns, arm: ArmRuns) -> ScalingFigures:

@@ -7,6 +7,7 @@ import numpy as np
 
 from scalewise.analysis.cycles import iteration_starts
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
+from scalewise.analysis.relation import ALONE, Relation, relation_of
 from scalewise.analysis.warmup import WarmUp, find_warmup
 from scalewise.records.rows import StepRow
 from scalewise.results.run import Run
@@ -31,6 +32,7 @@ class Series:
     warmup: WarmUp
     in_turn: int | None = None  # leading iterations that were taken in turn with other runs; None: no turns asked for
     counted: int | None = None  # iterations that count; None: all
+    relation: Relation = ALONE  # what the ranks are to each other
 
     @property
     def slowest_seconds(self) -> Floats:
@@ -64,8 +66,11 @@ class Series:
         return float(np.median(known.mean(axis=0))) if known.size else None
 
     def global_samples(self) -> float | None:
-        """Samples per iteration over all ranks."""
-        settled = self.samples[:, self.settled].sum(axis=0)
+        """Samples per iteration over all ranks, each batch once; None where it is not known which ranks share one."""
+        if self.relation.batches is None or self.relation.samples is not None:
+            return self.relation.samples
+        own = [index for index, rank in enumerate(self.ranks) if rank in self.relation.feeding]
+        settled = self.samples[own or slice(None), self.settled].sum(axis=0)
         known = settled[np.isfinite(settled)]
         return float(np.median(known)) if len(known) else None
 
@@ -114,6 +119,7 @@ def series(run: Run) -> Series | None:
         warmup=find_warmup(steps.max(axis=0)[:counted]),
         in_turn=in_turn,
         counted=counted,
+        relation=relation_of(run),
     )
 
 

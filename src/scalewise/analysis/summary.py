@@ -19,6 +19,7 @@ from scalewise.analysis.machine_state import gpu_busy_share
 from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
 from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
+from scalewise.analysis.relation import Relation
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -67,6 +68,7 @@ class ArmRow:
     between_seconds: float | None = None  # neither in a step nor waiting for data, mean over ranks
     gpu_busy_share: float | None = None  # of the time with a kernel at work, by NVML
     memory_share: float | None = None  # of the GPU's memory that the allocator has reserved at its peak
+    relation: Relation | None = None  # what its ranks are to each other
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         between_seconds=_mean([rank.between_seconds for one in figures for rank in one.ranks]),
         gpu_busy_share=_mean([gpu_busy_share(one.run) for one in arm.measured]),
         memory_share=_memory_share(arm, figures),
+        relation=arm.measured[0].series.relation if arm.measured else None,
     )
 
 

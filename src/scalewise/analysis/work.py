@@ -37,13 +37,15 @@ class Verdict:
 
 def work_of(run: Run, series: Series) -> Work:
     """What the run's rows say about its work."""
-    model = next((rank.model for rank in run.ranks if rank.model), None)
+    models = [rank.model for rank in run.ranks if rank.model]
+    model = models[0] if models else None
+    staged = series.relation.kind == "pipeline"  # each rank has a part of the model
     autocast = {row.autocast for rows in series.rows for row in rows if row.autocast}
     return Work(
         world_size=run.spec.world_size,
         samples=series.global_samples(),
-        parameters=model.parameters if model else None,
-        shapes_digest=model.shapes_digest if model else None,
+        parameters=sum(one.parameters for one in models) if staged else model.parameters if model else None,
+        shapes_digest=model.shapes_digest if model and not staged else None,
         precision=(*(model.dtypes if model else ()), *(f"autocast {name}" for name in sorted(autocast))),
         optimizers=model.optimizers if model else (),
         optimizer_steps=series.optimizer_steps,
@@ -112,7 +114,7 @@ def _model_reason(a: Work, b: Work) -> str:
         return ""
     if a.parameters != b.parameters:
         return _differs("parameters", f"{a.parameters:,}", f"{b.parameters:,}")
-    if a.shapes_digest != b.shapes_digest:
+    if a.shapes_digest and b.shapes_digest and a.shapes_digest != b.shapes_digest:
         return f"shapes of the parameters differ ({a.shapes_digest} and {b.shapes_digest})"
     return ""
 

@@ -25,6 +25,10 @@ from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
 MOST_COLUMNS = 80
+SCALING_NOTES = {
+    "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
+    "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
+}
 _SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank")
 
 
@@ -158,9 +162,28 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
     bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.speedup and not _is_base(row))
     if bases:
         notes.append(f"Speedup is against: {'; '.join(bases)}.")
+        notes += [SCALING_NOTES[kind] for kind in ("strong", "weak") if any(row.scaling.kind == kind for row in rows)]
     notes += [f"No speedup for {one.arm}: {one.reason}." for one in experiment.refusals if "oversub" not in one.reason]
     notes += map(_turns_note, experiment.in_turns)
-    return [*notes, *_communication_notes(rows), *_memory_notes(rows)]
+    return [*notes, *_relation_notes(rows), *_communication_notes(rows), *_memory_notes(rows)]
+
+
+def _relation_notes(rows: Sequence[ArmRow]) -> list[str]:
+    """What the ranks are to each other, where that decides how a row is read; and why a row has no comm."""
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        relation = row.relation
+        if relation is None or relation.kind in ("alone", "apart", "unknown"):
+            continue
+        if relation.batches is None:
+            notes.setdefault(f"samples/s not told: {relation.evidence}.", []).append(row.label)
+        elif relation.shares_batches:
+            notes.setdefault(f"{relation.kind}: {relation.evidence}; samples count once.", []).append(row.label)
+        if not row.communication and "remove_communication" not in row.intervention:
+            what = f"{relation.how}, {relation.kind}" if relation.how else relation.kind
+            text = f"no comm. ({what}): what computing does not hide is told by DistributedDataParallel only."
+            notes.setdefault(text, []).append(row.label)
+    return [f"{', '.join(labels)}: {text}" for text, labels in notes.items()]
 
 
 def _turns_note(one: Comparison) -> str:

@@ -64,6 +64,8 @@ def _show_scaling(output: Output, table: ScalingTable, found: Conclusions) -> No
     output.table(_table(table, found.guesses))
     if found.guesses:
         output.show(GUESSED_NOTE)
+    if table.together:
+        show_paragraph(output, table.together)
     if table.doubt:
         show_paragraph(output, f"Doubt: {table.doubt}")
     if table.further:

@@ -1,6 +1,7 @@
-"""Whether the ranks of a DDP hold the same parameters, from the sums that each of them noted by itself."""
+"""Whether ranks hold the same parameters, from the sums that each of them noted by itself."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Case, RankCase
@@ -23,12 +24,17 @@ class Comparison:
 
 def comparisons(case: Case, wrapper: WrapperRow) -> tuple[Comparison, ...]:
     """One for every step after which at least two ranks of the wrapper's group noted its parameters."""
+    return comparisons_of(case, wrapper.index, wrapper.ranks)
+
+
+def comparisons_of(case: Case, wrapper: int, ranks: Collection[int]) -> tuple[Comparison, ...]:
+    """Of the parameters of a wrapper, or of the optimizers where nothing is wrapped (NOWHERE)."""
     until = _in_step_until(case)
     noted: dict[int, dict[int, dict[str, tuple[float, float]]]] = {}
     for rank in case.ranks:
-        if rank.rank in wrapper.ranks:
+        if rank.rank in ranks:
             for row in rank.sums:
-                if row.wrapper == wrapper.index and row.step <= until:
+                if row.wrapper == wrapper and row.step <= until:
                     noted.setdefault(row.step, {})[rank.rank] = row.sums
     return tuple(_compare(step, noted[step]) for step in sorted(noted) if len(noted[step]) > 1)
 

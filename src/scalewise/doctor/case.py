@@ -1,9 +1,11 @@
 """An examined run as the checks read it: per rank the notes in order, cut into windows that end with a step."""
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from scalewise.analysis.relation import Relation, relation_of
 from scalewise.doctor.windows import Window, windows_of
 from scalewise.records.examination import (
     DeviceUseRow,
@@ -74,6 +76,11 @@ class Case:
     def world_size(self) -> int:
         """As the ranks saw it, which for a script with a launcher of its own is not what was asked."""
         return max((rank.record.start.world_size for rank in self.ranks if rank.record.start), default=len(self.ranks))
+
+    @functools.cached_property
+    def relation(self) -> Relation:
+        """What the ranks are to each other."""
+        return relation_of(self.run)
 
     def windows(self, least: int = 2) -> tuple[Window, ...]:
         """Rank 0's windows; abstains where there are fewer."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scalewise.doctor.case import Case, RankCase
+from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING
+from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, ForwardNote
@@ -11,6 +12,12 @@ from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, Forwa
 LEAST_BATCHES = 3
 SHARDED = ("FSDP", "FullyShardedDataParallel", "FSDPModule")
 BY_HAND = "all_reduce of the gradients"
+NO_REPLICAS = {  # by what the ranks are to each other: why none of them should see data of its own
+    "alone": "there is one rank only",
+    "tensor parallel": "the ranks split one model (tensor parallel), so all of them work on one batch",
+    "pipeline": "the ranks are stages of a pipeline, so one batch goes through all of them",
+    "apart": "the ranks train apart: they average nothing",
+}
 GRADIENT_SHARE = 0.9  # of the parameters' bytes that are reduced by hand after backward: gradients are averaged
 
 
@@ -19,7 +26,12 @@ class Replicas:
     """Ranks that average their gradients, so that each of them should see data of its own."""
 
     ranks: tuple[int, ...]
-    how: str  # DistributedDataParallel, FSDP, BY_HAND
+    how: str  # DistributedDataParallel, FSDP, BY_HAND, averaging of the parameters
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether a wrapper of torch's does it."""
+        return self.how not in (BY_HAND, BY_AVERAGING)
 
 
 @dataclass(frozen=True)
@@ -44,10 +56,19 @@ def _groups(rank: RankCase, case: Case) -> Iterator[Replicas]:
     for row in rows:
         yield Replicas(tuple(sorted(row.ranks)), "FSDP" if row.wrapper in SHARDED else row.wrapper)
     if not rows:
-        members = _by_hand(rank)
+        members, everyone = _by_hand(rank), tuple(one.rank for one in case.ranks)
         if members is not None:
-            everyone = tuple(one.rank for one in case.ranks)
             yield Replicas(members or everyone, BY_HAND)
+        elif case.relation.how in (BY_REDUCING, BY_AVERAGING):
+            yield Replicas(everyone, BY_HAND if case.relation.how == BY_REDUCING else BY_AVERAGING)
+
+
+def require_replicas(case: Case) -> tuple[Replicas, ...]:
+    """The groups; abstains where there is none, and says what the ranks are instead."""
+    groups = replica_groups(case)
+    if not groups:
+        raise Abstain(NO_REPLICAS.get(case.relation.kind, "no two ranks were seen to average their gradients"))
+    return groups
 
 
 def averages(row: WrapperRow) -> bool:
@@ -119,7 +140,7 @@ def _digests(rank: RankCase, group: Replicas) -> dict[str, list[str]]:
 
 def _fed_models(rank: RankCase, group: Replicas) -> Iterator[ForwardNote]:
     """Forward passes of what is trained: a loss or a frozen model may be a module, too, and is fed outputs."""
-    if group.how != BY_HAND:
+    if group.wrapped:
         yield from (note for note in rank.all(ForwardNote) if note.trains and _wrappers(note))
         return
     for window in rank.windows:

@@ -12,6 +12,7 @@ from scalewise.records.notes import (
     BackwardNote,
     BatchNote,
     CollectiveDoneNote,
+    CollectiveNote,
     ComputedNote,
     ForwardNote,
     HostReadNote,
@@ -41,7 +42,11 @@ class OwnTime:
 
 
 def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
-    """Every window after the first that can be taken apart."""
+    """Every window after the first that can be taken apart.
+
+    FSDP calls its collectives from Python. Where they are noted, only they are waiting; where they are not (a GPU's
+    backward pass runs in a thread of its own), all of a pass is.
+    """
     waits_forward, waits_backward = _waiting_wrappers(rank)
     pairs = zip(rank.windows, rank.windows[1:], strict=False)
     found = (_own_time(one, two, waits_forward, waits_backward) for one, two in pairs)
@@ -50,7 +55,9 @@ def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
 
 def _waiting_wrappers(rank: RankCase) -> tuple[frozenset[int], frozenset[int]]:
     """Wrappers whose forward pass waits for other ranks (gathers, or buffers from rank 0), and whose backward does."""
-    sharded = {row.index for row in rank.wrappers if row.wrapper in SHARDED}
+    noted = any(isinstance(note, CollectiveNote) for window in rank.windows for note in window.notes)
+    on_host = {row.index for row in rank.wrappers if noted and row.device.startswith("cpu")}
+    sharded = {row.index for row in rank.wrappers if row.wrapper in SHARDED} - on_host
     replicated = {row.index for row in rank.wrappers if row.wrapper == "DistributedDataParallel"}
     sent = {row.index for row in rank.wrappers if row.buffer_bytes and row.options.get("broadcast_buffers", True)}
     return frozenset(sharded | (replicated & sent)), frozenset(sharded | replicated)

@@ -39,7 +39,7 @@ def ddp_of(case: Case) -> WrapperRow:
     """The DDP that trains over several ranks; abstains where there is none."""
     shared = [row for row in case.ddp_models() if len(row.ranks) > 1]
     if not shared:
-        raise Abstain("one rank only: there is nothing to synchronise")
+        raise Abstain("its DistributedDataParallel has one rank only: there is nothing to synchronise")
     return shared[0]
 
 

@@ -37,6 +37,7 @@ SAME_BYTES = 0.02  # messages that differ by less are the same: a bias more or l
 HALF = ("bfloat16", "float16")
 NO_FINE = "no rehearsal with small buckets was made from which others could be put together"
 PRECISION = "only a rehearsal of the script with it tells what it makes of computing; rehearse that and compare"
+ONE_BATCH = "the changes that can be tried are of ranks with a batch each, and these work on one together"
 Verdict = Literal["helps", "may help", "does not help", "does not fit"]
 
 
@@ -87,7 +88,10 @@ class _Otherwise:
 def changes_at(
     answer: Answer, at: AtRanks, line: WorkLine, memory: MemoryLine | None = None, capacity_bytes: float | None = None
 ) -> Changes:
-    """Everything that can be tried on this number of ranks."""
+    """Everything that can be tried on this number of ranks; nothing where several of them work on one batch."""
+    relation = at.rehearsal.relation
+    if relation is not None and relation.shares_batches:
+        return Changes(at.ranks, (), (LeftOut("what to change", f"{ONE_BATCH} ({relation.kind})"),))
     found: list[Change] = []
     left_out: list[LeftOut] = []
     for one in _tried(answer, at, line):

@@ -38,7 +38,7 @@ def conclude(
     return Conclusions(
         scaling=table,
         curve=curve_points(answer, table) if table.further else (),
-        knees=knees(answer, table) if table.further and not table.doubt else (),
+        knees=knees(answer, table) if table.goes_on else (),
         changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at if advice),
         memory=memory_rows(answer, capacity_bytes),
         costs=cost_rows(answer, training),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
@@ -34,6 +35,18 @@ class Rehearsed:
     unrehearsed: tuple[UnrehearsedRow, ...] = ()
     dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
     uneven: bool = False  # messages go out between steps, or in some only
+    relation: Relation | None = None  # what the ranks are to each other; None: each has samples of its own
+
+    @property
+    def batches(self) -> int | None:
+        """How many different batches all ranks work on in one step; None: not known."""
+        return self.ranks if self.relation is None else self.relation.batches
+
+    def samples_of_all(self, tape: Tape) -> float | None:
+        """Of all ranks in one step, each batch once."""
+        if self.relation is not None and self.relation.samples is not None:
+            return self.relation.samples
+        return tape.samples * self.batches if tape.samples is not None and self.batches else None
 
     @property
     def typical(self) -> Tape:
@@ -95,6 +108,7 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         unrehearsed=tuple(row for row in first.rehearsal if isinstance(row, UnrehearsedRow)),
         dtypes=first.model.dtypes if first.model else (),
         uneven=uneven,
+        relation=relation_of(run),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import exp, hypot, log
 from typing import Literal
 
+from scalewise.analysis.relation import Relation
 from scalewise.predict.altered import among, with_batch
 from scalewise.predict.answer import Answer, AtRanks, Base
 from scalewise.predict.differing import FROM_RANK_TO_RANK
@@ -68,12 +69,18 @@ class ScalingTable:
     base_modelled: bool  # nobody ran or rehearsed one rank: its step is computing alone
     rows: tuple[ScalingRow, ...]
     guesses: tuple[str, ...]
+    together: str = ""  # how ranks work on one batch, in sentences; empty: each has its own, as far as is known
     doubt: str = ""  # why samples of all ranks may not be what is told, in sentences; empty: nothing speaks against it
 
     @property
     def further(self) -> tuple[ScalingRow, ...]:
         """Rows of more ranks than one, which the base stands for; empty: there is nothing to scale."""
         return tuple(row for row in self.rows if row.ranks > 1)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether anything can be said of numbers of ranks that were not rehearsed."""
+        return bool(self.further) and not self.doubt and not self.together
 
 
 def scaling_table(answer: Answer) -> ScalingTable | None:
@@ -84,12 +91,30 @@ def scaling_table(answer: Answer) -> ScalingTable | None:
     curve = Curve(answer, kind)
     base = answer.base or curve.base()
     rows = tuple(_row(one, base, kind) for one in answer.at)
+    together = _together(answer)
     if answer.base is None:
-        guesses = (*guesses, "that one rank alone takes as long as the computing that was rehearsed")
-    doubt = _doubt(answer, rows)
+        alone = "all ranks together compute" if together else "the computing that was rehearsed"
+        guesses = (*guesses, f"that one rank alone takes as long as {alone}")
+    doubt = "" if together else _doubt(answer, rows)
     if doubt:
         guesses = (*guesses, OWN_SAMPLES)
-    return ScalingTable(kind, base, answer.base is None, rows, guesses, doubt)
+    return ScalingTable(kind, base, answer.base is None, rows, guesses, together, doubt)
+
+
+def _together(answer: Answer) -> str:
+    """What ranks that work on one batch are to each other; empty: none were seen to."""
+    shared = [one for one in map(_relation, answer.at) if one is not None and one.shares_batches and one.batches]
+    if not shared:
+        return ""
+    last = shared[-1]
+    return (
+        f"{last.kind.capitalize()}: {last.evidence}. So samples count once for all ranks that share them, and nothing "
+        "is said of numbers of ranks that were not rehearsed."
+    )
+
+
+def _relation(at: AtRanks) -> Relation | None:
+    return at.rehearsal.relation
 
 
 def _doubt(answer: Answer, rows: Sequence[ScalingRow]) -> str:
@@ -137,6 +162,8 @@ def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
             nearly = f"{totals[0]:g} to {totals[-1]:g} samples"
             return "strong", (f"that all ranks share one batch: the script's are only nearly the same, {nearly}",)
         return "weak", ("that further ranks get a batch as large: the script's batches are neither of the two",)
+    if _together(answer):
+        return "strong", ()
     if answer.scaling == "strong" or answer.scaling == "weak":
         return answer.scaling, ()
     why = "only one number of ranks tells its samples" if known else "how many samples a step has is not known"
@@ -203,10 +230,11 @@ def _log(above: float, below: float) -> float:
 
 
 def curve_points(answer: Answer, table: ScalingTable) -> tuple[CurvePoint, ...]:
-    """From two ranks to as many as were rehearsed, evenly on a logarithmic axis."""
+    """From two ranks to as many as were rehearsed, evenly on a logarithmic axis, or only those."""
     curve, last = Curve(answer, table.kind), answer.at[-1].ranks
-    steps = range(POINTS + 1)
-    numbers = {max(2, round(2 * (max(last, 2) / 2) ** (step / POINTS))) for step in steps} | set(curve.numbers)
+    numbers = set(curve.numbers)
+    if not table.together:
+        numbers |= {max(2, round(2 * (max(last, 2) / 2) ** (step / POINTS))) for step in range(POINTS + 1)}
     return tuple(
         CurvePoint(ranks, figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency)
         for ranks in sorted(numbers)

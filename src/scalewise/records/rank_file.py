@@ -1,7 +1,7 @@
 """Reads `rank{N}.jsonl`: whole lines are rows or events, a torn last line is counted, a damaged one is reported."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from scalewise.records.note_lists import read_note
 from scalewise.records.notes import Note
 from scalewise.records.rows import ROW_KINDS, Row
 from scalewise.records.steps import StepMachine
+from scalewise.records.traffic import Traffic, TrafficReader
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class RankRows:
     torn_lines: int  # the last line, cut off by a kill
     notes: tuple[Note, ...]  # of an examined run, in the order they were made
     bad_lines: tuple[str, ...]  # any other line that cannot be read, with its number and reason
+    traffic: Traffic = field(default_factory=Traffic)  # what was exchanged with other ranks, by moments of a step
 
 
 def read_rows(path: Path) -> RankRows:
@@ -33,23 +35,24 @@ def read_rows(path: Path) -> RankRows:
     rows: list[Row] = []
     bad: list[str] = []
     notes: list[Note] = []
-    machine = StepMachine()
+    machine, traffic = StepMachine(), TrafficReader()
     for number, line in enumerate(lines, start=1):
         try:
-            _read_line(line, rows, notes, machine)
+            _read_line(line, rows, notes, machine, traffic)
         except (ValueError, TypeError, RecursionError) as error:
             machine.gap()
             bad.append(f"{path.name}:{number}: {error}")
-    return RankRows((*rows, *machine.steps()), torn, tuple(notes), tuple(bad))
+    return RankRows((*rows, *machine.steps()), torn, tuple(notes), tuple(bad), traffic.traffic())
 
 
-def _read_line(line: str, rows: list[Row], notes: list[Note], machine: StepMachine) -> None:
+def _read_line(line: str, rows: list[Row], notes: list[Note], machine: StepMachine, traffic: TrafficReader) -> None:
     data: Any = json.loads(line)
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind == "events":
         if not isinstance(data.get("events"), list):
             raise BadRecord("a line of events without events")
         machine.feed(data["events"])
+        traffic.feed(data["events"])
     elif kind == "notes":
         if not isinstance(data.get("notes"), list):
             raise BadRecord("a line of notes without notes")

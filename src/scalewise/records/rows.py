@@ -57,6 +57,9 @@ class ModelRow:
     optimizers: tuple[str, ...]
     wrapper: str  # DistributedDataParallel, FSDP, DataParallel, or empty
     clock: ClockName
+    averaged_over: tuple[int, ...] = ()  # ranks over which FSDP averages this rank's gradients
+    split_over: tuple[int, ...] = ()  # ranks that each hold a part of one tensor (DTensor), those of FSDP not counted
+    placements: tuple[str, ...] = ()  # of the parameters that are DTensors, each kind once
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,15 @@ class ExposedRow:
 
 
 @dataclass(frozen=True)
+class ParametersRow:
+    """The parameters when the script ends, in two numbers: ranks that train one model together agree on them."""
+
+    tensors: int
+    total: float
+    norm: float
+
+
+@dataclass(frozen=True)
 class TroubleRow:
     """A hook of the watcher failed; the script went on, and this is what is missing."""
 
@@ -153,6 +165,7 @@ Row = (
     | InspectionRow
     | ExaminationRow
     | RehearsalRow
+    | ParametersRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -173,4 +186,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "level": LevelRow,
     **EXAMINATION_KINDS,
     **REHEARSAL_KINDS,
+    "parameters": ParametersRow,
 }

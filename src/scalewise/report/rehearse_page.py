@@ -66,6 +66,7 @@ def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
         yield Section("scaling", "How it scales", (
             Paragraph(f"{setting_text(answer)} {base_text(table)}"),
             *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
+            *_paragraphs([table.together] if table.together else []),
             *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
             *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
         ))  # fmt: skip
@@ -96,7 +97,9 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
         Series("ideal", (1.0, numbers[-1]), (100.0, 100.0), style="ideal"),
     ]
     word = predicted_word(found.guesses).capitalize()
-    caption = f"{word} between the numbers of ranks that were rehearsed as well, with its 90 % interval."
+    where = "of" if table.together else "between"
+    as_well = "" if table.together else " as well"
+    caption = f"{word} {where} the numbers of ranks that were rehearsed{as_well}, with its 90 % interval."
     plot = Lines("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
     return Figure("efficiency", "Efficiency against one rank", caption, plot)
 

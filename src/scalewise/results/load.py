@@ -18,7 +18,18 @@ from scalewise.records.made import made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, LevelRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import (
+    EndRow,
+    ExposedRow,
+    LevelRow,
+    MemoryRow,
+    ModelRow,
+    ParametersRow,
+    Row,
+    StartRow,
+    StepRow,
+    TroubleRow,
+)
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
@@ -138,6 +149,8 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         memory=_all(read.rows, MemoryRow),
         levels=_all(read.rows, LevelRow),
         exposed=_all(read.rows, ExposedRow),
+        traffic=read.traffic,
+        parameters=_last(read.rows, ParametersRow),
         trouble=_all(read.rows, TroubleRow),
         end=_last(read.rows, EndRow),
         torn_lines=read.torn_lines + noted.torn_lines,

@@ -9,8 +9,19 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, LevelRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import (
+    EndRow,
+    ExposedRow,
+    LevelRow,
+    MemoryRow,
+    ModelRow,
+    ParametersRow,
+    StartRow,
+    StepRow,
+    TroubleRow,
+)
 from scalewise.records.spec import InterventionKind, RunSpec
+from scalewise.records.traffic import Traffic
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,8 @@ class RankRecord:
     examination: tuple[ExaminationRow, ...] = ()
     rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
     levels: tuple[LevelRow, ...] = ()
+    traffic: Traffic | None = None  # what it exchanged with other ranks; None: not read
+    parameters: ParametersRow | None = None
 
 
 @dataclass(frozen=True)

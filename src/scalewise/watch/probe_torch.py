@@ -8,15 +8,16 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from scalewise.records.rows import ExposedRow, LevelRow, MemoryRow, ModelRow, StartRow
+from scalewise.records.rows import ExposedRow, LevelRow, MemoryRow, ModelRow, ParametersRow, StartRow
 from scalewise.watch import reducer as reducers
 from scalewise.watch.clocks import EventClock, SynchronisedClock
+from scalewise.watch.layout import layout_of
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
 from scalewise.watch.sampling import LEVEL_NS
@@ -31,6 +32,7 @@ _LIBRARIES = (
     "libnccl",
     "libjemalloc",
 )
+MOST_SUMMED = 1000  # parameters, and values of each, that are read at the end
 
 
 class TorchProbe:
@@ -105,6 +107,10 @@ class TorchProbe:
             self.look(step)
         self._heap_at_backward = None
         self._recorder.journal.row(self._memory(max(0, step - 1)))
+        if world_size() > 1:
+            row = _parameters_row(self._parameters())
+            if row is not None:
+                self._recorder.journal.row(row)
 
     def _parameters(self) -> list[torch.Tensor]:
         groups = (group for optimizer in self._optimizers for group in optimizer.param_groups)
@@ -112,6 +118,7 @@ class TorchProbe:
 
     def _model(self, step: int) -> ModelRow:
         parameters = self._parameters()
+        layout = layout_of(parameters)
         shapes = ";".join(f"{tuple(one.shape)}{one.dtype}" for one in parameters)
         return ModelRow(
             step=step,
@@ -121,8 +128,11 @@ class TorchProbe:
             devices=tuple(sorted({str(one.device) for one in parameters})),
             shapes_digest=hashlib.blake2b(shapes.encode(), digest_size=8).hexdigest(),
             optimizers=tuple(type(optimizer).__name__ for optimizer in self._optimizers),
-            wrapper=self.wrapper,
+            wrapper=self.wrapper or ("FSDP" if layout.averaged_over else ""),
             clock=self._recorder.clock.name if self._recorder.clock is not None else "host",
+            averaged_over=layout.averaged_over,
+            split_over=layout.split_over,
+            placements=layout.placements,
         )
 
     def _memory(self, step: int) -> MemoryRow:
@@ -149,7 +159,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
     return StartRow(
         rank=recorder.rank,
         local_rank=local_rank,
-        world_size=_world_size(),
+        world_size=world_size(),
         pid=os.getpid(),
         host=socket.gethostname(),
         python=platform.python_version(),
@@ -164,12 +174,27 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
     )
 
 
-def _world_size() -> int:
-    """As the process group has it, else as torchrun gave it."""
+def world_size() -> int:
+    """How many ranks there are: as the process group has it, else as torchrun gave it."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size()
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _parameters_row(parameters: Sequence[torch.Tensor]) -> ParametersRow | None:
+    """The first values of each; the script has ended, so nobody waits for what is read from a device."""
+    total = squares = 0.0
+    read = 0
+    with torch.no_grad():
+        for one in parameters[:MOST_SUMMED]:
+            local = getattr(one, "_local_tensor", one).detach()
+            if local.is_floating_point() and local.layout is torch.strided and not local.is_meta and local.numel():
+                values = local.reshape(-1)[:MOST_SUMMED].double()
+                total += float(values.sum())
+                squares += float(values.square().sum())
+                read += 1
+    return ParametersRow(read, total, squares**0.5) if read else None
 
 
 def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:

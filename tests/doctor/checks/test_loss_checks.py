@@ -125,6 +125,25 @@ def test_a_replay_compares_the_first_gradient(norm, proof):
     assert loss_not_divided.settle(case, finding, replace(replayed, trouble="died")) == finding
 
 
+@pytest.mark.parametrize("known", [{"norm": 8.0}, {"norm": None}])
+def test_behind_clipping_the_norm_before_it_is_compared(known):
+    """What the step applies has the norm of the limit, with the loss divided and without."""
+
+    def clipped(norm, left):
+        sheet = Sheet()
+        for _ in range(4):
+            for _ in range(4):
+                sheet.micro_batch()
+            sheet.clip(norm=norm, ratio=1.0).step(left=left).zero()
+        return with_gradient(make_case(sheet, ranks=2), 1.0)
+
+    plain, mended = clipped(known["norm"], 4.0), clipped(known["norm"] and known["norm"] / 4, 1.0)
+    (finding,) = loss_not_divided.examine(plain)
+    settled = loss_not_divided.settle(plain, finding, Replayed(finding.remedy, plain, mended, 16, None))
+    assert settled.proof == "replayed" and settled.price.value == pytest.approx(4)
+    assert "before it is clipped" in settled.evidence[-1]
+
+
 def weighted(sheet):
     return loss_weighted_per_micro_batch.examine(make_case(sheet, ranks=2))
 

@@ -1,7 +1,7 @@
 """The losses of the micro-batches add up, so that the gradient is as many times too large as there are of them."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from scalewise.doctor.accumulation import Accumulation, accumulation_of
@@ -101,18 +101,40 @@ def _unscale(windows: Sequence[Weighed]) -> float:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """The first step's gradient with the loss divided is that of the whole batch: the two are compared."""
-    plain, mended = _norm(replayed.plain), _norm(replayed.mended)
+    pairs = [(read(replayed.plain), read(replayed.mended), what) for read, what in NORMS]
+    plain, mended, what = next((pair for pair in pairs if pair[0] and pair[1]), (None, None, ""))
     if replayed.trouble or not replayed.applied or not plain or not mended or finding.price is None:
         return finding
     times = plain / mended
-    text = f"norm of the first step's gradient: {plain:.4g} as it is, {mended:.4g} with the loss divided"
+    text = f"norm of {what}: {plain:.4g} as it is, {mended:.4g} with the loss divided"
     if not close(times, finding.price.value, 0.1):
-        clipped = f"{text}: not {finding.price.value:.3g} times, so something else acts on it (clipping?)"
-        return replace(finding, evidence=(*finding.evidence, clipped))
+        otherwise = f"{text}: not {finding.price.value:.3g} times, so something else acts on it"
+        return replace(finding, evidence=(*finding.evidence, otherwise))
     price = Price(times, "times", "the gradient of the whole batch", "measured in the first step, with the fix applied")
     return replace(finding, evidence=(*finding.evidence, text), price=price, proof="replayed")
 
 
-def _norm(case: Case) -> float | None:
+def _norm_before_clipping(case: Case) -> float | None:
+    """What clip_grad_norm_ found in the first step; None: it was not called, or its answer was not read."""
+    clips = case.first.windows[0].clips if case.first.windows else ()
+    return next((note.norm for note in clips if note.norm is not None), None)
+
+
+def _norm_left_by_backward(case: Case) -> float | None:
+    """Of one parameter, where the first step's gradients were clipped but their norm is not known."""
+    first = case.first.windows[0] if case.first.windows else None
+    return first.step.left if first is not None and first.clips and first.step is not None else None
+
+
+def _norm_at_step(case: Case) -> float | None:
     rows = [row for row in case.first.record.inspection if isinstance(row, GradientRow)]
     return rows[0].norm if rows else None
+
+
+# Where the gradient is clipped, what the step applies has the same norm with or without the fix: what was there before
+# clipping tells them apart. The first that is known of both runs counts.
+NORMS: tuple[tuple[Callable[[Case], float | None], str], ...] = (
+    (_norm_before_clipping, "the first step's gradient before it is clipped"),
+    (_norm_left_by_backward, "one parameter's gradient in the first step before it is clipped"),
+    (_norm_at_step, "the first step's gradient"),
+)

@@ -38,6 +38,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
     """By the order of calls: no time is needed to see that nothing can overlap."""
     spread = [rank for rank in case.ranks if _rows(rank)]
     found_chains = chains(case)
+    if not spread and not found_chains and case.relation.kind == "pipeline":
+        raise Abstain("the ranks are stages of a pipeline, but by their calls it cannot be told which piece goes where")
     if not spread and not found_chains:
         raise Abstain("no model on several devices, and no ranks that pass activations on and gradients back")
     alone = [rank for rank in spread if _one_after_the_other(rank)]

@@ -6,7 +6,15 @@ from dataclasses import replace
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import LEAST_BATCHES, Replicas, SameInputs, compared, replica_groups, same_inputs
+from scalewise.doctor.inputs import (
+    LEAST_BATCHES,
+    Replicas,
+    SameInputs,
+    compared,
+    replica_groups,
+    require_replicas,
+    same_inputs,
+)
 from scalewise.doctor.loaders import dataset_name, place_of, training_rows, with_arguments
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
@@ -32,9 +40,7 @@ CHECK = Check(
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the digests of the first training inputs within each data-parallel group."""
-    groups = replica_groups(case)
-    if not groups:
-        raise Abstain("no two ranks average their gradients")
+    groups = require_replicas(case)
     if all(compared(case, group) < LEAST_BATCHES for group in groups):
         raise Abstain(f"needs {LEAST_BATCHES} training inputs of two ranks")
     return tuple(_findings(case, groups))

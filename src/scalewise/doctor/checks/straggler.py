@@ -10,7 +10,7 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, replica_groups
+from scalewise.doctor.inputs import Replicas, require_replicas
 from scalewise.doctor.own_time import PHASES, OwnTime, longest_pause_at, own_times, quantile
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import PlaceRow
@@ -83,7 +83,7 @@ class Behind:
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares each rank's own time with that of the others; on a busy machine by their quick steps."""
     busy = _busy(case)
-    measured = [times for group in replica_groups(case) if (times := _times(case, group))]
+    measured = [times for group in require_replicas(case) if (times := _times(case, group))]
     if not measured:
         raise Abstain(f"needs {LEAST_STEPS} settled steps of two ranks that average their gradients")
     found = [behind for times in measured if (behind := _slowest(times, BUSY_LEVEL if busy else 0.5)) is not None]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, replica_groups
+from scalewise.doctor.inputs import Replicas, require_replicas
 from scalewise.doctor.loaders import Epoch, epochs, place_of, training_loaders, training_rows, twin, with_arguments
 from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
@@ -43,9 +43,7 @@ class Uneven:
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the batches of the last pass of the rank that ended first with those of the others."""
-    groups = replica_groups(case)
-    if not groups:
-        raise Abstain("no two ranks average their gradients")
+    groups = require_replicas(case)
     if not any(training_rows(rank) for rank in case.ranks):
         raise Abstain("no DataLoader feeds training")
     found = ((group, uneven(case, group)) for group in groups)

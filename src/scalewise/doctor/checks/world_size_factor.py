@@ -56,7 +56,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     by_ddp = sum(updates[0].micro_batches[-1].syncs for updates in together) > 0.5 * len(together)
     by_hand = sum(map(bool, calls)) > 0.5 * len(together)
     if not by_ddp and not by_hand:
-        return ()
+        raise Abstain("no gradient was seen to be averaged over the ranks between backward and step")
     steps = [step for step in map(_step, together) if step is not None]
     if len(steps) < 2:
         raise Abstain("what becomes of the gradient between backward and step could not be seen")
@@ -64,7 +64,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
     place = place or case.first.place(together[0][0].steps[0])
     if not by_ddp and all(step.share is None for step in steps):
         raise Abstain("the ranks do not apply the same gradient, or it could not be seen")
-    return _after_ddp(steps, size, place) if by_ddp else _by_hand(steps, size, place)
+    averager = "FSDP" if case.relation.kind == "sharded" else "DDP"
+    return _after_wrapper(steps, size, place, averager) if by_ddp else _by_hand(steps, size, place)
 
 
 def _reduced_by_hand(case: Case, update: Update) -> CollectiveNote | None:
@@ -105,20 +106,22 @@ def _share(updates: Sequence[Update]) -> float | None:
     return statistics.fmean(norms) ** 2 / products if products > 0 else None
 
 
-def _after_ddp(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
-    """DDP has averaged: whatever multiplies all ranks' gradients by their number, or divides, is one too much."""
+def _after_wrapper(steps: Sequence[_Step], size: int, place: PlaceRow | None, averager: str) -> tuple[Finding, ...]:
+    """The wrapper has averaged: whatever multiplies all ranks' gradients by their number, or divides, is one too much."""
     for factor in (float(size), 1 / size):
         guilty = [step for step in steps if all(close(one, factor, 0.02) for one in step.ratios)]
         guilty = [step for step in guilty if close(step.weight, 1.0)]
         if len(guilty) >= MOSTLY * len(steps):
             what = "summed over ranks again" if factor > 1 else "divided by the number of ranks again"
             evidence = (
-                f"between DDP's reduction and the step the gradient is multiplied by {guilty[0].ratios[0]:.3g} on all "
+                f"between {averager}'s reduction and the step the gradient is multiplied by {guilty[0].ratios[0]:.3g} on all "
                 f"{size} ranks, in {len(guilty)} of {len(steps)} steps looked at",
                 f"weight of the loss before it: {guilty[0].weight:.3g}",
             )
-            fix = "# DDP has averaged the gradients already: leave them as they are\noptimizer.step()"
-            sentence = f"DDP averages the gradients, and they are {what}: the step is {factor:.3g} times the right one."
+            fix = f"# {averager} has averaged the gradients already: leave them as they are\noptimizer.step()"
+            sentence = (
+                f"{averager} averages the gradients, and they are {what}: the step is {factor:.3g} times the right one."
+            )
             return (_finding(sentence, evidence, fix, place, factor, len(steps)),)
     return ()
 

@@ -13,6 +13,7 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import ordinary, quietly
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
+from scalewise.watch.probe_torch import world_size
 
 MOST_PARAMETERS = 1000  # of one wrapper
 
@@ -36,7 +37,7 @@ class _Sums:
         """After each step."""
         if self._waiting:
             self._tell(wait=False)
-        if sampled(step) and torch.distributed.is_available() and torch.distributed.is_initialized():
+        if sampled(step) and world_size() > 1:
             for wrapper, parameters in self._trained():
                 self._sum(step, wrapper, parameters)
             self._tell(wait=False)

@@ -1,16 +1,18 @@
 """One small parameter per optimizer whose gradient tells what happens to all of them between backward and step."""
 
 import weakref
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
-from scalewise.watch.examination.tensors import Values, any_value, ordinary, readable, values
+from scalewise.watch.examination.tensors import Values, any_value, local, ordinary, readable, values
 
 _CANDIDATES = 6
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+_TRIES = 4
 _LOUD = 0.01  # of the loudest candidate: a bias in front of a normalisation has a gradient of rounding errors
 
 
@@ -35,9 +37,15 @@ class Probe:
 
     @property
     def gradient(self) -> torch.Tensor | None:
-        """As it is now."""
+        """As it is now; this rank's part of it where it is sharded."""
         parameter = self._parameter()
-        return None if parameter is None else parameter.grad
+        return None if parameter is None or parameter.grad is None else local(parameter.grad)
+
+    def _mark(self) -> tuple[int, ...]:
+        """Changes whenever the gradient does. Of a DTensor, FSDP adds to the local part and autograd to the whole."""
+        parameter = self._parameter()
+        whole = None if parameter is None else parameter.grad
+        return () if whole is None else tuple(n for one in (whole, local(whole)) for n in (id(one), one._version))
 
     def holds(self, early: bool) -> bool | None:
         """Whether the gradient is there and not zero; None where that cannot be read."""
@@ -51,7 +59,7 @@ class Probe:
         gradient = self.gradient
         # Later passes are told by their order: reading a value takes longer than all else that is noted of a pass.
         self.had = self.holds(early) if close else (False if gradient is None else None)
-        self._before = (id(gradient), gradient._version) if gradient is not None else ()
+        self._before = self._mark()
         self._values = None
         if close and gradient is not None and readable(gradient, early):
             self._values = values(gradient)
@@ -59,8 +67,7 @@ class Probe:
     def after(self, early: bool, close: bool) -> None:
         """It is over."""
         gradient = self.gradient
-        now = (id(gradient), gradient._version) if gradient is not None else ()
-        self.touched = now != self._before and gradient is not None
+        self.touched = self._mark() != self._before and gradient is not None
         self.gained = None
         if not self.touched:
             return
@@ -68,7 +75,8 @@ class Probe:
         if close and gradient is not None and readable(gradient, early):
             self.left = values(gradient)
             old = self._values if self._values is not None else 0.0
-            self.gained = float(np.linalg.norm(self.left - old)) if self.had is not None else None
+            gained = float(np.linalg.norm(self.left - old))
+            self.gained = gained if self.had is not None and np.isfinite(gained) else None
 
     def ratio(self, early: bool) -> float | None:
         """The gradient as it is over that which backward left; None where it is not known."""
@@ -91,6 +99,7 @@ class Probes:
 
     def __init__(self) -> None:
         self._of: dict[int, Probe] = {}  # by the optimizer's number
+        self._tries: Counter[int] = Counter()  # times that an optimizer had no gradient to choose
 
     def of(self, optimizer: int) -> Probe | None:
         """The probe of one optimizer."""
@@ -110,7 +119,8 @@ class Probes:
         for number, optimizer in optimizers:
             known = self._of.get(number)
             if known is None or known.parameter is None:
-                parameter = _small_one(parameters_of(optimizer), early)
+                self._tries[number] += 1
+                parameter = _small_one(parameters_of(optimizer), early, finite=self._tries[number] < _TRIES)
                 if parameter is not None:
                     probe = Probe(parameter)
                     probe.had = False if empty else None
@@ -128,18 +138,23 @@ def parameters_of(optimizer: Any) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _small_one(parameters: Iterable[torch.Tensor], early: bool) -> torch.Tensor | None:
-    """The smallest with a gradient of several values, unless that is but noise beside the others."""
+def _small_one(parameters: Iterable[torch.Tensor], early: bool, finite: bool) -> torch.Tensor | None:
+    """The smallest with a gradient of several values, unless that is but noise beside the others.
+
+    A scaler's first gradients may be infinite. A script whose gradients are never finite can still forget to zero them.
+    """
     able = [
         parameter
         for parameter in parameters
-        if parameter.numel() > 1
+        if local(parameter).numel() > 1
         and parameter.dtype in _TYPES
-        and ordinary(parameter)
+        and ordinary(local(parameter))
         and parameter.grad is not None
-        and readable(parameter.grad, early)
+        and readable(local(parameter.grad), early)
     ]
-    able = sorted(able, key=lambda parameter: parameter.numel())[:_CANDIDATES]
-    sizes = [float(np.abs(values(parameter.grad)).mean()) for parameter in able if parameter.grad is not None]
+    able = sorted(able, key=lambda parameter: local(parameter).numel())[:_CANDIDATES]
+    sizes = [float(np.abs(values(local(parameter.grad))).mean()) for parameter in able]
+    if not finite and able and not any(map(np.isfinite, sizes)):
+        return able[0]
     loudest = max((size for size in sizes if np.isfinite(size)), default=0.0)
     return next((one for one, size in zip(able, sizes, strict=True) if size > 0 and size >= _LOUD * loudest), None)

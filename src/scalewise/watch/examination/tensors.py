@@ -25,6 +25,11 @@ def ordinary(tensor: Any) -> bool:
     return type(tensor) in _PLAIN and tensor.layout is torch.strided and not _wrapped(tensor)
 
 
+def local(tensor: Any) -> Any:
+    """This rank's part of a DTensor, which is read without asking the other ranks; any other tensor as it is."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 def readable(tensor: Any, early: bool) -> bool:
     """Whether its values may be read now: on the host always, on a device only in the first windows."""
     if not ordinary(tensor) or tensor.device.type == "meta":

@@ -14,6 +14,7 @@ from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.layout import averaging_ranks
 
 _OPTIONS = (
     "find_unused_parameters",
@@ -31,6 +32,8 @@ class Wrappers:
         self._loop = loop
         self._numbers, self._inner = Numbers(), Numbers()
         self._made: list[weakref.ref[Any]] = []
+        self._sharded_in: weakref.WeakKeyDictionary[nn.Module, weakref.ref[nn.Module] | None]
+        self._sharded_in = weakref.WeakKeyDictionary()
 
     def index_of(self, wrapper: nn.Module) -> int:
         """Its number; described when it is new."""
@@ -59,9 +62,16 @@ class Wrappers:
         kind: Any = type(module)
         if issubclass(kind, nn.DataParallel):
             return self.index_of(module), True
-        if _shards(kind):
-            return self.index_of(module), _fsdp_synchronises(module)
-        return NOWHERE, False
+        shard = module if _shards(kind) else self._shard_in(module)
+        return (NOWHERE, False) if shard is None else (self.index_of(shard), _fsdp_synchronises(shard))
+
+    def _shard_in(self, module: nn.Module) -> nn.Module | None:
+        """The first FSDP module inside one that is none itself: layers may be sharded one by one."""
+        if module not in self._sharded_in:
+            found = next((one for one in module.modules() if _is_sharded(one)), None)
+            self._sharded_in[module] = None if found is None else weakref.ref(found)
+        held = self._sharded_in[module]
+        return None if held is None else held()
 
     def bypassed_by(self, module: nn.Module) -> int:
         """The wrapper that has this module inside it."""
@@ -178,6 +188,11 @@ def _name(wrapper: nn.Module) -> str:
     return next(kinds, type(wrapper).__name__)
 
 
+def _is_sharded(module: nn.Module) -> bool:
+    kind: Any = type(module)
+    return _shards(kind)
+
+
 @functools.cache
 def _shards(kind: type) -> bool:
     return any(base.__name__ in ("FSDPModule", "FullyShardedDataParallel") for base in kind.__mro__)
@@ -197,6 +212,10 @@ def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
 
 
 def _ranks(wrapper: Any) -> tuple[int, ...]:
+    if hasattr(wrapper, "_get_fsdp_state"):
+        # The outermost module has no parameters of its own where all are sharded inside it.
+        states = (one._get_fsdp_state() for one in wrapper.modules() if hasattr(one, "_get_fsdp_state"))
+        return next(filter(None, map(averaging_ranks, states)), ())
     group = getattr(wrapper, "process_group", None)
     if group is None or not torch.distributed.is_initialized():
         return ()

@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from scalewise.watch.arguments import Argument
 from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
 
 # The functions of torch.distributed, by the kind they are counted as. Names differ between versions of torch.
@@ -33,9 +34,38 @@ KINDS = {
     "recv": ("recv", "irecv", "recv_object_list"),
     "batch_isend_irecv": ("batch_isend_irecv",),
 }
+# Those of torch.distributed._functional_collectives, which DTensor calls; they are there once something has used them.
+FUNCTIONAL = "torch.distributed._functional_collectives"
+FUNCTIONAL_KINDS = {
+    "all_reduce": ("all_reduce", "all_reduce_coalesced"),
+    "broadcast": ("broadcast",),
+    "all_gather": (
+        "all_gather_single",
+        "all_gather_single_autograd",
+        "all_gather_single_coalesced",
+        "all_gather_tensor",
+        "all_gather_tensor_autograd",
+        "all_gather_into_tensor_coalesced",
+    ),
+    "reduce_scatter": (
+        "reduce_scatter_single",
+        "reduce_scatter_single_autograd",
+        "reduce_scatter_single_coalesced",
+        "reduce_scatter_tensor",
+        "reduce_scatter_tensor_autograd",
+        "reduce_scatter_tensor_coalesced",
+    ),
+    "all_to_all": ("all_to_all_single", "all_to_all_single_autograd"),
+}
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 # Below this an all-reduce carries a decision or a statistic, not gradients: removing it could change the script's path.
 SMALLEST_REMOVED_BYTES = 1024
+
+
+class _Depth:
+    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
+
+    inside = False
 
 
 def install(recorder: Recorder) -> None:
@@ -49,6 +79,7 @@ def install(recorder: Recorder) -> None:
             removed = removes and name == "all_reduce"
             replaced[original] = _watched(recorder, kind, original, depth, removed)
     put(replaced)
+    after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
 
 
 def put(replaced: dict[Any, Any]) -> None:
@@ -59,12 +90,6 @@ def put(replaced: dict[Any, Any]) -> None:
     functional = sys.modules.get("torch.distributed._functional_collectives")
     remaps = getattr(functional, "traceable_collective_remaps", {})
     remaps.update({new: remaps[old] for old, new in replaced.items() if old in remaps})
-
-
-class _Depth:
-    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
-
-    inside = False
 
 
 def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
@@ -94,6 +119,27 @@ def _watched(
         finally:
             depth.inside = False
             _quietly(recorder, functools.partial(recorder.collective_end, kind, size_bytes))
+
+    return watched
+
+
+def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
+    module = vars(sys.modules[FUNCTIONAL])
+    for kind, names in FUNCTIONAL_KINDS.items():
+        for name in names:
+            if name in module:
+                module[name] = _watched_eagerly(recorder, kind, module[name], depth)
+
+
+def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
+    """What torch.compile traces goes past the watcher: a stamp would break its graph, and be made once only."""
+    seen = _watched(recorder, kind, original, depth, removed=False)
+
+    @functools.wraps(original)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling() or torch._guards.TracingContext.try_get() is not None:
+            return original(*args, **kwargs)
+        return seen(*args, **kwargs)
 
     return watched
 

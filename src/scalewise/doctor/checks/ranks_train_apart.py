@@ -1,0 +1,90 @@
+"""The ranks never exchange anything: each trains a model of its own."""
+
+from collections.abc import Iterator
+
+from scalewise.doctor.agreement import Comparison, comparisons_of, fed_differently
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.finding import Finding, Price
+from scalewise.records.notes import NOWHERE, GroupNote
+
+CHECK = Check(
+    name="ranks-train-apart",
+    group="ddp",
+    severity="wrong",
+    detects="No gradient, parameter or activation goes from one rank to another in any step.",
+    why="N ranks then make N trainings beside each other. Nobody learns from the others' data, N models come out of "
+    "it, and the time of a step looks like perfect scaling.",
+    example='dist.init_process_group("nccl")\nmodel = Net().to(local_rank)  # and no DistributedDataParallel around it',
+    fix='dist.init_process_group("nccl")\n'
+    "model = DistributedDataParallel(Net().to(local_rank), device_ids=[local_rank])",
+    needs="Two ranks that make two steps or more.",
+    silent="Gradients or parameters that the script averages itself, every step or now and then (local SGD); FSDP, "
+    "tensor parallelism and pipelines; evaluation without training; ranks that train models of different shapes, as a "
+    "search for parameters does. Where a DistributedDataParallel is there and not used, the checks of DDP say so.",
+)
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """By what the ranks are to each other; parameters that stay equal on different data speak against it."""
+    relation = case.relation
+    if relation.kind == "alone":
+        raise Abstain("there is one rank only")
+    if relation.kind == "unknown":
+        raise Abstain(relation.evidence)
+    if relation.kind != "apart":
+        return ()
+    if any(row.wrapper == "DistributedDataParallel" for row in case.first.wrappers):
+        raise Abstain("there is a DistributedDataParallel: never-synchronised and ddp-bypassed look at how it is used")
+    if len({rank.record.model.shapes_digest for rank in case.ranks if rank.record.model}) > 1:
+        return ()
+    compared = comparisons_of(case, NOWHERE, [rank.rank for rank in case.ranks])
+    last = compared[-1] if compared else None
+    if last is not None and last.tensors and not last.gaps and fed_differently(case):
+        raise Abstain("no exchange was seen, but on different data the ranks' parameters stay equal")
+    return (_finding(case, last),)
+
+
+def _finding(case: Case, last: Comparison | None) -> Finding:
+    rank, count = case.first, case.relation.ranks
+    same = last is not None and last.tensors > 0 and not last.gaps
+    outcome = "makes the same training" if same else "trains a model of its own"
+    step = rank.windows[0].step if rank.windows else None
+    return Finding(
+        check=CHECK.name,
+        severity="wrong",
+        sentence=f"The {count} ranks train apart: no gradient, parameter or activation was exchanged in any of "
+        f"{len(rank.windows)} steps; each {outcome}.",
+        evidence=tuple(_evidence(case, last)),
+        fix=_fix(case),
+        where=rank.place(step),
+        price=Price((count - 1) / count, "share", "of the ranks' work that no other rank learns from", "counted"),
+        steps_seen=len(rank.windows),
+    )
+
+
+def _evidence(case: Case, last: Comparison | None) -> Iterator[str]:
+    yield case.relation.evidence
+    groups = [note for note in case.first.all(GroupNote) if note.event == "init"]
+    if groups:
+        yield f"a process group of {groups[0].world_size} ranks was made ({groups[0].backend})"
+    else:
+        yield f"no process group was made, though {case.relation.ranks} ranks were started"
+    if last is None or not last.tensors:
+        yield "whether the ranks' parameters differ was not seen"
+    elif last.gaps:
+        yield (
+            f"after step {last.step}, {len(last.gaps)} of {last.tensors} parameter tensors differ between the ranks, "
+            f"by up to {max(last.gaps.values()):.2g} of the norm"
+        )
+    else:
+        yield f"after step {last.step}, all {last.tensors} parameter tensors are the same on all ranks"
+
+
+def _fix(case: Case) -> str:
+    made = any(note.event == "init" for note in case.first.all(GroupNote))
+    begin = "" if made else "torch.distributed.init_process_group()  # before the model is made\n"
+    return (
+        f"{begin}model = torch.nn.parallel.DistributedDataParallel(model)  # before the optimizer is made\n"
+        "# and each rank its own part of the data: DataLoader(dataset, sampler=DistributedSampler(dataset), ...)"
+    )

@@ -1,0 +1,121 @@
+"""Reads from a rank's events what it exchanged with other ranks, and at which moment of a step.
+
+`records.steps` says how long a step took; this says whether anything crossed between ranks on the way. What the ranks
+are to each other is decided from it in `analysis.relation`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from scalewise.records import events as ev
+from scalewise.records.steps import split_events
+
+Moment = Literal["forward", "backward", "update", "between"]
+MESSAGES = ("send", "recv", "batch_isend_irecv")  # from one rank to another; all else is of a whole group
+
+
+@dataclass(frozen=True)
+class StepTraffic:
+    """What one rank exchanged around one optimizer step; sizes are the bytes of the collectives it called."""
+
+    forward: int = 0  # from the first module call to the backward pass
+    backward: int = 0  # inside a backward pass
+    update: int = 0  # after backward, until the optimizer has stepped
+    between: int = 0  # after the step, until the next one begins or the script ends
+    reduced: int = 0  # averaged by DDP's reducer
+    sent: int = 0  # in messages to one other rank, between backward and the optimizer's step
+    rows: int | None = None  # of all inputs; None where module calls and backward passes are not as many
+    messages: frozenset[Moment] = frozenset()  # when something was sent to or received from one other rank
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """All steps of a rank, the same ones counted together."""
+
+    steps: dict[StepTraffic, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many steps were seen."""
+        return sum(self.steps.values())
+
+
+class TrafficReader:
+    """Fed with a rank's events in order."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[StepTraffic] = Counter()
+        self._moment: Moment = "between"
+        self._bytes: Counter[str] = Counter()
+        self._messages: set[Moment] = set()
+        self._inputs: list[int | None] = []  # rows of each module call's
+        self._passes = 0  # backward passes that are over
+        self._begun = False  # the first step has: what was sent before only made the ranks ready
+        self._stepped = False  # an optimizer has ended the step that is being read
+
+    def feed(self, numbers: Sequence[Any]) -> None:
+        """Takes one line's events; raises `EventError` on a list that cannot be read."""
+        for code, _, values in split_events(numbers):
+            if code == ev.FORWARD:
+                self._open("forward")
+                self._inputs.append(values[0])
+            elif code == ev.BACKWARD:
+                self._open("backward")
+            elif code in (ev.BACKWARD_END, ev.GRAD_END, ev.OPTIMIZER):
+                self._moment = "update"
+                self._passes += code == ev.BACKWARD_END
+            elif code == ev.OPTIMIZER_END:
+                self._moment, self._stepped = "between", True
+            elif code == ev.COLLECTIVE_END:
+                self._exchange(*values)
+            elif code == ev.REDUCER and values[0] == "all_reduce":
+                self._bytes["reduced"] += values[2]
+
+    def traffic(self) -> Traffic:
+        """Of all steps so far."""
+        steps = Counter(self._steps)
+        if self._stepped:
+            steps[self._step()] += 1
+        return Traffic(dict(steps))
+
+    def _open(self, moment: Moment) -> None:
+        """A module is called or backward begins; the first such call after an optimizer's step begins the next step."""
+        if self._stepped:
+            self._steps[self._step()] += 1
+        if self._stepped or not self._begun:
+            self._bytes.clear()
+            self._messages.clear()
+            self._inputs.clear()
+            self._passes, self._stepped, self._begun = 0, False, True
+        self._moment = moment
+
+    def _exchange(self, kind: str, size_bytes: int) -> None:
+        if kind in MESSAGES:
+            self._messages.add(self._moment)
+            self._bytes["sent"] += size_bytes if self._moment == "update" else 0
+        else:
+            self._bytes[self._moment] += size_bytes
+
+    def _step(self) -> StepTraffic:
+        bytes_at = self._bytes
+        rows = [one for one in self._inputs if one is not None]
+        return StepTraffic(
+            forward=bytes_at["forward"],
+            backward=bytes_at["backward"],
+            update=bytes_at["update"],
+            between=bytes_at["between"],
+            reduced=bytes_at["reduced"],
+            sent=bytes_at["sent"],
+            rows=sum(rows) if len(rows) == self._passes > 0 else None,
+            messages=frozenset(self._messages),
+        )
+
+
+def traffic_of(lists: Iterable[Sequence[Any]]) -> Traffic:
+    """What the lists of a rank's events say."""
+    reader = TrafficReader()
+    for numbers in lists:
+        reader.feed(numbers)
+    return reader.traffic()
