@@ -7,6 +7,7 @@ from dataclasses import replace
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Rule, rules
 from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
+from scalewise.doctor.loading import loading_lines
 from scalewise.results.run import Run
 
 # What follows from what: where both are found, mending the second mends the first as well.
@@ -107,6 +108,7 @@ def _notes(case: Case) -> Iterator[str]:
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."
+    yield from loading_lines(case)
     yield from _troubles(run)
     yield from run.notes
     if run.spec.on_cpu:

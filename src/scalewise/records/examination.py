@@ -146,6 +146,7 @@ class PartRow:
     """The part of a dataset (a Subset) that a loader draws from."""
 
     loader: int
+    place: int  # of the line that made it
     dataset: int  # number of the whole dataset in this process: two parts of one dataset have the same
     whole: int | None  # samples of the whole dataset
     samples: int  # of the part

@@ -21,15 +21,15 @@ CHECK = Check(
     group="ddp",
     severity="note",
     detects="BatchNorm of a DistributedDataParallel model normalises by the statistics of fewer than 16 samples, and "
-    "these differ between ranks as much as those of fewer than 16 independent values would.",
-    why="Each rank normalises by its own batch. With n independent values the mean is off by 1/sqrt(n) of the standard "
-    "deviation, a quarter for 16; below that, accuracy is known to fall. Running statistics are rank 0's "
-    "alone. SyncBatchNorm takes the samples of all ranks together, at the price of messages in every layer.",
+    "those differ between ranks as much as those of fewer than 16 independent values would.",
+    why="Each rank normalises by its own batch. With 16 independent values a mean is off by a quarter of the standard "
+    "deviation and a variance by a third of itself; below that, accuracy is known to fall. Running statistics are "
+    "rank 0's alone. SyncBatchNorm takes the samples of all ranks together, at the price of messages in every layer.",
     example="model = DDP(resnet50())  # 4 samples on each rank",
     fix="model = nn.SyncBatchNorm.convert_sync_batchnorm(resnet50())\nmodel = DDP(model)  # or GroupNorm",
     needs="batch normalisation in training on two ranks of a DistributedDataParallel model",
     silent="Layers whose many positions (height, width, time) make up for few samples: what counts is how far the "
-    "ranks' means really lie apart. SyncBatchNorm, GroupNorm and frozen layers.",
+    "ranks' statistics really lie apart. SyncBatchNorm, GroupNorm and frozen layers.",
 )
 
 
@@ -59,10 +59,9 @@ def _layers(members: Sequence[RankCase]) -> Iterator[_Layer]:
         return
     for index in sorted(set.intersection(*map(set, by_rank))):
         passes = list(zip(*(one[index] for one in by_rank), strict=False))
-        ratios = [ratio for one in passes for ratio in _ratios(one)]
-        if len(passes) >= LEAST_PASSES and ratios and statistics.fmean(ratios) > 0:
-            first = passes[0][0]
-            yield _Layer(first.samples, first.values, 1 / statistics.fmean(ratios))
+        independent = _independent(passes) if len(passes) >= LEAST_PASSES else None
+        if independent is not None:
+            yield _Layer(passes[0][0].samples, passes[0][0].values, independent)
 
 
 def _by_layer(rank: RankCase) -> dict[int, list[BatchNormNote]]:
@@ -72,14 +71,23 @@ def _by_layer(rank: RankCase) -> dict[int, list[BatchNormNote]]:
     return found
 
 
-def _ratios(notes: Sequence[BatchNormNote]) -> Iterator[float]:
-    """For each channel the variance of the ranks' means over that of the values: 1/n for n independent values."""
-    for channel in range(min(len(note.means) for note in notes)):
-        within = statistics.fmean(note.variances[channel] for note in notes)
-        values = statistics.fmean(note.values for note in notes)
-        if within > 0 and values > 1:
-            # What is measured inside a batch is too small by (n - 1)/n; n is what is sought, so values stand for it.
-            yield statistics.variance([note.means[channel] for note in notes]) / (within * values / (values - 1))
+def _independent(passes: Sequence[Sequence[BatchNormNote]]) -> float | None:
+    """How many independent values would make the ranks' means, or variances, differ as much; the smaller number.
+
+    The mean of n values has 1/n of their variance; the variance of n normal values is off by sqrt(2/(n - 1)) of itself.
+    Behind another batch normalisation the means are held together, so both are looked at.
+    """
+    means, variances = list[float](), list[float]()
+    for channel in range(min(len(note.means) for one in passes for note in one)):
+        within = statistics.fmean(note.variances[channel] for one in passes for note in one)
+        if within > 0:
+            apart = (statistics.variance([note.means[channel] for note in one]) for one in passes)
+            means.append(statistics.fmean(apart) / within)
+            apart = (statistics.variance([note.variances[channel] for note in one]) for one in passes)
+            variances.append(statistics.fmean(apart) / within**2)
+    if not means or not any(means) or not any(variances):
+        return None
+    return min(1 / statistics.fmean(means), 1 + 2 / statistics.fmean(variances))
 
 
 def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: int) -> Finding:
@@ -87,6 +95,7 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
     note = next(iter(case.first.all(BatchNormNote)), None)
     place = case.first.places.get(wrapper.place)
     off = worst.independent**-0.5
+    spread = (2 / max(worst.independent - 1, 1)) ** 0.5
     on_gpu = wrapper.device.startswith("cuda")
     untried = "computed from the statistics measured on each rank" + (
         "" if on_gpu else "; SyncBatchNorm runs on GPUs only, so no replay was made here"
@@ -96,16 +105,17 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
         check=CHECK.name,
         severity="note",
         sentence=f"Batch normalisation takes its statistics from {counted(worst.samples, 'sample')} of one rank: "
-        f"a mean is off by {off:.0%} of the standard deviation.",
+        f"they are as uncertain as those of {worst.independent:.1f} independent values.",
         evidence=(
-            f"in {len(small)} of {counted(layers, 'layer')} the ranks' means lie as far apart as those of fewer than "
-            f"{FEW} independent values; at worst of {worst.independent:.1f}, with {worst.values} values per channel",
+            f"in {len(small)} of {counted(layers, 'layer')} the ranks' statistics lie as far apart as those of fewer "
+            f"than {FEW} independent values, at worst of {worst.independent:.1f} (of {worst.values} per channel)",
+            f"such a mean is off by {off:.0%} of the standard deviation, such a variance by {spread:.0%} of itself",
             f"SyncBatchNorm over {len(wrapper.ranks)} ranks would take {len(wrapper.ranks) * worst.samples} samples",
         ),
         fix=f"{model} = nn.SyncBatchNorm.convert_sync_batchnorm({model})  # before it is wrapped\n"
         f"{text_of(place, f'{model} = DDP({model})')}",
         where=place or case.first.place(note),
-        price=Price(off, "share", "of the standard deviation by which a rank's mean is off", untried),
+        price=Price(spread, "share", "by which the variance that a rank normalises with is off", untried),
         ranks=wrapper.ranks,
         steps_seen=len(case.first.windows),
         remedy=Remedy("sync_batch_norm") if on_gpu else None,

@@ -67,8 +67,8 @@ def _finding(rank: RankCase, notes: list[GradientsNote]) -> Finding:
         sentence = f"All gradients are exactly zero in all of {len(notes)} steps{cause}."
     evidence = [f"parameters with a gradient at the step: {step.gradients} of {step.parameters}"]
     if losses:
-        value = f"is {next(iter(losses)):.6g} in every step" if len(losses) == 1 else "changes with the data only"
-        evidence.append(f"the loss {value}")
+        constant = f"is {next(iter(losses)) or 0.0:.6g} in every step"
+        evidence.append(f"the loss {constant if len(losses) == 1 else 'changes with the data only'}")
     return Finding(
         check=CHECK.name,
         severity="wrong",
@@ -99,7 +99,7 @@ def _fix(absent: bool, one_class: bool, name: str) -> str:
     if one_class:
         return (
             "model = nn.Linear(features, classes)  # an output for each class, two or more\n"
-            "# for a single output: loss = F.binary_cross_entropy_with_logits(output, target)"
+            "# for a single output: F.binary_cross_entropy_with_logits, or F.mse_loss for a quantity"
         )
     if absent:
         return (

@@ -135,8 +135,8 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
         return replace(finding, evidence=(*finding.evidence, words))
     apart = max(abs(pair.mended_projection - pair.plain_projection), abs(pair.mended_norm - pair.plain_norm))
     words = (
-        f"with each rank weighted by its targets, the first step's gradient is another by {apart / pair.mended_norm:.1%} "
-        f"of its length at least (norm {pair.mended_norm:.4g}, not {pair.plain_norm:.4g}; projection on a fixed "
+        f"with each rank weighted by its targets, the first step's gradient changes by {apart / pair.mended_norm:.1%} "
+        f"of its length or more (norm {pair.mended_norm:.4g}, not {pair.plain_norm:.4g}; projection on a fixed "
         f"direction {pair.mended_projection:.4g}, not {pair.plain_projection:.4g})"
     )
     return replace(finding, proof="replayed", evidence=(*finding.evidence, words))

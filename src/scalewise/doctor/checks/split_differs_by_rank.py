@@ -8,8 +8,9 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.loaders import loader_of, place_of, training_loaders, twin
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
-from scalewise.records.examination import LoaderRow, PartRow
+from scalewise.records.examination import LoaderRow, PartRow, PlaceRow
 from scalewise.records.spec import Remedy
 
 CHECK = Check(
@@ -68,6 +69,7 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
     mine, theirs = pair.mine, pair.theirs
     only_order = mine.members == theirs.members
     ranks = tuple(sorted({case.first.rank, *(one.others.rank for one in apart if one.loader == pair.loader)}))
+    made = case.first.places.get(mine.place)
     what = "in another order" if only_order else "with other samples in it"
     return Finding(
         check=CHECK.name,
@@ -75,14 +77,23 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         sentence=f"{ranks_text(ranks)} each have a part of the dataset of their own, {what}, though a sampler "
         "shares it out as if it were one.",
         evidence=tuple(_evidence(case, pair)),
-        fix="generator = torch.Generator().manual_seed(0)  # the same on every rank\n"
-        "train_set, test_set = random_split(dataset, lengths, generator=generator)",
-        where=place_of(case, pair.loader),
+        fix=_fix(made),
+        where=made or place_of(case, pair.loader),
+        also=tuple(one for one in (place_of(case, pair.loader),) if one is not None and made is not None),
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
         remedy=Remedy("same_split"),
     )
+
+
+def _fix(made: PlaceRow | None) -> str:
+    """The script's own split with a generator that is seeded alike, where it fits on one line."""
+    line = text_of(made, "")
+    if "random_split(" not in line or not line.endswith(")"):
+        line = "train_set, test_set = random_split(dataset, lengths)"
+    generator = "generator = torch.Generator().manual_seed(0)  # the same on every rank"
+    return f"{generator}\n{line[:-1]}, generator=generator)"
 
 
 def _evidence(case: Case, pair: _Pair) -> Iterator[str]:

@@ -13,7 +13,6 @@ from scalewise.watch.examination.tensors import quietly, readable
 PASSES = 6  # of each layer
 MOST_LAYERS = 64
 MOST_CHANNELS = 32
-_DIGITS = 7
 
 
 def install(notebook: Notebook) -> None:
@@ -54,5 +53,5 @@ def _note(notebook: Notebook, layers: Numbers, passes: dict[int, int], layer: An
     with quietly():
         channels = given[:, :MOST_CHANNELS].transpose(0, 1).flatten(1).double()
         variances, means = torch.var_mean(channels, dim=1, correction=0)
-    values = ([round(one, _DIGITS) for one in found.tolist()] for found in (means, variances))
+    values = ([float(f"{one:.6g}") for one in found.tolist()] for found in (means, variances))
     notebook.note("batch_norm", index, given.size(0), channels.size(1), *values)

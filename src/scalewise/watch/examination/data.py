@@ -37,7 +37,8 @@ class _Loaders:
         self.notebook = notebook
         self.samplers = samplers
         self.numbers, self.iterators = Numbers(), Numbers()
-        self._parts = Parts()
+        self._parts = Parts(notebook)
+        self._parts.install()
 
     def describe(self, loader: Any) -> int:
         """Writes how a loader was made; once."""

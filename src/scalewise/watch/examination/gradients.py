@@ -56,8 +56,8 @@ class _Look:
 
     def _see(self, node: Any) -> None:
         name = node.name()
+        self._classes = _classes(node)
         if "NllLoss" in name:
-            self._classes = _classes(node)
             above = _before(node)
             loss, inner = ("cross_entropy", _before(above)) if _is(above, "LogSoftmax") else ("nll_loss", above)
             if _is(inner, "Softmax"):
@@ -121,12 +121,16 @@ def _norm(tensors: list[torch.Tensor]) -> float | None:
     return number(torch.linalg.vector_norm(torch.stack(norms))) if len(devices) == 1 else None
 
 
-def _classes(node: Any) -> int | None:
-    """Of the log-probabilities that a log-likelihood is made of: their second dimension, or the only one."""
-    child, index = next((one for one in node.next_functions if one[0] is not None), (None, 0))
-    described = child._input_metadata if child is not None else ()
-    shape = [int(length) for length in described[index].shape] if index < len(described) else []
-    return shape[1] if len(shape) > 1 else (shape[0] if shape else None)
+def _classes(reduction: Any) -> int | None:
+    """That the softmax of a cross entropy chooses among; its targets may be classes or probabilities."""
+    waiting = [reduction]
+    for _ in range(_MOST_HOPS):
+        waiting = [child for node in waiting for child, _ in node.next_functions if child is not None]
+        for node in waiting:
+            if _is(node, "LogSoftmax"):
+                shape, dim = node._input_metadata[0].shape, node._saved_dim
+                return int(shape[dim if dim < len(shape) else dim - 2**64])
+    return None
 
 
 def _before(node: Any) -> Any:

@@ -1,5 +1,6 @@
 """Describes the part of a dataset that a loader draws from, so that the parts of ranks can be compared."""
 
+import functools
 import hashlib
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 from torch.utils.data import Subset
 
 from scalewise.records.examination import PartRow
+from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
 
 MOST_INDICES = 5_000_000
@@ -17,8 +20,25 @@ _MOST_NESTED = 4
 class Parts:
     """Numbers the whole datasets."""
 
-    def __init__(self) -> None:
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
         self._numbers = Numbers()
+        self._lines = Numbers()  # that made each Subset
+
+    def install(self) -> None:
+        """Remembers which line made a Subset, itself or by `random_split`."""
+        original = Subset.__init__
+
+        @functools.wraps(original)
+        def __init__(subset: Any, *args: Any, **kwargs: Any) -> None:
+            original(subset, *args, **kwargs)
+            try:
+                if self._notebook.on:
+                    self._lines.give(subset, self._notebook.places.here())
+            except Exception as error:
+                self._notebook.broke("subset", error)
+
+        Subset.__init__ = __init__  # type: ignore[method-assign]
 
     def row(self, loader: Any, number: int) -> PartRow | None:
         """The part, if the loader draws from a Subset (as `random_split` makes them); None otherwise."""
@@ -35,9 +55,10 @@ class Parts:
             return None
         indices = indices.astype(np.int64)
         members = np.unique(indices)
-        known = self._numbers.of(dataset)
+        known, line = self._numbers.of(dataset), self._lines.of(loader.dataset)
         return PartRow(
             loader=number,
+            place=NOWHERE if line is None else line,
             dataset=self._numbers.give(dataset) if known is None else known,
             whole=_length(dataset),
             samples=len(indices),
