@@ -74,6 +74,12 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "kept": {"step": 1, "alive": 0, "seen": 1, "graphs": 0, "held_bytes": None},
     "group": {"event": "init", "backend": "gloo", "world_size": 2},
     "warning": {"category": "UserWarning", "text": ""},
+    "training_mode": {"module": "DistributedDataParallel", "trained": True, "dropouts": 1, "batch_norms": 0,
+                      "digest": None, "inputs": []},
+    "gradients": {"optimizer": 0, "present": 4, "zero": False, "classes": None, "norm": None, "shard_ranks": []},
+    "batch_norm": {"layer": 0, "samples": 4, "values": 4, "means": [0.0], "variances": [1.0]},
+    "seed": {"call": "torch.manual_seed"},
+    "twice": {"loss": "cross_entropy", "before": "softmax"},
 }  # fmt: skip
 LINES: dict[str, str] = {
     "forward": "loss = criterion(model(x), y)",

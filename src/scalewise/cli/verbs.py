@@ -65,7 +65,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
               "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, "
-              "emulate_link:1ms,1GB/s.")  # fmt: skip
+              "emulate_link:1ms,1GB/s, workers:4.")  # fmt: skip
 @click.option("--emulate-link", default=None, metavar="LATENCY,RATE", help="Hold messages back as a link of, say, "
               "1ms,1GB/s would.")  # fmt: skip
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")

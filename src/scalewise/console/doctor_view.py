@@ -1,4 +1,4 @@
-"""Shows a diagnosis in the terminal: findings worst first, then suspicions and notes, then what was checked."""
+"""Shows a diagnosis in the terminal: findings worst first, suspicions, notes, what was not checked, what passed."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -98,14 +98,14 @@ def _show_filled(output: Output, text: str, first: str, rest: str) -> None:
 
 
 def _closing(diagnosis: Diagnosis) -> list[str]:
-    """What passed, what could not be looked at and why, and how the examination itself went."""
+    """What could not be looked at and why, how the examination itself went, and last what passed."""
     passed = ", ".join(diagnosis.passed) or "nothing"
-    lines = [f"Passed ({len(diagnosis.passed)}): {passed}."]
-    lines += [
+    lines = [
         f"Not checked ({len(names)}): {', '.join(names)}: {reason.rstrip('.')}."
         for reason, names in reasons(diagnosis).items()
     ]
     lines += list(diagnosis.notes)
     if diagnosis.folder:
         lines.append(f"The examined run is in {diagnosis.folder}")
+    lines.append(f"Passed ({len(diagnosis.passed)}): {passed}.")
     return [*lines, "scalewise doctor --explain NAME says more about a check."]

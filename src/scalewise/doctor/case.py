@@ -12,8 +12,10 @@ from scalewise.records.examination import (
     ExaminationRow,
     FailureRow,
     LoaderRow,
+    LoadingRow,
     OptimizerRow,
     ParameterSumsRow,
+    PartRow,
     PlaceRow,
     WorkerSeedRow,
     WrapperRow,
@@ -48,6 +50,8 @@ class RankCase:
     optimizers: tuple[OptimizerRow, ...]
     device_use: DeviceUseRow | None
     failure: FailureRow | None
+    parts: tuple[PartRow, ...] = ()
+    loading: tuple[LoadingRow, ...] = ()
 
     def place(self, note: Note | None) -> PlaceRow | None:
         """The script's line of a note."""
@@ -126,6 +130,8 @@ def _rank(record: RankRecord) -> RankCase:
         optimizers=_of(rows, OptimizerRow),
         device_use=next(iter(_of(rows, DeviceUseRow)[-1:]), None),
         failure=next(iter(_of(rows, FailureRow)[-1:]), None),
+        parts=_of(rows, PartRow),
+        loading=_of(rows, LoadingRow),
     )
 
 

@@ -11,9 +11,9 @@ from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Finding, Severity
 from scalewise.doctor.replay import Replayed
 
-Group = Literal["accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel"]
+Group = Literal["accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model"]
 GROUPS: tuple[Group, ...] = (
-    "accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel",
+    "accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Rule, rules
 from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
+from scalewise.doctor.loading import loading_lines
 from scalewise.records.wrapped import not_observed
 from scalewise.results.run import Run
 
@@ -118,6 +119,7 @@ def _notes(case: Case) -> Iterator[str]:
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."
     yield from (f"{text[:1].upper()}{text[1:]}." for text in not_observed(run.spec.without_hooks))
+    yield from loading_lines(case)
     yield from _troubles(run)
     yield from run.notes
     if run.spec.on_cpu:

@@ -28,6 +28,16 @@ class Price:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """One value of a sweep, replayed: how much shorter the loop is with it."""
+
+    remedy: Remedy
+    milliseconds: float  # spared; negative: it takes longer
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Finding:
     """One mistake in one script."""
 
@@ -43,6 +53,8 @@ class Finding:
     ranks: tuple[int, ...] = ()  # that it concerns; empty: all
     steps_seen: int = 0  # on which it rests
     remedy: Remedy | None = None  # what a replay would apply to prove or price it
+    sweep: tuple[Remedy, ...] = ()  # further values to try, one by one, after all remedies
+    tried: tuple[Tried, ...] = ()  # what came of them
 
     @property
     def counts(self) -> bool:

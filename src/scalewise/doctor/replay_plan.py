@@ -10,6 +10,7 @@ from scalewise.records.spec import Remedy, RunSpec, Turns
 from scalewise.results.run import Run
 
 MOST_REPLAYS = 4
+MOST_SWEPT = 3  # values of sweeps on top of them, where time is left
 MOST_SECONDS = 60.0  # of one replay
 LEAST_SECONDS = 20.0  # two runs have to start, and wait for each other
 TIMES_AS_LONG = 3.0  # as the observed run
@@ -19,7 +20,7 @@ SHORTEST_RUN_SECONDS = 0.5
 RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
 MOST_MEMORY = 0.8  # of what there is
 # The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
-_NO_TURNS = ("cached_input",)
+_NO_TURNS = ("cached_input", "workers")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
         return ()
     wanted = {one.remedy.label(): one.remedy for one in diagnosis.findings if one.remedy is not None}
     timed = {one.remedy.label() for one in diagnosis.findings if one.remedy and one.severity == "slow"}
-    return tuple(_replay(case, remedy, label in timed) for label, remedy in list(wanted.items())[:MOST_REPLAYS])
+    swept = {remedy.label(): remedy for one in diagnosis.findings for remedy in one.sweep if one.counts}
+    first = [_replay(case, remedy, label in timed) for label, remedy in list(wanted.items())[:MOST_REPLAYS]]
+    return (*first, *(_replay(case, remedy, True) for remedy in list(swept.values())[:MOST_SWEPT]))
 
 
 def replay_seconds(case: Case) -> float:

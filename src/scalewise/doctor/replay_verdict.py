@@ -23,7 +23,7 @@ from scalewise.results.run import Run
 Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
 
 MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
-_WHOLE_LOOP = ("cached_input",)  # waiting for data is no part of a step
+_WHOLE_LOOP = ("cached_input", "workers")  # waiting for data is no part of a step
 
 
 class Unusable(Exception):
@@ -174,7 +174,8 @@ def _unsettled(finding: Finding, reason: str) -> Finding:
 
 
 def _has(finding: Finding, replay: Replay) -> bool:
-    return finding.remedy is not None and finding.remedy.label() == replay.remedy.label()
+    remedies = (*((finding.remedy,) if finding.remedy is not None else ()), *finding.sweep)
+    return replay.remedy.label() in {remedy.label() for remedy in remedies}
 
 
 def _end(run: Run) -> str:

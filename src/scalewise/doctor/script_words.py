@@ -61,3 +61,9 @@ def divided(backward: PlaceRow | None, by: str) -> str:
 def micro_batches_text(count: int) -> str:
     """`1 micro-batch is`, `2 micro-batches are`."""
     return "1 micro-batch is" if count == 1 else f"{count} micro-batches are"
+
+
+def called_model(place: PlaceRow | None, otherwise: str = "model") -> str:
+    """What the script calls the model that a line calls: `self.model` in `logits, loss = self.model(x, y)`."""
+    names = re.findall(rf"({_NAME})\(", text_of(place, ""))
+    return next((name for name in names if re.search(r"model|net", name.rsplit(".", 1)[-1], re.IGNORECASE)), otherwise)

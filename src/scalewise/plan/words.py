@@ -11,6 +11,8 @@ MOST_RANKS = 1024  # more is a slip of the finger on one node
 PLAIN = "none"  # the intervention that changes nothing
 
 LINK = "emulate_link"
+WORKERS = "workers"
+MOST_WORKERS = 256
 
 # kind -> (takes seconds, takes a rank, an example)
 INTERVENTIONS = {
@@ -18,6 +20,7 @@ INTERVENTIONS = {
     "sleep_before_backward": (True, False, "sleep_before_backward:0.01"),
     "slow_rank": (True, True, "slow_rank:0.02@0"),
     LINK: (True, False, "emulate_link:1ms,1GB/s"),
+    WORKERS: (True, False, "workers:4"),
 }
 # Exact, so that 20us is 2e-05 and not a neighbour of it.
 _SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6)}
@@ -64,7 +67,7 @@ def ranks_problem(count: int) -> str:
 
 
 def parse_intervention(text: str) -> tuple[Intervention, ...]:
-    """`none`, or one or more of `KIND[:SECONDS][@RANK]` or `emulate_link:LATENCY,RATE` joined by `+`."""
+    """`none`, or one or more of `KIND[:SECONDS][@RANK]`, `emulate_link:LATENCY,RATE`, `workers:COUNT` joined by `+`."""
     if text.strip() == PLAIN:
         return ()
     found = tuple(_one_intervention(part.strip()) for part in text.split("+"))
@@ -87,6 +90,8 @@ def _one_intervention(text: str) -> Intervention:
     hint = f"Write it as {example}."
     if kind == LINK and not at:
         return parse_link(seconds_word, text, hint)
+    if kind == WORKERS and not at:
+        return _workers(seconds_word, text, hint)
     if takes_seconds != bool(seconds_word):
         raise BadRequest(f"{text!r} {'lacks its seconds' if takes_seconds else 'takes no seconds'}.", hint)
     if bool(at) != takes_rank:
@@ -94,6 +99,12 @@ def _one_intervention(text: str) -> Intervention:
     seconds = _seconds(seconds_word, text, hint) if takes_seconds else 0.0
     rank = _rank(rank_word, text, hint) if takes_rank else None
     return Intervention(kind, seconds, rank)  # type: ignore[arg-type]
+
+
+def _workers(word: str, text: str, hint: str) -> Intervention:
+    if not re.fullmatch(r"[0-9]{1,9}", word) or int(word) > MOST_WORKERS:
+        raise BadRequest(f"{text!r}: {word!r} is not a number of workers from 0 to {MOST_WORKERS}.", hint)
+    return Intervention(WORKERS, count=int(word))  # type: ignore[arg-type]
 
 
 def parse_link(words: str, text: str, hint: str) -> Intervention:
@@ -150,6 +161,9 @@ def intervention_text(interventions: Iterable[Intervention]) -> str:
     for one in interventions:
         if one.kind == LINK:
             parts.append(_link_text(one))
+            continue
+        if one.kind == WORKERS:
+            parts.append(f"{one.kind}:{one.count}")
             continue
         seconds = f":{one.seconds!r}" if one.seconds else ""
         rank = f"@{one.rank}" if one.rank is not None else ""

@@ -65,7 +65,7 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
     if line is None:
         why = "only one batch was rehearsed, and what a sample needs is not known"
     elif capacity_bytes is None:
-        why = "how much memory a rank has is not known"
+        why = "how much memory a rank has is not known; --memory tells it"
     elif line.bytes_per_sample <= 0:
         why = "a larger batch did not need more memory that could be seen"
     largest = line.largest_batch(capacity_bytes) if line and capacity_bytes is not None else None

@@ -141,6 +141,41 @@ class StagesRow:
     repeated: bool  # a layer was called more than once: pieces of the batch went through one after the other
 
 
+@dataclass(frozen=True)
+class PartRow:
+    """The part of a dataset (a Subset) that a loader draws from."""
+
+    loader: int
+    place: int  # of the line that made it
+    dataset: int  # number of the whole dataset in this process: two parts of one dataset have the same
+    whole: int | None  # samples of the whole dataset
+    samples: int  # of the part
+    members: str  # digest of the set of indices
+    order: str  # digest of the indices in their order
+    first: tuple[int, ...]  # those indices of the part that lie among the first samples of the whole
+
+
+@dataclass(frozen=True)
+class LoadingRow:
+    """What fetching the batches of a loader was spent on so far; the last such row of a loader and worker counts."""
+
+    loader: int
+    worker: int  # -1: the rank itself
+    batches: int
+    decode_ns: int  # in the dataset
+    collate_ns: int
+    pin_ns: int = 0  # copying to pinned memory, in the rank
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """A number that a remedy of a replay measured where it took effect."""
+
+    remedy: str
+    what: str
+    value: float
+
+
 ExaminationRow = (
     PlaceRow
     | WrapperRow
@@ -154,6 +189,9 @@ ExaminationRow = (
     | StagesRow
     | RemedyRow
     | LauncherRow
+    | PartRow
+    | LoadingRow
+    | MeasuredRow
 )
 
 EXAMINATION_KINDS = {
@@ -169,4 +207,7 @@ EXAMINATION_KINDS = {
     "stages": StagesRow,
     "remedy": RemedyRow,
     "launcher": LauncherRow,
+    "part": PartRow,
+    "loading": LoadingRow,
+    "measured": MeasuredRow,
 }

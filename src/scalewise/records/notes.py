@@ -244,6 +244,56 @@ class WarningNote(Note):
     text: str
 
 
+@dataclass(frozen=True)
+class TrainingModeNote(Note):
+    """A module was called without gradients while layers in it still behave as in training."""
+
+    module: str  # class name
+    trained: bool  # this module, or the wrapper around it, was called to train before
+    dropouts: int  # active dropout layers in it
+    batch_norms: int  # layers that normalise by the batch and update their running statistics
+    digest: str | None  # of the first input tensor
+    inputs: list[str]  # digests of its first rows
+
+
+@dataclass(frozen=True)
+class GradientsNote(Note):
+    """An optimizer is about to step: whether any gradient it sees differs from zero."""
+
+    optimizer: int
+    present: int  # parameters that have a gradient
+    zero: bool  # every one of those gradients is exactly zero
+    classes: int | None  # that the last cross entropy chose among; None: not known
+    norm: float | None  # of all gradients that this rank holds, as they are applied; None: not read
+    shard_ranks: list[int]  # ranks that hold the other shards of these parameters (DTensor); empty: not sharded so
+
+
+@dataclass(frozen=True)
+class BatchNormNote(Note):
+    """A batch-normalisation layer normalised a batch of this rank alone, in training."""
+
+    layer: int  # in the order of their first calls
+    samples: int
+    values: int  # per channel
+    means: list[float]  # of the first channels
+    variances: list[float]
+
+
+@dataclass(frozen=True)
+class SeedNote(Note):
+    """The script seeded a generator."""
+
+    call: str  # torch.manual_seed, numpy.random.seed, random.seed
+
+
+@dataclass(frozen=True)
+class TwiceNote(Note):
+    """A loss that normalises its input by itself was given one that is normalised already."""
+
+    loss: str  # cross_entropy, binary_cross_entropy_with_logits
+    before: str  # softmax, sigmoid
+
+
 NOTE_KINDS: dict[str, type[Note]] = {
     "forward": ForwardNote,
     "backward": BackwardNote,
@@ -269,4 +319,9 @@ NOTE_KINDS: dict[str, type[Note]] = {
     "kept": KeptNote,
     "group": GroupNote,
     "warning": WarningNote,
+    "training_mode": TrainingModeNote,
+    "gradients": GradientsNote,
+    "batch_norm": BatchNormNote,
+    "seed": SeedNote,
+    "twice": TwiceNote,
 }

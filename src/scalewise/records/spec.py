@@ -6,7 +6,7 @@ from typing import Literal
 Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
 Device = Literal["cpu", "cuda"]
-InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank", "emulate_link"]
+InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank", "emulate_link", "workers"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 AxisValue = str | int | float | bool
 
@@ -19,11 +19,14 @@ class Intervention:
     seconds: float = 0.0  # of emulate_link: the latency of a message
     rank: int | None = None  # None: every rank
     bytes_per_second: float = 0.0  # of emulate_link
+    count: int = 0  # of workers
 
     def label(self) -> str:
         """A short name for tables: `slow_rank 20 ms on rank 0`."""
         if self.kind == "emulate_link":
             return f"emulated link of {self.seconds * 1000:g} ms, {self.bytes_per_second / 1e9:g} GB/s"
+        if self.kind == "workers":
+            return f"{self.count} worker{'' if self.count == 1 else 's'}"
         parts = [self.kind.replace("_", " ")]
         if self.seconds:
             parts.append(f"{self.seconds * 1000:g} ms")

@@ -87,6 +87,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
 
             rehearsal.install(recorder, spec.rehearse, local_rank)
         _emulate(recorder, spec, folder)
+        _set_workers(recorder)
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
         if spec.inspect and "inspection/inspector" not in spec.without_hooks:
@@ -117,6 +118,15 @@ def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
         from scalewise.watch import emulation
 
         emulation.install(recorder, links[0], spec, folder)
+
+
+def _set_workers(recorder: Recorder) -> None:
+    """An arm of its own may give the loaders another number of worker processes."""
+    for item in recorder.interventions:
+        if item.kind == "workers":
+            from scalewise.watch.remedies.workers import set_workers
+
+            set_workers(item.count, lambda: recorder.intervene("workers"))
 
 
 def _inspect(recorder: Recorder) -> None:

@@ -1,5 +1,7 @@
 """Tests of the check for loops that wait for their data."""
 
+from dataclasses import replace
+
 import pytest
 from case_factory import Sheet, make_case
 from data_sheets import LINE, MILLISECOND, loader_of, replay, two
@@ -7,7 +9,9 @@ from data_sheets import LINE, MILLISECOND, loader_of, replay, two
 from factories import quiet_sample
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.input_bound import examine, settle
+from scalewise.records.examination import LoadingRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, LoaderNote, StepNote
+from scalewise.records.spec import Remedy
 
 QUIET = (quiet_sample(),)
 BUSY = (quiet_sample(foreign=0.6, pressure=0.8),)
@@ -112,3 +116,41 @@ def test_the_replay_gives_the_price_or_doubt():
     assert settle(case, finding, replay("cached_input", case, case, spared=(-1.0, -2.0, -0.5))).proof == "suspected"
     assert settle(case, finding, replay("cached_input", case, case, spared=(0.3, 0.1, 0.5))).proof == "suspected"
     assert settle(case, finding, replay("cached_input", case, case, applied=0)) == finding
+
+
+def swept(case, finding, count, spared, trouble=""):
+    shown = replay("workers", case, case, spared=spared, trouble=trouble)
+    return settle(case, finding, replace(shown, remedy=Remedy("workers", {"count": count})))
+
+
+def test_the_smallest_number_of_workers_that_is_as_good_as_the_best_becomes_the_fix():
+    case = make_case(loop([15.0] * 12), ranks=2)
+    (finding,) = examine(case)
+    for count, spared in ((1, (8.0, 7.0, 9.0)), (2, (12.0, 11.0, 14.0)), (4, (13.0, 12.0, 14.0))):
+        finding = swept(case, finding, count, spared)
+    assert "num_workers=2, persistent_workers=True" in finding.fix and "enough" in finding.fix
+    assert [one.milliseconds for one in finding.tried] == [8.0, 12.0, 13.0]
+    assert any("num_workers=4" in fact for fact in finding.evidence)
+
+
+def test_workers_that_do_not_help_or_do_not_run_leave_the_fix_as_it_was():
+    case = make_case(loop([15.0] * 12), ranks=2)
+    (finding,) = examine(case)
+    slower = swept(case, finding, 2, (-1.0, -2.0, 0.5))
+    assert slower.fix == finding.fix and "1 ms more" in slower.evidence[-1]
+    failed = swept(case, finding, 2, None, trouble="rank 0 raised")
+    assert failed.fix == finding.fix and "did not run: rank 0 raised" in failed.evidence[-1]
+
+
+def test_numbers_of_workers_are_tried_up_to_the_cores_and_never_for_streams():
+    (finding,) = examine(make_case(loop([15.0] * 12, workers=2), ranks=2))
+    counts = [one.settings["count"] for one in finding.sweep]
+    assert 2 not in counts and 1 in counts
+    (stream,) = examine(make_case(loop([15.0] * 12, iterable=True), ranks=2))
+    assert stream.sweep == ()
+
+
+def test_what_a_batch_is_spent_on_is_evidence():
+    sheet = loop([15.0] * 12).row(LoadingRow(0, -1, 1, 9 * MILLISECOND, MILLISECOND))
+    (finding,) = examine(make_case(sheet.row(LoadingRow(0, -1, 2, 24 * MILLISECOND, 2 * MILLISECOND))))
+    assert any("decode 12.0 ms, collate 1.00 ms, in the training process itself" in fact for fact in finding.evidence)

@@ -40,7 +40,7 @@ def test_ranks_that_begin_alike_draw_alike():
         two(rank(seed(-1, "a", generator="torch")), rank(seed(-1, "a", generator="torch"), batches=OTHER))
     )
     assert "Ranks 0 and 1" in finding.sentence and finding.ranks == (0, 1)
-    assert "dist.get_rank()" in finding.fix and "torch.manual_seed" in finding.fix
+    assert "torch.distributed.get_rank()" in finding.fix and "torch.manual_seed" in finding.fix
 
 
 def test_ranks_with_equal_batches_are_said_by_another_check():

@@ -1,13 +1,16 @@
 """Several ranks that write one and the same checkpoint."""
 
+import ast
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.script_words import text_of
 from scalewise.records.examination import PlaceRow
-from scalewise.records.notes import Note, SaveNote, StepNote
+from scalewise.records.notes import BackwardNote, ForwardNote, Note, SaveNote, StepNote
 
 CHECK = Check(
     name="checkpoint-by-all-ranks",
@@ -21,6 +24,10 @@ CHECK = Check(
     needs="Two ranks or more that leave notes.",
     silent="A file for each rank; distributed checkpoints; one rank that saves, whichever it is; a disk for each host.",
 )
+WRITES = (
+    "shutil.copyfile", "shutil.copy", "shutil.copy2", "shutil.move", "shutil.rmtree", "os.replace", "os.rename",
+    "os.remove", "os.unlink", "os.symlink", "os.link", "torch.save",
+)  # fmt: skip
 Moment = tuple[str, str, int]  # host, path, steps made before
 
 
@@ -71,12 +78,46 @@ def _finding(
             f"ranks {', '.join(map(str, ranks))} saved to {paths[0]} after step {moments[0][2]}",
             f"{len(moments)} such saves to {len(paths)} file{'s' if len(paths) > 1 else ''} in all",
         ),
-        fix=f"if torch.distributed.get_rank() == 0:\n    {saving}\ntorch.distributed.barrier()",
+        fix=_fix(case, where, saving),
         where=where,
         price=Price(needless, "bytes", "written more than once", "counted") if needless else None,
         ranks=ranks,
         steps_seen=len(case.first.windows),
     )
+
+
+def _fix(case: Case, where: PlaceRow | None, saving: str) -> str:
+    """One rank saves; where a function does nothing but save, the whole call is guarded."""
+    if where is None or where.function.startswith("<") or _trains(case, where):
+        return f"if torch.distributed.get_rank() == 0:\n    {saving}\ntorch.distributed.barrier()"
+    further = "".join(f"\n# line {number}: {line}" for number, line in _writes_after(where))
+    also = f"\n# the call, not only the line that saves: this writes, too{further}" if further else ""
+    return f"if torch.distributed.get_rank() == 0:\n    {where.function}(...)\ntorch.distributed.barrier(){also}"
+
+
+def _trains(case: Case, where: PlaceRow) -> bool:
+    """Whether the function that saves trains as well: then its call cannot be one rank's alone."""
+    places = (
+        case.first.place(note) for note in case.first.notes if isinstance(note, (ForwardNote, BackwardNote, StepNote))
+    )
+    return any(one is not None and (one.file, one.function) == (where.file, where.function) for one in places)
+
+
+def _writes_after(where: PlaceRow) -> Iterator[tuple[int, str]]:
+    """Further lines of the same function that change files, by the names of what they call."""
+    try:
+        source = Path(where.file).read_text(encoding="utf-8")
+        tree = ast.parse(source)
+    except (OSError, ValueError, SyntaxError):
+        return
+    functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    around = [
+        one for one in functions if one.name == where.function and one.lineno <= where.line <= (one.end_lineno or 0)
+    ]
+    lines = source.splitlines()
+    for node in ast.walk(around[-1]) if around else ():
+        if isinstance(node, ast.Call) and node.lineno > where.line and ast.unparse(node.func) in WRITES:
+            yield node.lineno, lines[node.lineno - 1].strip()
 
 
 def _largest(notes: dict[int, SaveNote]) -> int:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
-from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.finding import Finding, Price, Proof, Tried
 from scalewise.doctor.loaders import loader_of, place_of, training_loaders, with_arguments
+from scalewise.doctor.loading import loading_of
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.waiting import Waiting, waiting
@@ -21,6 +22,7 @@ LEAST_NS = 1e6
 # While other programs use the cores, fetching takes longer like everything else: only quick steps are believed then.
 BUSY_NS = 3e6
 LEAST_WINDOWS = 4
+MOST_POWER = 6  # 32 workers
 MOST_BLOCKS = 2 / 3  # of the blocks that must lie above both limits: one slow stretch is no rule
 
 CHECK = Check(
@@ -68,19 +70,31 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
     rank = next(rank for rank in case.ranks if rank.rank == number)
     loader = loader_of(rank, worst.loader)
     where = place_of(case, loader) if loader is not None and loader.place != NOWHERE else None
+    only = {"loader": loader.index} if loader is not None else {}
     wait, whole = seconds_text(worst.wait_ns * NANO), seconds_text(worst.iteration_ns * NANO)
     return Finding(
         check=CHECK.name,
         severity="slow",
         sentence=f"The loop waits {wait} of {whole} per step for its data, {worst.share:.0%} of the time.",
-        evidence=tuple(_evidence(bound, loader)),
+        evidence=(*_evidence(bound, loader), *_spent(rank, loader)),
         fix=_fix(case, loader),
         where=where or rank.place(next((batch for window in rank.windows for batch in window.batches), None)),
         price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
         proof=_proof(case),
         steps_seen=worst.windows,
         remedy=Remedy("cached_input"),
+        sweep=tuple(Remedy("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
     )
+
+
+def _worth_trying(case: Case, loader: LoaderRow | None) -> list[int]:
+    """Numbers of workers: 1, 2, 4, ... up to the cores of a rank, and two at least; more than now first."""
+    if loader is None or loader.iterable:
+        return []
+    machine = case.run.machine
+    cores = len(machine.cores) // max(1, len(case.ranks)) if machine is not None else 0
+    counts = [2**power for power in range(MOST_POWER) if 2**power <= max(2, cores)]
+    return sorted((count for count in counts if count != loader.workers), key=lambda count: count < loader.workers)
 
 
 def _proof(case: Case) -> Proof:
@@ -97,6 +111,13 @@ def _evidence(bound: dict[int, Waiting], loader: LoaderRow | None) -> Iterator[s
         yield f"the loader has {workers}{', memory is pinned' if loader.pinned else ''}"
 
 
+def _spent(rank: RankCase, loader: LoaderRow | None) -> Iterator[str]:
+    """What fetching is spent on: the dataset, putting samples together, pinning."""
+    found = loading_of(rank, loader.index) if loader is not None else None
+    if found is not None:
+        yield f"making one batch takes {found.text()}{found.by_whom()}"
+
+
 def _fix(case: Case, loader: LoaderRow | None) -> str:
     if loader is None or loader.workers == 0:
         otherwise = "loader = DataLoader(dataset, num_workers=2, persistent_workers=True, ...)"
@@ -108,9 +129,39 @@ def _fix(case: Case, loader: LoaderRow | None) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The step without waiting, measured: what is gained is the price."""
+    """The step without waiting, measured: what is gained is the price. Then each number of workers that was tried."""
+    if replayed.remedy.name == "workers":
+        return _with_workers(case, finding, replayed)
     settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
     spared = replayed.spared
     if settled.proof == "replayed" and spared is not None and spared.low < 0.05 * spared.step_milliseconds:
         return replace(settled, proof="suspected")
     return settled
+
+
+def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """One more number of workers was tried; the fix takes the smallest that is as good as the best."""
+    count, spared = replayed.remedy.settings["count"], replayed.spared
+    named = f"num_workers={count}"
+    if replayed.trouble:
+        words = f"with {named} the script did not run: {replayed.trouble}"
+        return replace(finding, evidence=(*finding.evidence, words))
+    if spared is None:
+        return finding
+    change = f"{abs(spared.milliseconds):.3g} ms {'less' if spared.milliseconds > 0 else 'more'}"
+    sure = f"{spared.low:.3g} to {spared.high:.3g} ms less, 95 %"
+    words = f"replayed with {named}, a round of the loop takes {change} ({sure})"
+    tried = (*finding.tried, Tried(replayed.remedy, spared.milliseconds, spared.low, spared.high))
+    found = replace(finding, evidence=(*finding.evidence, words), tried=tried)
+    helps = [one for one in tried if one.low > 0]
+    if not helps:
+        return found
+    best = max(one.milliseconds for one in helps)
+    enough = min(int(one.remedy.settings["count"]) for one in helps if one.high >= best)
+    return replace(found, fix=_workers_fix(finding, enough))
+
+
+def _workers_fix(finding: Finding, count: int) -> str:
+    otherwise = f"loader = DataLoader(dataset, num_workers={count}, persistent_workers=True, ...)"
+    made = with_arguments(finding.where, otherwise, num_workers=str(count), persistent_workers="True")
+    return f"{made}  # enough by the replays"

@@ -1,16 +1,20 @@
 """Ranks, workers or epochs draw the same random numbers while they fetch samples."""
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.inputs import Replicas, replica_groups, same_inputs
 from scalewise.doctor.loaders import place_of, training_lines, twin
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
-from scalewise.records.examination import LoaderRow, WorkerSeedRow
-from scalewise.records.notes import NOWHERE
+from scalewise.records.examination import LoaderRow, PlaceRow, WorkerSeedRow
+from scalewise.records.notes import NOWHERE, SeedNote
+from scalewise.records.spec import Remedy
 
 SEEDING = {"numpy": "np.random.seed(seed)", "random": "random.seed(seed)", "torch": "torch.manual_seed(seed)"}
 
@@ -103,16 +107,27 @@ def _same(across: str, looks: dict[int, WorkerSeedRow]) -> Equal | None:
 
 def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
     who = _who(equal)
+    loader = place_of(case, row)
+    seeded = _seeded_at(case.first, equal) if equal.across == "ranks" else None
     return Finding(
         check=CHECK.name,
         severity="wrong",
         sentence=f"{who} draw the same numbers from {equal.generator}'s generator while fetching samples.",
         evidence=tuple(_evidence(case, row, equal)),
-        fix=_fix(equal),
-        where=place_of(case, row),
+        fix=_fix(equal, seeded),
+        where=seeded or loader,
+        also=(loader,) if seeded is not None and loader is not None else (),
         ranks=equal.numbers if equal.across == "ranks" else (),
         steps_seen=len(case.first.windows),
+        remedy=Remedy("seed_by_rank"),
     )
+
+
+def _seeded_at(rank: RankCase, equal: Equal) -> PlaceRow | None:
+    """The last line of the script that seeds this generator, itself or by a function of a library."""
+    calls = {"torch": "torch.manual_seed", "numpy": "numpy.random.seed", "random": "random.seed"}
+    notes = [note for note in rank.all(SeedNote) if note.call == calls[equal.generator]]
+    return rank.place(notes[-1]) if notes else None
 
 
 def _who(equal: Equal) -> str:
@@ -132,14 +147,29 @@ def _evidence(case: Case, row: LoaderRow, equal: Equal) -> Iterator[str]:
         yield f"every rank gives its workers the base seed {bases.pop()}"
 
 
-def _fix(equal: Equal) -> str:
+def _fix(equal: Equal, seeded: PlaceRow | None) -> str:
+    seeding = SEEDING[equal.generator]
     if equal.across == "ranks":
-        seeding = SEEDING[equal.generator]
-        return (
-            f"seed = args.seed + dist.get_rank()\n{seeding}  # after the model is made, before the loader is iterated"
-        )
+        given = re.search(r"seed\w*\(\s*([\w.\[\]\"']+)\s*\)", text_of(seeded, ""))
+        own = given[1] if given else "torch.initial_seed() % 2**32"
+        changed = seeding.replace("(seed)", f"({own} + torch.distributed.get_rank())")
+        return f"{changed}  # after the model is made, before the loader is iterated"
     return (
         "def worker_init_fn(worker_id):\n"
         "    seed = torch.initial_seed() % 2**32  # different in every worker and epoch\n"
-        f"    {SEEDING[equal.generator]}"
+        f"    {seeding}"
     )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """With generators seeded apart from outside, no two of them may begin alike."""
+    if replayed.trouble or not replayed.applied:
+        return finding
+    try:
+        left = examine(replayed.mended)
+    except Abstain:
+        return finding
+    if left:
+        return finding
+    words = "with every rank and worker seeded apart, none of them begins with the state of another"
+    return replace(finding, proof="replayed", evidence=(*finding.evidence, words))

@@ -26,6 +26,8 @@ OF_THE_LOOP = (
     "clipping",
     "parameters",
     "kept",
+    "gradients",
+    "batch_norms",
 )
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
@@ -38,6 +40,7 @@ CONCERNS = (
     "launchers",
     "saves",
     "warned",
+    "seeds",
 )
 OF_DISTRIBUTED = ("collectives", "groups")
 

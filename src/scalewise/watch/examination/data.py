@@ -10,8 +10,10 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.loading import Loading
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.parts import Parts
 from scalewise.watch.examination.samplers import Samplers, sampler_of
 from scalewise.watch.examination.workers import Workers
 
@@ -20,6 +22,7 @@ def install(notebook: Notebook) -> None:
     """Wraps the class of all loaders, the base class of their iterators, and what they draw and fetch with."""
     samplers, workers = Samplers(notebook), Workers(notebook)
     samplers.install()
+    Loading(notebook, workers.now_serving).install()  # first: what the looks at random states take is no loading
     workers.install()
     loaders = _Loaders(notebook, samplers)
     _see_construction(notebook, loaders)
@@ -34,6 +37,8 @@ class _Loaders:
         self.notebook = notebook
         self.samplers = samplers
         self.numbers, self.iterators = Numbers(), Numbers()
+        self._parts = Parts(notebook)
+        self._parts.install()
 
     def describe(self, loader: Any) -> int:
         """Writes how a loader was made; once."""
@@ -42,6 +47,9 @@ class _Loaders:
             number = self.numbers.give(loader)
             self.notebook.row(_row(loader, number, self.notebook.places.here()))
             self.samplers.see(loader)
+            part = self._parts.row(loader, number)
+            if part is not None:
+                self.notebook.row(part)
         return number
 
 

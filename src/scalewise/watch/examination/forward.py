@@ -13,12 +13,14 @@ from scalewise.watch.examination.loop import EARLY_PASSES, Loop, autocast_now, l
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.stages import Stages
 from scalewise.watch.examination.tensors import digest, quietly, readable, row_digests
+from scalewise.watch.examination.training_mode import active_layers
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.stamp import now_ns
 
 MOST_ROWS = 64  # whose digests are taken
+MOST_EVALUATED = 200  # passes without gradients whose layers are looked at
 
 
 def install(notebook: Notebook) -> None:
@@ -69,6 +71,7 @@ class _Known:
 
     learns: bool  # it has parameters: a loss or an activation is no model
     trained: int = 0  # times it was called to train
+    evaluated: int = 0  # times it was called in training mode without gradients
 
 
 class _Calls:
@@ -103,6 +106,7 @@ class _Look:
             return
         self._name = type(getattr(module, "_orig_mod", module)).__name__
         self._trains = torch.is_grad_enabled() and module.training
+        self._active = (0, 0)
         self._autocast = autocast_now()
         if not loop.in_wrapper:
             loop.wrapper, loop.sync = wrappers.called(module)
@@ -112,7 +116,11 @@ class _Look:
         self._rows = rows if type(rows) is int else None  # torch.jit.trace makes a tensor of it
         self._digest: str | None = None
         self._row_digests: list[str] = []
-        if self._trains and known.trained < EARLY_PASSES and tensor is not None:
+        if module.training and not torch.is_grad_enabled() and known.evaluated < MOST_EVALUATED:
+            self._active = active_layers(module)
+            known.evaluated += 1
+        self._learnt = known.trained > 0 or wrappers.bypassed_by(module) != NOWHERE
+        if (self._active != (0, 0) or (self._trains and known.trained < EARLY_PASSES)) and tensor is not None:
             self._take_digests(tensor)
         known.trained += self._trains
         self._began_ns = now_ns()
@@ -127,6 +135,10 @@ class _Look:
         if not self.counts:
             return
         lasted_ns = now_ns() - self._began_ns
+        if self._active != (0, 0):
+            values = (self._name, self._learnt, *self._active, self._digest, self._row_digests)
+            loop.notebook.note("training_mode", *values)
+            self._digest, self._row_digests = None, []
         bypassed = self._bypassed if loop.wrapper != self._bypassed else NOWHERE
         loop.notebook.note(
             "forward",

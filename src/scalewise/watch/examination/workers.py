@@ -35,6 +35,10 @@ class Workers:
         self._epochs: dict[int, int] = {}
         self._base_seed: int | None = None
 
+    def now_serving(self) -> int:
+        """The loader that is being asked; in a worker, the one that it was forked for."""
+        return self._serving
+
     def install(self) -> None:
         """Wraps the fetchers, which the rank and its workers use alike."""
         for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):

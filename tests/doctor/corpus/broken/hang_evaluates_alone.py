@@ -29,9 +29,9 @@ if __name__ == "__main__":
     torch.manual_seed(4)
     model = DDP(nn.Sequential(nn.Linear(8, 24), nn.BatchNorm1d(24), nn.ReLU(), nn.Linear(24, 3)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    dataset = TensorDataset(torch.randn(96, 8), torch.randint(0, 3, (96,)))
+    dataset = TensorDataset(torch.randn(384, 8), torch.randint(0, 3, (384,)))
     sampler = DistributedSampler(dataset)
-    loader = DataLoader(dataset, batch_size=6, sampler=sampler)
+    loader = DataLoader(dataset, batch_size=24, sampler=sampler)
     for epoch in range(3):
         sampler.set_epoch(epoch)
         train(model, loader, optimizer)

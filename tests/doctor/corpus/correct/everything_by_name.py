@@ -27,9 +27,9 @@ model = DistributedDataParallel(module=net, device_ids=None)
 optimizer = torch.optim.SGD(params=model.parameters(), lr=0.05)
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer=optimizer, lr_lambda=lambda step: 0.9**step)
 scaler = torch.amp.GradScaler(device="cpu", init_scale=64.0)
-dataset = TensorDataset(torch.randn(96, 8), torch.randint(0, 3, (96,)))
+dataset = TensorDataset(torch.randn(384, 8), torch.randint(0, 3, (384,)))
 sampler = DistributedSampler(dataset=dataset, shuffle=True)
-loader = DataLoader(dataset=dataset, batch_size=6, sampler=sampler)
+loader = DataLoader(dataset=dataset, batch_size=24, sampler=sampler)
 for epoch in range(2):
     sampler.set_epoch(epoch=epoch)
     for inputs, labels in loader:
