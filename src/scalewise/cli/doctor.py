@@ -46,6 +46,7 @@ class Request:
     stall_seconds: float
     replays: bool
     out: Path
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
         stall_seconds=options["stall"],
         replays=not options["no_replay"],
         out=options["out"],
+        in_place=options["in_place"],
     )
 
 
@@ -113,6 +115,7 @@ def suite_of(request: Request) -> Suite:
         limit_seconds=request.limit_seconds,
         stall_seconds=request.stall_seconds,
         examination=Examination(on_cpu=request.on_cpu),
+        in_place=request.in_place,
     )
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from scalewise.records.world import World
+
 OutcomeKind = Literal[
     "finished",  # every rank exited 0 and at least one optimizer step was seen
     "enough",  # every rank had made as many steps as were asked for, and was ended
@@ -44,6 +46,7 @@ class Outcome:
     launch_seconds: float  # from the request to the last rank running
     wall_seconds: float
     logs: tuple[str, ...]  # relative to the run's folder
+    world: World | None = None  # None: not looked at
 
     @property
     def measured(self) -> bool:
