@@ -258,6 +258,29 @@ def _nothing_to_change(intervention: Intervention, spec: RunSpec) -> bool:
     return intervention.kind == "remove_communication" and spec.world_size == 1
 
 
+def resumed(arm: ArmRuns) -> Caveat | None:
+    """A run read a checkpoint: one of an earlier run makes repeats unlike, the user's own may be meant."""
+    worlds = [(run.spec.name, run.outcome.world) for run in arm.runs if run.outcome and run.outcome.world]
+    reads = [(name, file) for name, world in worlds for file in world.read]
+    earlier = [(name, file) for name, file in reads if file.written_by]
+    if earlier:
+        return Caveat(
+            "resumed from an earlier run",
+            "doubt",
+            f"{len({name for name, _ in earlier})} of {len(arm.runs)} runs; "
+            f"{earlier[0][0]} read {earlier[0][1].text()}",
+            "leave --in-place out, so that every run starts from the folder as it was",
+        )
+    if not reads:
+        return None
+    return Caveat(
+        "read a checkpoint",
+        "note",
+        f"{len({name for name, _ in reads})} of {len(arm.runs)} runs read {reads[0][1].text()}",
+        "if the script resumed from it, these are steps of a training that goes on; move it away to measure a new one",
+    )
+
+
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
@@ -270,4 +293,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     throttled,
     restricted_isa,
     watcher_incomplete,
+    resumed,
 )

@@ -16,6 +16,7 @@ from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
+from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -98,6 +99,7 @@ class Analysis:
     inspected_runs: int = 0  # they are in none of the tables; `analysis.inspection` reads them
     failed_inspections: tuple[FailedInspection, ...] = ()
     rehearsed_runs: tuple[RehearsedRun, ...] = ()  # nor are these
+    files: tuple[RunFiles, ...] = ()  # of all runs whose files were looked at
 
     @property
     def doubtful(self) -> bool:
@@ -129,6 +131,7 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         inspected_runs=sum(run.spec.inspect for run in loaded.runs),
         failed_inspections=failed_inspections_of(loaded.runs),
         rehearsed_runs=rehearsed_runs_of(loaded.runs),
+        files=run_files_of(loaded.runs),
     )
 
 

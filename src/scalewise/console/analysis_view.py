@@ -14,6 +14,7 @@ from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
@@ -36,7 +37,7 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
         _show_experiment(output, experiment)
     rows = [row for experiment in analysis.experiments for row in experiment.rows]
     output.data.print()
-    for line in (*_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
+    for line in (*_legend(rows), *untimed_lines(analysis), *files_lines(analysis.files), *_verdict(analysis, rows)):
         show_paragraph(output, line)
 
 
