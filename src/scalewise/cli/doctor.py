@@ -84,7 +84,7 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
         stall_seconds=options["stall"],
         replays=not options["no_replay"],
         out=options["out"],
-        in_place=options["in_place"],
+        in_place=bool(options.get("in_place")),
     )
 
 

@@ -83,7 +83,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
         limit_seconds=options["limit"],
         stall_seconds=options["stall"],
         out=options["out"],
-        in_place=options["in_place"],
+        in_place=bool(options.get("in_place")),
     )
 
 
