@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from factories import make_outcome, make_run
 
+from factories import make_outcome, make_run
 from scalewise.analysis.run_files import files_lines, read_lines, run_files_of
 from scalewise.records.world import ReadFile, World, WrittenFile
 
@@ -47,7 +47,7 @@ def test_files_that_were_too_large_to_keep_are_told_of():
 
 def test_changes_of_the_users_own_folder_are_not_called_private():
     lines = files_lines(runs_with(World("in_place", **written("a.pt", change="changed"))))
-    assert lines == ["exp-ranks1-r0 wrote 1 file (1000 B: a.pt changed) in the working folder itself."]
+    assert lines == ["exp-ranks1-r0 wrote 1 file (0.98 KiB: a.pt changed) in the working folder itself."]
 
 
 def test_what_was_not_private_and_what_could_not_be_listed_is_said():
