@@ -16,16 +16,18 @@ class Reads:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
-        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc else -1
+        self._descriptor = -1  # opened for the first file
 
     def watch(self, path: str, name: str) -> None:
         """From now on; `name` is what the file is called when it is told of."""
-        if self._libc and self._descriptor >= 0 and len(self._names) < MOST_WATCHED:
-            mask = _ACCESS | _MODIFY | _CLOSE_NOWRITE
-            number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
-            if number >= 0:
-                self._names[number] = name
+        if sys.platform != "linux" or len(self._names) >= MOST_WATCHED:
+            return
+        libc = ctypes.CDLL(None, use_errno=True)
+        if self._descriptor < 0:
+            self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        number = libc.inotify_add_watch(self._descriptor, os.fsencode(path), _ACCESS | _MODIFY | _CLOSE_NOWRITE)
+        if number >= 0:
+            self._names[number] = name
 
     def end(self) -> list[str]:
         """The files that were read before anything was written to them."""

@@ -145,7 +145,7 @@ class Overlaid(OpenWorld):
         layers = make_layers(folders, self.place / ("all" if rank is None else f"rank{rank}"))
         suite = str(self.run.path.resolve().parent)
         direct = (suite,) if any(is_below(suite, folder) for folder in folders) else ()
-        told = server.keep_view(ViewOrder(layers, direct))
+        told = server.keep_view(ViewOrder(layers, direct, str(Path(self.spec.cwd).resolve())))
         if "error" in told:
             raise NoView(f"no overlay can be mounted here ({told['error']})")
         if told["own_user"]:
@@ -168,7 +168,7 @@ class Overlaid(OpenWorld):
                 yield from layer_changes(layer, cwd, keeper, rank)
 
     def not_private(self) -> tuple[str, ...]:
-        """Mounts that take no overlay."""
+        """Folders that take no overlay."""
         return tuple(dict.fromkeys(self._direct))
 
 
@@ -184,9 +184,9 @@ class InCopy(OpenWorld):
         for rank in owners(spec):
             place = self.place / ("all" if rank is None else f"rank{rank}")
             self._copies[rank] = copy_folder(spec.cwd, look, place)
-            for name in look.checkpoints():
-                self.reads.watch(str(place / name), name)
-                self.reads.watch(f"{spec.cwd}/{name}", name)
+        for name in look.checkpoints():
+            for folder in (spec.cwd, *(copied.folder for copied in self._copies.values())):
+                self.reads.watch(f"{folder}/{name}", name)
         self._written_directly: tuple[str, ...] = ()
 
     def seat(self, rank: int) -> Seat:

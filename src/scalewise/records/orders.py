@@ -49,6 +49,7 @@ class ViewOrder:
 
     layers: tuple[Layer, ...]  # outer folders first
     direct: tuple[str, ...]  # folders in them that stay the real ones
+    needed: str  # the folder without which there is no view; of the others each may fail
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _own_namespace() -> bool:
 
 
 def _mount_all(order: ViewOrder) -> list[str]:
-    """Lays an overlay over each folder; returns inner mounts that take none and stay as they are."""
+    """Lays an overlay over each folder; returns those that take none and stay as they are."""
     direct = _opened(order.direct)
     folders = _opened(layer.folder for layer in order.layers)  # before an outer overlay hides the inner mounts
     beside = [_opened((layer.upper, layer.work)) for layer in order.layers]
@@ -78,9 +78,9 @@ def _mount_all(order: ViewOrder) -> list[str]:
         try:
             _overlay(layer, folders[index], *beside[index])
         except OSError:
-            if index == 0 or not _below(layer.folder, [outer.folder for outer in order.layers[:index]]):
+            if f"{order.needed}/".startswith(f"{layer.folder}/"):
                 raise
-            _bind(folders[index], layer.folder)
+            _bind(folders[index], layer.folder)  # an outer overlay may hide it
             refused.append(layer.folder)
     for descriptor, folder in zip(direct, order.direct, strict=True):
         _bind(descriptor, folder)
@@ -105,10 +105,6 @@ def _bind(descriptor: int, folder: str) -> None:
 def _mount(source: bytes, target: str, kind: bytes | None, flags: int, options: bytes | None) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _checked(libc.mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), options))
-
-
-def _below(folder: str, others: Iterable[str]) -> bool:
-    return any(folder.startswith(f"{other}/") for other in others)
 
 
 def _drop_capabilities() -> None:

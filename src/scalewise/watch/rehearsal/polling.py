@@ -10,7 +10,7 @@ from scalewise.watch.examination.places import is_users_file
 from scalewise.watch.recorder import Recorder
 
 LEAST_TIMES = 10
-LEAST_SECONDS = 2.0  # a script that looks for its files in several places is through with it by then
+LEAST_SECONDS = 1.0  # a script that looks for its files in several places is through with it by then
 
 
 def install(recorder: Recorder) -> None:
