@@ -10,7 +10,7 @@ from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
-from scalewise.records.spec import AxisValue, LauncherName, RunSpec
+from scalewise.records.spec import AxisValue, FolderUse, LauncherName, RunSpec
 
 
 class Silent:
@@ -41,6 +41,7 @@ def run_spec(
     repeat: int = 0,
     launcher: LauncherName = "fork",
     axes: dict[str, AxisValue] | None = None,
+    folder_use: FolderUse = "plain",
 ) -> RunSpec:
     """One run on CPU ranks of one core each."""
     seated = seats(machine.cores, ranks, [len(machine.cores)])
@@ -62,6 +63,7 @@ def run_spec(
         limit_seconds=120.0,
         stall_seconds=60.0,
         axes=axes or {},
+        folder_use=folder_use,
     )
 
 

@@ -1,5 +1,8 @@
 """What a further run costs: two ranks of a tiny training, by the fork launcher, by torchrun, and by torchrun alone.
 
+By the fork launcher it is made twice: in the folder itself, as scripts of the course are, and in a private view of it,
+as a user's script is.
+
 The servers are up before the first timed run, as they are for every run of a suite but its first. Each round makes one
 run of each kind; the figure is the whole run from the request to its end, training included.
 """
@@ -17,7 +20,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.experiment import subject_folder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import LauncherName
+from scalewise.records.spec import FolderUse, LauncherName
 
 SCRIPT = subject_folder() / "linear.py"
 ARGS = ("--dim", "32", "--batch", "8", "--steps", "30")
@@ -28,19 +31,29 @@ ABORT_AT_EXIT = "terminate called without an active exception"
 def run(quick: bool, cuda: bool) -> dict[str, object]:
     """Prints the table and gives the figures back."""
     rounds = 3 if quick else 12
-    seconds: dict[str, list[float]] = {"fork": [], "torchrun": [], "torchrun alone": []}
+    seconds: dict[str, list[float]] = {"fork": [], "fork, private": [], "torchrun": [], "torchrun alone": []}
     with Servers() as servers, tempfile.TemporaryDirectory(prefix="scalewise-bench-") as folder:
         machine = machine_facts(servers)
         _timed("fork", -1, Path(folder), machine, servers)  # starts the server
         for number in range(rounds):
             for launcher in ("fork", "torchrun"):
                 seconds[launcher].append(_timed(launcher, number, Path(folder), machine, servers))
+            private = _timed("fork", number, Path(folder), machine, servers, "private")
+            seconds["fork, private"].append(private)
             seconds["torchrun alone"].append(_alone(machine))
     return _table(seconds, rounds)
 
 
-def _timed(launcher: LauncherName, number: int, folder: Path, machine: MachineFacts, servers: Servers) -> float:
-    spec = run_spec(SCRIPT, ARGS, f"{launcher}-{number}", machine, ranks=2, launcher=launcher)
+def _timed(
+    launcher: LauncherName,
+    number: int,
+    folder: Path,
+    machine: MachineFacts,
+    servers: Servers,
+    folder_use: FolderUse = "plain",
+) -> float:
+    name = f"{launcher}-{folder_use}-{number}"
+    spec = run_spec(SCRIPT, ARGS, name, machine, ranks=2, launcher=launcher, folder_use=folder_use)
     start = time.perf_counter()
     made([spec], folder, machine, servers)
     return time.perf_counter() - start

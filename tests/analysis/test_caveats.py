@@ -12,6 +12,7 @@ from scalewise.plan.words import parse_intervention
 from scalewise.records.machine import GpuSample
 from scalewise.records.rows import TroubleRow
 from scalewise.records.spec import Turns
+from scalewise.records.world import ReadFile, World
 
 
 def named(*runs):
@@ -50,6 +51,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         turns=Turns("ring", 0, 2),
     )
     bad = with_rank(replace(bad, samples=tuple(replace(row, foreign=0.3) for row in bad.samples)), torn_lines=1)
+    bad = replace(bad, outcome=replace(bad.outcome, world=World("in_place", read=(ReadFile("last.pt", "exp-r0"),))))
     failed = good(outcome=make_outcome("killed", "Rank 1 was killed by SIGKILL."))
     found = named(bad, failed)
     assert set(found) == {
@@ -63,6 +65,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "throttled",
         "restricted ISA",
         "watcher incomplete",
+        "resumed from an earlier run",
     }
     assert len(CHECKS) == len(found) + 3, "drift, hooks that were left out and ranks apart have tests of their own"
     for caveat in found.values():
@@ -222,3 +225,16 @@ def test_what_was_not_observed_is_said_and_doubted_where_the_step_itself_rests_o
     assert list(found) == ["not observed"]
     assert found["not observed"].sign == sign
     assert hook in found["not observed"].evidence and "TypeError: no such argument" in found["not observed"].evidence
+
+
+def test_a_checkpoint_of_the_users_own_is_a_note_and_one_of_an_earlier_run_a_doubt():
+    def reading(*files):
+        return good(outcome=replace(make_outcome(), world=World("in_place", read=files)))
+
+    (own,) = named(reading(ReadFile("last.pt"))).values()
+    assert (own.name, own.severity) == ("read a checkpoint", "note")
+    assert own.evidence == "1 of 1 runs read last.pt, which was there before the run"
+    (earlier,) = named(reading(ReadFile("last.pt", "exp-ranks1-r0"), ReadFile("other.pt"))).values()
+    assert (earlier.name, earlier.severity) == ("resumed from an earlier run", "doubt")
+    assert "last.pt, which exp-ranks1-r0 had written" in earlier.evidence and "--in-place" in earlier.remedy
+    assert named(good(outcome=replace(make_outcome(), world=World("overlay")))) == {}

@@ -61,7 +61,8 @@ def script(begin: str = "", inside: str = "", backend: str = "gloo") -> str:
 RIGHT = script()
 STEERED = script(inside="total = loss.detach().clone(); dist.all_reduce(total); worst = total.item()")
 BRANCHES = script(inside="dist.broadcast(torch.zeros(8), 0) if rank == 0 else None")
-HANGS = script(begin="while ranks > 2 and not os.path.exists('/nowhere'): time.sleep(0.1)")
+HANGS = script(begin="while ranks > 2: time.sleep(0.1)")
+POLLS = script(begin="while ranks > 2 and not os.path.exists('/nowhere'): time.sleep(0.1)")
 FOREIGN = script(backend="mpi")
 # Each hears only of itself in a rehearsal, and of the other in truth.
 FAILS_REALLY = script(
@@ -266,6 +267,12 @@ def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
     assert "train.py as one of 4 ranks stood still for 2 s at " in refused.reason
     assert "train.py" in refused.reason.partition(" at ")[2]
     assert "only another rank can do" in refused.hint
+
+
+def test_a_script_that_waits_for_a_file_of_another_rank_is_told_which(rehearsed):
+    (refused,) = rehearsed(POLLS, ranks="2,4", stall=3.0).refused
+    assert refused.reason == "train.py as one of 4 ranks waits for another to write /nowhere (train.py:9)."
+    assert "--in-place" in refused.hint
 
 
 def test_runs_beside_other_load_are_told(rehearsed, monkeypatch):

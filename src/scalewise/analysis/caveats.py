@@ -305,6 +305,29 @@ def ranks_apart(arm: ArmRuns) -> Caveat | None:
     return Caveat("ranks train apart", "doubt", evidence, remedy)
 
 
+def resumed(arm: ArmRuns) -> Caveat | None:
+    """A run read a checkpoint: one of an earlier run makes repeats unlike, the user's own may be meant."""
+    worlds = [(run.spec.name, run.outcome.world) for run in arm.runs if run.outcome and run.outcome.world]
+    reads = [(name, file) for name, world in worlds for file in world.read]
+    earlier = [(name, file) for name, file in reads if file.written_by]
+    if earlier:
+        return Caveat(
+            "resumed from an earlier run",
+            "doubt",
+            f"{len({name for name, _ in earlier})} of {len(arm.runs)} runs; "
+            f"{earlier[0][0]} read {earlier[0][1].text()}",
+            "leave --in-place out, so that every run starts from the folder as it was",
+        )
+    if not reads:
+        return None
+    return Caveat(
+        "read a checkpoint",
+        "note",
+        f"{len({name for name, _ in reads})} of {len(arm.runs)} runs read {reads[0][1].text()}",
+        "if the script resumed from it, these are steps of a training that goes on; move it away to measure a new one",
+    )
+
+
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
@@ -319,4 +342,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     watcher_incomplete,
     hooks_left_out,
     ranks_apart,
+    resumed,
 )

@@ -20,6 +20,7 @@ from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
 from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.relation import Relation
+from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.records.spec import AxisValue
@@ -109,6 +110,7 @@ class Analysis:
     rehearsed_runs: tuple[RehearsedRun, ...] = ()  # nor are these
     memory_accounts: tuple[MemoryAccount, ...] = ()  # of the inspected runs
     memory_growth: tuple[MemoryGrowth, ...] = ()  # of the timed runs, the fastest first
+    files: tuple[RunFiles, ...] = ()  # of all runs whose files were looked at
 
     @property
     def doubtful(self) -> bool:
@@ -142,6 +144,7 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         rehearsed_runs=rehearsed_runs_of(loaded.runs),
         memory_accounts=memory_accounts_of(loaded.runs),
         memory_growth=tuple(one for run in loaded.runs if timed(run) for one in memory_growth_of(run)),
+        files=run_files_of(loaded.runs),
     )
 
 

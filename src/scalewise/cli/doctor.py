@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.cli.doctor_ends import needs_gpu, no_steps, refusal, script_words
 from scalewise.cli.measure import Here, planned, suite_folder
 from scalewise.cli.replays import maker
@@ -46,6 +47,7 @@ class Request:
     stall_seconds: float
     replays: bool
     out: Path
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Examined:
     diagnosis: Diagnosis
     words: tuple[str, ...]  # the script's own last words, where it failed by itself
     exit_code: int
+    files: tuple[RunFiles, ...] = ()  # of all its runs
 
 
 def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> Request:
@@ -81,6 +84,7 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
         stall_seconds=options["stall"],
         replays=not options["no_replay"],
         out=options["out"],
+        in_place=bool(options.get("in_place")),
     )
 
 
@@ -99,7 +103,7 @@ def examine(request: Request, output: Output) -> Examined:
         diagnosis = diagnose(case)
         if request.replays:
             diagnosis = _replayed(case, diagnosis, folder, here, output)
-    return _judged(request, run, case, diagnosis)
+    return _judged(request, run, case, diagnosis, run_files_of(load(folder.path).runs))
 
 
 def suite_of(request: Request) -> Suite:
@@ -113,6 +117,7 @@ def suite_of(request: Request) -> Suite:
         limit_seconds=request.limit_seconds,
         stall_seconds=request.stall_seconds,
         examination=Examination(on_cpu=request.on_cpu),
+        in_place=request.in_place,
     )
 
 
@@ -164,10 +169,10 @@ def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here,
         return replay_findings(case, diagnosis, maker(folder, here, progress))
 
 
-def _judged(request: Request, run: Run, case: Case, diagnosis: Diagnosis) -> Examined:
+def _judged(request: Request, run: Run, case: Case, diagnosis: Diagnosis, files: tuple[RunFiles, ...]) -> Examined:
     outcome = run.outcome
     assert outcome is not None
-    notes = list(diagnosis.notes)
+    notes = [*diagnosis.notes, *files_lines(files), *read_lines(files)]
     if not request.on_cpu and needs_gpu(outcome):
         notes.append("The script wants a GPU that is not there; to examine it on CPU ranks, add: --on cpu")
     if not diagnosis.findings and not any(rank.windows for rank in case.ranks):
@@ -179,4 +184,5 @@ def _judged(request: Request, run: Run, case: Case, diagnosis: Diagnosis) -> Exa
         diagnosis=replace(diagnosis, notes=tuple(notes)),
         words=tuple(script_words(outcome)),
         exit_code=diagnosis.exit_code if through else FOUND,
+        files=files,
     )

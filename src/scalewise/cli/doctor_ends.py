@@ -55,6 +55,9 @@ def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None
             f"{name} trained, but none of its steps could be examined.",
             "The watcher's troubles are in the run's folder; run the same command again, and report it if it stays so.",
         )
+    if outcome.kind == "no_steps" and outcome.world is not None and outcome.world.read:
+        read = outcome.world.read[0].text()
+        return BadRequest(f"{name} ended in order, but made no optimizer step; it read {read}.", outcome.hint)
     if outcome.kind == "no_steps":
         return BadRequest(
             f"{name} ended in order, but made no optimizer step: there is nothing to judge.",

@@ -13,7 +13,8 @@ def give(output: Output, examined: Examined, as_json: bool, html: Path | None, s
     """Shows it and writes it; the exit code says whether something was found."""
     if as_json:
         words = "\n".join(examined.words)
-        output.json(to_json({**encode(examined.diagnosis), "traceback": words, "exit_code": examined.exit_code}))
+        more = {"traceback": words, "exit_code": examined.exit_code, "files": examined.files}
+        output.json(to_json({**encode(examined.diagnosis), **more}))
     else:
         from scalewise.console.doctor_view import show_diagnosis
 

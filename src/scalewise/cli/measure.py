@@ -32,6 +32,8 @@ class Here:
 def measure(suite: Suite, output: Output, options: Mapping[str, Any]) -> tuple[SuiteFolder, bool]:
     """Makes every run that is not made yet; also tells whether all of them were made."""
     nodes = requested_nodes(options)
+    if nodes is not None:
+        output.say("several hosts: scripts work in the folder itself, by which ranks may share files")
     output.say("looking at the machine")
     with Servers() as servers:
         return measure_here(suite, output, options, Here(servers, machine_facts(servers)), nodes)

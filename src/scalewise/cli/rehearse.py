@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from scalewise.analysis.run_files import read_lines, run_files_of
 from scalewise.cli.link_probe import known_link
 from scalewise.cli.measure import Here
 from scalewise.cli.rehearse_ends import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
@@ -66,7 +67,9 @@ def rehearse(request: Request, output: Output) -> Answer:
         links = _links(stage, rehearsals)
         check = _self_check(stage, rehearsals, links)
         answer = _answer(stage, rehearsals, links, check, _other_batches(stage, rehearsals))
-        return _with_further(stage, rehearsals, answer) if request.advice else answer
+        answer = _with_further(stage, rehearsals, answer) if request.advice else answer
+        files = run_files_of(stage.runs)
+        return replace(answer, files=files, warnings=(*answer.warnings, *read_lines(files)))
 
 
 def _rehearsals(stage: Stage) -> Rehearsals:

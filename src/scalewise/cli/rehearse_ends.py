@@ -5,6 +5,7 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import load_beside
 from scalewise.cli.doctor_ends import first_failed, needs_gpu, refusal, script_words
+from scalewise.cli.rehearse_files import waits_for_file
 from scalewise.errors import BadRequest
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
@@ -38,7 +39,8 @@ def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
     assert spec.rehearse is not None
     ranks, name = spec.rehearse.world_size, Path(spec.script).name
     if outcome is None or not outcome.measured:
-        return _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome, made_up(run))
+        waits = waits_for_file(ranks, name, run)
+        return waits or _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome, made_up(run))
     if ranks > 1 and not sends(run):
         sentence = f"No step of {name} sends anything to another rank by torch.distributed: each would train alone."
         return Refused(ranks, sentence, DO_DISTRIBUTED)
@@ -146,6 +148,9 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_
         hint = "Raise --limit, or give it arguments with which its steps are shorter."
         took = f"took longer than {spec.limit_seconds:g} s for its first {spec.enough_steps} steps"
         return Refused(ranks, _stood(name, role, outcome, took), hint)
+    if outcome.kind == "no_steps" and outcome.world is not None and outcome.world.read:
+        read = outcome.world.read[0].text()
+        return Refused(ranks, f"{name} {role} made no optimizer step; it read {read}.", outcome.hint)
     if outcome.kind == "no_steps":
         hint = "Check that its arguments let it train; they go after two dashes: scalewise rehearse SCRIPT -- ARGS"
         return Refused(

@@ -51,6 +51,7 @@ _OPTIONS = (
         metavar="SECONDS",
         help="End a run that stands still so long.",
     ),
+    click.option("--in-place", is_flag=True, help="Work in this folder itself: the script may overwrite files in it."),
     click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True),
 )
 

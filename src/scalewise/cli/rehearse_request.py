@@ -43,6 +43,7 @@ class Request:
     limit_seconds: float
     stall_seconds: float
     out: Path
+    in_place: bool = False
 
 
 def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> Request:
@@ -82,6 +83,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
         limit_seconds=options["limit"],
         stall_seconds=options["stall"],
         out=options["out"],
+        in_place=bool(options.get("in_place")),
     )
 
 

@@ -35,6 +35,7 @@ class Stage:
             device=request.device,
             limit_seconds=request.limit_seconds,
             stall_seconds=request.stall_seconds,
+            in_place=request.in_place,
         )
         suite = replace(suite, name=f"{suite.name}-rehearse")
         plan = planned(suite, output, here)

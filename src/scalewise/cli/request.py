@@ -70,6 +70,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
         "inspect": options["inspect"],
+        "in_place": options.get("in_place"),
     }
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
 

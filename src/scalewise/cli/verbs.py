@@ -20,6 +20,8 @@ DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
+_in_place = click.option("--in-place", is_flag=True, help="Let the script work in this folder itself and write its "
+                         "files there.  [default: in a private view of it]")  # fmt: skip
 _quiet = click.option("--quiet", "-q", is_flag=True, help="No narration, only results and errors.")
 
 
@@ -80,6 +82,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--node-rank", type=int, default=0, help="Number of this host.")
 @click.option("--master", default="", metavar="HOST:PORT", help="Where host 0 listens.")
 @click.option("--full", is_flag=True, help="A suite's own sizes, even where the machine is small for them.")
+@_in_place
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
 @click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
 @_as_json
@@ -118,6 +121,7 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
               "editors and code hosts show at the line.")  # fmt: skip
 @click.option("--list", "list_checks", is_flag=True, help="What can be found.")
 @click.option("--explain", metavar="NAME", default=None, help="More about one check.")
+@_in_place
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
 @_as_json
 @_quiet

@@ -16,6 +16,7 @@ from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
 from scalewise.analysis.memory_text import account_lines, growth_lines
+from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
@@ -45,7 +46,8 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
     rows = [row for experiment in analysis.experiments for row in experiment.rows]
     output.data.print()
     memory = (*growth_lines(analysis.memory_growth), *account_lines(analysis.memory_accounts))
-    for line in (*memory, *_legend(rows), *untimed_lines(analysis), *_verdict(analysis, rows)):
+    beside = (*untimed_lines(analysis), *files_lines(analysis.files))
+    for line in (*memory, *_legend(rows), *beside, *_verdict(analysis, rows)):
         show_paragraph(output, line)
 
 

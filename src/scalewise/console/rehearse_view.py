@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich import box
 from rich.table import Table
 
+from scalewise.analysis.run_files import files_lines
 from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
 from scalewise.predict.answer import Answer
@@ -53,6 +54,7 @@ def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
     _section(output, "Memory", [*map(memory_text, found.memory), *memory_notes(found.memory)])
     _section(output, "Cost", [cost_text(row, answer.device, found.guesses) for row in found.costs])
     _section(output, "What this rests on", [f"{word}: {text}" for word, text in rests_on(answer, found)])
+    _section(output, "Files", files_lines(answer.files))
     if answer.folder:
         output.show()
         output.show(f"The runs are in {answer.folder}")

@@ -13,6 +13,7 @@ from scalewise.launch.command import command_text
 from scalewise.launch.evidence import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
+from scalewise.launch.keeping import discard
 from scalewise.launch.local import Place, run_one
 from scalewise.launch.lock import locked
 from scalewise.launch.ring import make_together
@@ -82,6 +83,9 @@ def run_campaign(
         stack.enter_context(disk_trouble_explained(folder.path))
         folder.path.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.path, node_rank))
+        if not any(spec.nodes for spec in specs):
+            for left in folder.path.glob("*/.view"):  # by a process that was killed
+                discard(left)
         servers = servers or stack.enter_context(Servers())
         interrupts = stack.enter_context(interrupts or Interrupts())
         maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts)
@@ -225,6 +229,7 @@ def clear(run: RunFolder) -> None:
     if not run.rank_files():
         for left in (run.outcome, run.link, *run.path.glob("rank*.stack.txt")):
             left.unlink(missing_ok=True)
+        discard(run.files)
         return
     number = 1
     while (aside := run.path.with_name(f"{run.path.name}.partial-{number}")).exists():
@@ -273,5 +278,5 @@ def _work(spec: RunSpec) -> tuple[object, ...]:
     return (
         spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
         spec.env, spec.interventions, spec.nodes and spec.nodes.count, spec.turns,
-        spec.examine, spec.remedies, spec.on_cpu, spec.enough_steps,
+        spec.examine, spec.remedies, spec.on_cpu, spec.enough_steps, spec.folder_use,
     )  # fmt: skip

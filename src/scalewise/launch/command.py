@@ -9,6 +9,8 @@ from scalewise.launch import environment
 from scalewise.launch.torchrun import torchrun_options
 from scalewise.records.spec import RunSpec
 
+_IN_PLACE = "# It works in the folder itself: what the script writes stays there.\n"
+
 
 def command_text(spec: RunSpec, spec_path: Path, isa_cap: str, user: Mapping[str, str]) -> str:
     """Two commands: with the watcher, its records in a new folder; and, as a comment, without it."""
@@ -29,6 +31,7 @@ def command_text(spec: RunSpec, spec_path: Path, isa_cap: str, user: Mapping[str
     watched = _line([*_assignments(changed | guards), *watcher], spec)
     return (
         f"# Repeats the run {spec.name}: the same ranks and the same watcher, records in a new folder.\n"
+        f"{_IN_PLACE if spec.folder_use == 'private' else ''}"
         f'cd {shlex.quote(spec.cwd)} && out="$(mktemp -d)" && {watched} && echo "records in $out"\n'
         f"\n# The same without the watcher:\n"
         f"# cd {shlex.quote(spec.cwd)} && {plain}\n"

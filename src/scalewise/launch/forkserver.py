@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 import scalewise
 from scalewise.errors import BadRequest
 from scalewise.records.codec import encode
-from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder
+from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
 
 # The server must find this very copy of scalewise, in whatever interpreter it runs; its own folder is the first entry
 # of the path, which a rank replaces by the folder of its script.
@@ -81,6 +81,11 @@ class Connection:
         if port is None:
             raise ServerDied("the key-value store of the ranks could not be started")
         return int(port)
+
+    def keep_view(self, order: ViewOrder) -> Event:
+        """Starts the process that keeps a private view; its `pid`, or the `error` with which that failed."""
+        self._send({"do": "view", **encode(order)})
+        return self.wait_for("view", 20.0)
 
     def signal(self, label: str, number: int) -> None:
         """Sends a signal to the process with that label, if it still runs."""

@@ -4,8 +4,9 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from scalewise.errors import did_you_mean
 from scalewise.launch import environment
@@ -16,6 +17,8 @@ from scalewise.launch.forkserver import Connection, ServerDied, ServerSource, us
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.supervise import Supervision, memory_kills
 from scalewise.launch.torchrun import TorchrunFleet, first_rank, torchrun_order
+from scalewise.launch.world import NoView, OpenWorld, Seat, open_world
+from scalewise.launch.world_words import with_world
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder, RankOrder
@@ -42,27 +45,54 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
     if refusal is not None:
         return refusal
     _prepare_pulses(spec, place.folder)
-    kills_before, asked_ns = memory_kills(), time.monotonic_ns()
+    asked_ns = time.monotonic_ns()
     try:
         visible = environment.visible(spec, user_environment())
         server = place.servers.get(spec.python, spec.cwd, visible, preload=spec.launcher == "fork")
-        # The time a server takes to start is nobody's standstill: the run's own clock starts here.
-        start_ns = time.monotonic_ns()
-        fleet = _start(spec, place, server, visible, start_ns)
-        supervision = Supervision(spec, place.folder, fleet, start_ns)
-        with Sampler(
-            _samples_path(spec, place.folder), place.machine.cores, spec.device == "cuda", start_ns
-        ) as sampler:
-            verdict = supervision.watch_over(sampler, hear, stop)
+        world = open_world(spec, place.folder, server)
+    except NoView as problem:
+        return not_started(problem.sentence, problem.hint, seconds_since(asked_ns))
     except ServerDied as death:
-        wall = seconds_since(asked_ns)
-        return not_started(f"the fork server ended: {death}", "run the same command again", wall)
+        return _server_ended(death, asked_ns)
+    try:
+        outcome = _supervised(spec, place, _Start(server, visible, world, asked_ns), hear, stop)
+    except ServerDied as death:
+        outcome = _server_ended(death, asked_ns)
+    finally:
+        seen = world.close() if world else None
+    return with_world(outcome, seen, spec)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What the ranks of a run are started with."""
+
+    server: Connection
+    visible: dict[str, str]
+    world: OpenWorld | None
+    asked_ns: int
+
+    def seat(self, spec: RunSpec, rank: int) -> Seat:
+        return self.world.seat(rank) if self.world else Seat(spec.cwd)
+
+
+def _supervised(
+    spec: RunSpec, place: Place, start: _Start, hear: Callable[[Pulses, float], None], stop: Callable[[], bool]
+) -> Outcome:
+    """Starts the ranks, stays until they are gone, and concludes."""
+    kills_before = memory_kills()
+    # The time a server takes to start is nobody's standstill: the run's own clock starts here.
+    start_ns = time.monotonic_ns()
+    fleet = _started(spec, place, start, start_ns)
+    supervision = Supervision(spec, place.folder, fleet, start_ns)
+    with Sampler(_samples_path(spec, place.folder), place.machine.cores, spec.device == "cuda", start_ns) as sampler:
+        verdict = supervision.watch_over(sampler, hear, stop)
     if isinstance(fleet, TorchrunFleet) and not fleet.pids and not fleet.exits and verdict is not None:
-        return _torchrun_failed(fleet, seconds_since(asked_ns))
+        return _torchrun_failed(fleet, seconds_since(start.asked_ns))
     ending = Ending(
         verdict=verdict,
-        launch_seconds=(start_ns - asked_ns) * 1e-9 + (supervision.launch_seconds or supervision.seconds),
-        wall_seconds=seconds_since(asked_ns),
+        launch_seconds=(start_ns - start.asked_ns) * 1e-9 + (supervision.launch_seconds or supervision.seconds),
+        wall_seconds=seconds_since(start.asked_ns),
         stall_seconds=spec.stall_seconds,
         limit_seconds=spec.limit_seconds,
         memory_kills=memory_kills() - kills_before,
@@ -71,6 +101,10 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
     )
     ranks = [gather(view, place.folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
     return conclude(ranks, ending, _logs(place.folder))
+
+
+def _server_ended(death: ServerDied, asked_ns: int) -> Outcome:
+    return not_started(f"the fork server ended: {death}", "run the same command again", seconds_since(asked_ns))
 
 
 def not_started(sentence: str, hint: str, wall_seconds: float = 0.0) -> Outcome:
@@ -100,12 +134,12 @@ def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
         create_pulses(folder.pulses, spec.world_size)
 
 
-def _start(spec: RunSpec, place: Place, server: Connection, visible: dict[str, str], start_ns: int) -> Fleet:
-    out = place.folder.path.resolve()
+def _started(spec: RunSpec, place: Place, start: _Start, start_ns: int) -> Fleet:
+    out, server, visible = place.folder.path.resolve(), start.server, start.visible
     hidden = environment.hidden(spec, visible, place.spec_path.resolve(), out, place.machine.isa_cap)
     if spec.launcher == "torchrun" and spec.mode == "torchrun":
         order = torchrun_order(spec, RunFolder(out), visible | hidden)
-        return TorchrunFleet(server, order, spec, place.folder, start_ns)
+        return TorchrunFleet(server, _seated(order, start.seat(spec, 0)), spec, place.folder, start_ns)
     orders: dict[int, RankOrder | ExecOrder] = {}
     if spec.launcher == "torchrun":
         orders[0] = _plain_python(spec, RunFolder(out), visible | hidden)
@@ -117,7 +151,15 @@ def _start(spec: RunSpec, place: Place, server: Connection, visible: dict[str, s
             error_file = out / f"rank{rank}.error.json"
             added = environment.torchrun_variables(spec, rank, port, run_id, error_file, visible)
             orders[rank] = _rank_order(spec, rank, place, visible | added, hidden)
-    return DirectFleet(server, orders, place.folder, start_ns)
+    seated = {rank: _seated(order, start.seat(spec, rank)) for rank, order in orders.items()}
+    return DirectFleet(server, seated, place.folder, start_ns)
+
+
+Order = TypeVar("Order", bound=RankOrder | ExecOrder)
+
+
+def _seated(order: Order, seat: Seat) -> Order:
+    return replace(order, cwd=seat.cwd, view=seat.view)
 
 
 def _rank_order(spec: RunSpec, rank: int, place: Place, visible: dict[str, str], hidden: dict[str, str]) -> RankOrder:

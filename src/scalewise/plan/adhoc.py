@@ -27,6 +27,7 @@ def script_suite(
     turns: bool = False,
     inspect: bool = False,
     examination: Examination | None = None,
+    in_place: bool = False,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
     _check_script(script)
@@ -52,6 +53,7 @@ def script_suite(
         turns=turns,
         inspect=inspect,
         examination=examination,
+        in_place=in_place,
     )
     problem = turns_problem(experiment, None) if turns else None
     if problem:
@@ -90,6 +92,7 @@ def _toml(suite: Suite) -> str:
         "stall_seconds": float(one.stall_seconds),
         "turns": one.turns,
         "inspect": one.inspect,
+        "in_place": one.in_place,
     }
     if one.examination:
         lines.insert(0, "# Examined by `scalewise doctor`; run as a suite, it is measured instead.")

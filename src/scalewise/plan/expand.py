@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scalewise.plan.experiment import CASE, Arm, Experiment, Suite
+from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, Arm, Experiment, Suite, subject_folder
 from scalewise.plan.rehearsals import rehearsal_names, rehearsals
 from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
@@ -16,7 +16,7 @@ from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
 from scalewise.plan.words import LINK, filled, intervention_text, placeholders, value_text
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import AxisValue, Device, Nodes, RunSpec
+from scalewise.records.spec import AxisValue, Device, FolderUse, Nodes, RunSpec
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 
@@ -240,8 +240,16 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         remedies=arm.remedies,
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
         enough_steps=experiment.examination.enough_steps if experiment.examination else 0,
+        folder_use=_folder_use(experiment, common["nodes"] is not None),
         **common,  # type: ignore[arg-type]
     )
+
+
+def _folder_use(experiment: Experiment, several_hosts: bool) -> FolderUse:
+    """Scripts of ours and of the course write nothing; ranks on several hosts may share files by the folder itself."""
+    if experiment.script.startswith((BUILT_IN, COURSE)) or Path(experiment.script).parent == subject_folder():
+        return "plain"
+    return "in_place" if experiment.in_place or several_hosts else "private"
 
 
 def _emulated(experiment: Experiment, values: Mapping[str, AxisValue], machine: MachineFacts) -> bool:

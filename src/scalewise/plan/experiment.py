@@ -70,6 +70,7 @@ class Experiment:
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
     examination: Examination | None = None  # None: the runs are measured, not examined
+    in_place: bool = False  # the script works in the user's folder itself, not in a private view of it
 
     def arms(self) -> tuple[Arm, ...]:
         """Every combination, ranks varying fastest because they are what is read side by side."""

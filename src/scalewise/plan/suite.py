@@ -69,6 +69,7 @@ class ExperimentTable(BaseModel):
     rehearse: Annotated[list[Annotated[int, Field(ge=2, le=MOST_RANKS)]], Field(min_length=1)] = []
     limit_seconds: Seconds = LIMIT_SECONDS
     stall_seconds: Seconds = STALL_SECONDS
+    in_place: bool = False
 
 
 class SuiteTable(BaseModel):

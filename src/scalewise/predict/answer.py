@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scalewise.analysis.run_files import RunFiles
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import Predicted, Range, Spread
 from scalewise.predict.rehearsed import Rehearsed
@@ -102,3 +103,4 @@ class Answer:
     fine: Rehearsed | None = None  # with a bucket for each gradient: it tells what other sizes of buckets would do
     parts: MemoryPartsRow | None = None  # of an inspected rehearsal, with as many samples as the fewest ranks ran with
     folder: str = ""  # of the runs
+    files: tuple[RunFiles, ...] = ()  # that the runs wrote and read

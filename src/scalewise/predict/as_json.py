@@ -25,6 +25,7 @@ def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
             "checks": [{"ratio": one.ratio, "inside": one.inside, **to_json(one)} for one in answer.checks],
             "refused": answer.refused,
             "warnings": answer.warnings,
+            "files": answer.files,
             **{field: getattr(found, field) for field in ("scaling", "curve", "knees", "changes", "memory", "costs")},
             "guesses": found.guesses,
         }

@@ -45,6 +45,16 @@ class RunFolder:
         """`Outcome`; its presence means the run is over."""
         return self.path / "outcome.json"
 
+    @property
+    def files(self) -> Path:
+        """What the script wrote into its private view of the working folder."""
+        return self.path / "files"
+
+    @property
+    def view(self) -> Path:
+        """The private view itself, there as long as the run is."""
+        return self.path / ".view"
+
     def inbox(self, ring: str, index: int, rank: int) -> Path:
         """The pipe by which a rank of a ring's run hears that its turn has come; there as long as that run is."""
         return self.path.parent / f".turns-{ring}" / f"{index}.{rank}"

@@ -18,6 +18,7 @@ class RankOrder:
     spec: str  # path of the run's spec.json
     out: str  # folder that gets the records
     unbuffered: bool  # torchrun starts its ranks with `python -u`
+    view: int = 0  # process whose view of the file system it joins; 0: everybody's
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,25 @@ class ExecOrder:
     stdout: str
     stderr: str
     environment: dict[str, str]
+    view: int = 0  # as in `RankOrder`
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A folder whose changes go elsewhere: `upper` gets them, `work` is the kernel's scratch space beside it."""
+
+    folder: str
+    upper: str
+    work: str
+
+
+@dataclass(frozen=True)
+class ViewOrder:
+    """A process that sees these folders through overlays, and keeps that view for others to join."""
+
+    layers: tuple[Layer, ...]  # outer folders first
+    direct: tuple[str, ...]  # folders in them that stay the real ones
+    needed: str  # the folder without which there is no view; of the others each may fail
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from scalewise.records.world import World
+
 OutcomeKind = Literal[
     "finished",  # every rank exited 0 and at least one optimizer step was seen
     "enough",  # every rank had made as many steps as were asked for, and was ended
@@ -46,6 +48,7 @@ class Outcome:
     wall_seconds: float
     logs: tuple[str, ...]  # relative to the run's folder
     raised_by: tuple[str, ...] = ()  # of watcher_failed: the concerns of `records.wrapped` that may have raised
+    world: World | None = None  # None: not looked at
 
     @property
     def measured(self) -> bool:

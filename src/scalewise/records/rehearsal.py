@@ -36,5 +36,14 @@ class UnrehearsedRow:
     objects: Literal["", "own", "missing"] = ""  # of other ranks: the rank's own stand for them, or there are none
 
 
-RehearsalRow = TapeRow | SteeredRow | UnrehearsedRow
-REHEARSAL_KINDS = {"tape": TapeRow, "steered": SteeredRow, "unrehearsed": UnrehearsedRow}
+@dataclass(frozen=True)
+class PolledRow:
+    """The script asked again and again whether a file is there."""
+
+    path: str
+    file: str
+    line: int
+
+
+RehearsalRow = TapeRow | SteeredRow | UnrehearsedRow | PolledRow
+REHEARSAL_KINDS = {"tape": TapeRow, "steered": SteeredRow, "unrehearsed": UnrehearsedRow, "polled": PolledRow}

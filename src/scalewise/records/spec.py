@@ -9,6 +9,9 @@ Device = Literal["cpu", "cuda"]
 InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank", "emulate_link", "workers"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 AxisValue = str | int | float | bool
+# private: a run neither sees what others wrote nor changes the user's files; in_place: it works in the folder itself,
+# and what it changed is listed; plain: in the folder itself, by a script of ours that writes nothing.
+FolderUse = Literal["plain", "private", "in_place"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ class RunSpec:
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
     without_hooks: dict[str, str] = field(default_factory=dict)  # concerns of `records.wrapped` left out: name -> why
+    folder_use: FolderUse = "plain"  # how it uses the working folder
 
     @property
     def world_size(self) -> int:

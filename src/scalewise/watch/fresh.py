@@ -22,6 +22,7 @@ _OWN_FILES = (__file__, "<string>")
 def become_rank(order: RankOrder) -> Callable[[], None]:
     """Puts on the rank's streams, environment, folder, seeds and watcher; the script itself is left to the caller."""
     _take_streams(order.stdout, order.stderr)
+    _join(order.view)
     _open_text_streams(order.unbuffered)
     os.environ.clear()
     os.environ.update(order.environment)
@@ -38,6 +39,7 @@ def become_program(order: ExecOrder) -> None:
     """Replaces this process by another program; never returns."""
     try:
         _take_streams(order.stdout, order.stderr)
+        _join(order.view)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(order.cwd)
@@ -97,6 +99,18 @@ def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
         trace = trace.tb_next
     return trace
+
+
+def _join(view: int) -> None:
+    """Without the private view it was promised, a script is not run at all: it could overwrite the user's files."""
+    if view:
+        try:
+            from scalewise.watch.view import join_view
+
+            join_view(view)
+        except OSError as error:
+            os.write(2, f"scalewise: the private view of the working folder cannot be joined: {error}\n".encode())
+            os._exit(1)
 
 
 def _arm(order: RankOrder) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scalewise.records.codec import decode
-from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder
+from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
 from scalewise.watch import farewell
 
 PR_SET_PDEATHSIG = 1
@@ -152,6 +152,8 @@ class _Server:
                 self.fork_exec(decode(ExecOrder, request))
             case "store":
                 self.fork_store()
+            case "view":
+                self.fork_view(decode(ViewOrder, request))
             case "branch":
                 return self.fork_branch(self.descriptors.pop())
             case "signal":
@@ -218,16 +220,28 @@ class _Server:
 
     def fork_store(self) -> None:
         """Tells the parent the port of a new key-value store; None if there is none."""
-        reading, writing = os.pipe()
-        if self.fork("store"):
-            from scalewise.watch.store import host_store
+        from scalewise.watch.store import host_store
 
+        _, port = self.fork_reporting("store", host_store)
+        self.say({"event": "store", "port": int(port) if port else None})
+
+    def fork_view(self, order: ViewOrder) -> None:
+        """Tells the parent which process keeps the view, or why there is none."""
+        from scalewise.watch.view import hold_view
+
+        pid, told = self.fork_reporting("view", lambda writing: hold_view(order, writing))
+        self.say({"event": "view", "pid": pid, **(json.loads(told) if told else {"error": "it said nothing"})})
+
+    def fork_reporting(self, label: str, work: Callable[[int], None]) -> tuple[int, str]:
+        """A child that says one thing, on the pipe that it is given, and goes on; its number, and what it said."""
+        reading, writing = os.pipe()
+        if self.fork(label):
             os.close(reading)
-            host_store(writing)
+            work(writing)
         os.close(writing)
         with open(reading, "rb") as pipe:
-            port = pipe.read().decode()
-        self.say({"event": "store", "port": int(port) if port else None})
+            said = pipe.read().decode()
+        return next((pid for pid, known in reversed(self.labels.items()) if known == label), 0), said
 
     def send_signal(self, label: str, number: int) -> None:
         for pid, known in self.labels.items():

@@ -6,7 +6,7 @@ real run, and a script that looks at them is told of.
 
 from scalewise.records.spec import Rehearsal
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.rehearsal import group, heard, object_lists, streams
+from scalewise.watch.rehearsal import group, heard, object_lists, polling, streams
 from scalewise.watch.rehearsal.stage import Stage
 from scalewise.watch.rehearsal.tape import TapeRecorder
 
@@ -21,3 +21,4 @@ def install(recorder: Recorder, rehearsal: Rehearsal, local_rank: int) -> None:
     rank = rehearsal.rank + local_rank
     group.install(recorder, stage, rehearsal.world_size, rank)
     object_lists.install(recorder, rank)
+    polling.install(recorder)

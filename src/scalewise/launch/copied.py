@@ -1,0 +1,96 @@
+"""A copy of the working folder, for systems that allow no overlay; small trees only."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.launch.keeping import Keeper
+from scalewise.launch.tree import MOST_FILES, FileState, Look, differences, look_through
+from scalewise.records.world import WrittenFile
+from scalewise.units import bytes_text
+
+MOST_BYTES = 256 << 20  # copied in about a second; every run makes the copy anew
+_FICLONE = 0x40049409
+
+
+class TooLarge(Exception):
+    """The folder is not to be copied; says what of it is too large."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A copy, and how its files stood before the script began."""
+
+    folder: Path
+    before: dict[str, FileState]
+
+    def changes(self, keeper: Keeper, rank: int | None) -> list[WrittenFile]:
+        """What the run wrote in it; what can be kept is moved away."""
+        after = look_through(str(self.folder)).states()
+        return [
+            WrittenFile(
+                one.path,
+                one.change,
+                one.bytes,
+                one.change != "removed" and keeper.keep(self.folder / one.path, one.path),
+                rank,
+            )
+            for one in differences(self.before, after)
+        ]
+
+
+def copy_folder(folder: str, look: Look, target: Path) -> Copied:
+    """Files that may not be written, and folders that no script writes to, are links to the originals."""
+    if not look.whole:
+        raise TooLarge(f"it holds more than {MOST_FILES:,} files")
+    target.mkdir(parents=True)
+    for name in look.folders:  # outer ones come first
+        (target / name).mkdir()
+    unwritable = [name for name, entry in look.files.items() if not os.access(entry.path, os.W_OK)]
+    for name in (*unwritable, *look.apart):
+        (target / name).symlink_to(Path(folder, name).absolute())
+    _copy_files(folder, target, {name: state.bytes for name, state in look.states().items() if name not in unwritable})
+    for link in look.links:
+        _copy_link(link, folder, target)
+    return Copied(target, look_through(str(target)).states())
+
+
+def _copy_files(folder: str, target: Path, sizes: Mapping[str, int]) -> None:
+    """Blocks are shared with the originals until one is written, where the file system can; else sizes are limited."""
+    shared = True
+    for name in sizes:
+        source = Path(folder, name)
+        shared = shared and _clone(source, target / name)
+        if not shared:
+            _check_size(sizes)
+            shutil.copyfile(source, target / name)
+        shutil.copystat(source, target / name)
+
+
+def _check_size(sizes: Mapping[str, int]) -> None:
+    size = sum(sizes.values())
+    if size > MOST_BYTES:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise TooLarge(
+            f"it holds {bytes_text(size)}, more than the {bytes_text(MOST_BYTES)} that are copied "
+            f"(largest: {largest}, {bytes_text(sizes[largest])})"
+        )
+
+
+def _clone(source: Path, target: Path) -> bool:
+    try:
+        with open(source, "rb") as old, open(target, "wb") as new:
+            fcntl.ioctl(new, _FICLONE, old.fileno())
+    except OSError:
+        return False
+    return True
+
+
+def _copy_link(link: str, folder: str, target: Path) -> None:
+    """A link within the folder leads to the copy's own file, any other to where it led."""
+    inside = Path(link).resolve().is_relative_to(Path(folder).resolve())
+    leads_to = Path(link).readlink() if inside else Path(link).resolve()
+    (target / Path(link).relative_to(folder)).symlink_to(leads_to)

@@ -1,0 +1,120 @@
+"""Which folders of a run get an overlay, and what the run wrote, as the overlays have kept it."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from scalewise.launch.keeping import Keeper
+from scalewise.launch.tree import CACHES, Look, is_whiteout
+from scalewise.records.orders import Layer
+from scalewise.records.spec import RunSpec
+from scalewise.records.world import WrittenFile
+
+MOST_LINKED = 16  # folders outside that links lead to
+_OPAQUE = "user.overlay.opaque"
+_OUTSIDE = "outside"  # in the folder of kept files: what lay outside of the working folder, by its whole path
+_SYSTEM = ("/proc", "/sys", "/dev", "/run")
+
+
+def private_folders(spec: RunSpec, look: Look) -> list[str]:
+    """The working folder, the script's, what links lead to, and what is mounted in them; outer ones first."""
+    beside = [str(Path(spec.script).resolve().parent), *_linked(look)]
+    wanted = [str(Path(spec.cwd).resolve()), *(folder for folder in beside if _may_be_written(folder))]
+    roots = [one for one in dict.fromkeys(wanted) if not any(is_below(one, other) for other in wanted)]
+    mounts = [one for one in _mount_points() if any(is_below(one, root) for root in roots)]
+    return sorted({*roots, *mounts}, key=lambda path: (path.count("/"), path))
+
+
+def make_layers(folders: Sequence[str], place: Path) -> tuple[Layer, ...]:
+    """Empty folders in `place` for the changes of each."""
+    layers = []
+    for number, folder in enumerate(folders):
+        upper, work = place / f"layer{number}" / "upper", place / f"layer{number}" / "work"
+        upper.mkdir(parents=True)
+        work.mkdir()
+        upper.chmod(stat.S_IMODE(Path(folder).stat().st_mode))  # the top of an overlay has the mode of its upper folder
+        layers.append(Layer(folder, str(upper), str(work)))
+    return tuple(layers)
+
+
+def layer_changes(layer: Layer, cwd: str, keeper: Keeper, rank: int | None) -> Iterator[WrittenFile]:
+    """Every file that the run created, changed or removed in one folder; what can be kept is moved away."""
+    for top, folders, files in os.walk(layer.upper):
+        folders[:] = [name for name in folders if name not in CACHES]
+        upper, lower = Path(top), layer.folder / Path(top).relative_to(layer.upper)
+        if _hides_lower(top):
+            yield from _vanished(lower, upper, cwd, rank)
+        for name in [*files, *(one for one in folders if (upper / one).is_symlink())]:
+            now, before = (upper / name).lstat(), _state(lower / name)
+            shown = shown_path(lower / name, cwd)
+            if is_whiteout(now):
+                if before is not None:
+                    folder = stat.S_ISDIR(before.st_mode)
+                    yield WrittenFile(
+                        f"{shown}/" if folder else shown, "removed", 0 if folder else before.st_size, rank=rank
+                    )
+            elif stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode):
+                if before is not None and (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
+                    continue  # opened for writing, or given other permissions, and not written
+                kept = keeper.keep(upper / name, _OUTSIDE + shown if shown.startswith("/") else shown)
+                yield WrittenFile(shown, "created" if before is None else "changed", now.st_size, kept, rank)
+
+
+def is_below(folder: str, other: str) -> bool:
+    """Whether it lies in the other one."""
+    return folder != other and folder.startswith(other.rstrip("/") + "/")
+
+
+def _linked(look: Look) -> list[str]:
+    """Folders that links of the working folder lead to: the script writes there as if they were in it."""
+    found: dict[str, None] = {}
+    for link in look.links:
+        target = Path(link).resolve()
+        folder = str(target if target.is_dir() else target.parent)
+        if folder.count("/") > 1 and len(found) < MOST_LINKED:
+            found[folder] = None
+    return list(found)
+
+
+def _may_be_written(folder: str) -> bool:
+    return folder != "/" and not folder.startswith(_SYSTEM) and os.access(folder, os.W_OK)
+
+
+def _mount_points() -> list[str]:
+    """Of everything mounted here; an overlay of a folder does not show what is mounted in it."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    return [re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines]
+
+
+def _hides_lower(folder: str) -> bool:
+    """Whether the folder was removed and made anew: what had been in it is gone."""
+    try:
+        return os.getxattr(folder, _OPAQUE) == b"y"
+    except OSError:
+        return False
+
+
+def _vanished(lower: Path, upper: Path, cwd: str, rank: int | None) -> Iterator[WrittenFile]:
+    for top, _, files in os.walk(lower):
+        for name in files:
+            path = Path(top, name)
+            state = _state(path)
+            if state is not None and _state(upper / path.relative_to(lower)) is None:
+                yield WrittenFile(shown_path(path, cwd), "removed", state.st_size, rank=rank)
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
+
+
+def shown_path(path: Path, cwd: str) -> str:
+    """Relative to the working folder where it lies in it."""
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)

@@ -1,0 +1,266 @@
+"""The working folder of one run: a private view of it where the run is to have one, and what became of its files.
+
+An overlay is best: the script finds the folder at its own path, and writes elsewhere. Where the system allows none, the
+script starts in a copy of the folder. A folder too large to copy is refused. Decision 0016.
+"""
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.launch.copied import Copied, TooLarge, copy_folder
+from scalewise.launch.forkserver import Connection
+from scalewise.launch.keeping import Keeper, discard
+from scalewise.launch.overlay import is_below, layer_changes, make_layers, private_folders
+from scalewise.launch.processes import process_runs
+from scalewise.launch.reads import Reads
+from scalewise.launch.tree import MOST_FILES, Look, differences, foreign_path, look_through
+from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.orders import Layer, ViewOrder
+from scalewise.records.outcome import Outcome
+from scalewise.records.spec import RunSpec
+from scalewise.records.world import ReadFile, View, World, WrittenFile
+
+FORCE = "SCALEWISE_VIEW"  # `overlay` or `copy`: this way or none
+MOST_LISTED = 100  # files of one run by name; all are counted
+_IN_PLACE = "run it in the folder itself with --in-place, or start it from a folder that holds less"
+
+
+class NoView(Exception):
+    """The run cannot have a private view of its folder; says why and what to do."""
+
+    def __init__(self, sentence: str, hint: str = _IN_PLACE) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a rank is started: its folder, and the process whose view it joins; 0: nobody's."""
+
+    cwd: str
+    view: int = 0
+
+
+class OpenWorld(ABC):
+    """The folder of a run from before its start until all of its processes are gone."""
+
+    kind: View = "in_place"
+
+    def __init__(self, spec: RunSpec, run: RunFolder) -> None:
+        self.spec, self.run = spec, run
+        self.place = run.view.resolve()
+        self.reads = Reads()
+
+    def seat(self, rank: int) -> Seat:
+        """Of one rank."""
+        return Seat(self.spec.cwd)
+
+    def close(self) -> World:
+        """What the run did to its files; its view is gone after this."""
+        read = tuple(ReadFile(name, self.writer(name)) for name in self.reads.end())
+        try:
+            files = sorted(self.changes(), key=lambda one: (one.path, one.rank or 0))
+            trouble = self.unlisted()
+        except OSError as error:
+            files, trouble = [], f"{error.filename or 'the view'} cannot be read: {error.strerror}"
+        discard(self.place)
+        return World(
+            view=self.kind,
+            files=tuple(files[:MOST_LISTED]),
+            files_in_all=len(files),
+            bytes_in_all=sum(one.bytes for one in files if one.change != "removed"),
+            read=read,
+            not_private=self.not_private(),
+            unlisted=trouble,
+        )
+
+    @abstractmethod
+    def changes(self) -> Iterable[WrittenFile]:
+        """What was written."""
+
+    def writer(self, name: str) -> str:
+        """The earlier run of the suite that wrote a file."""
+        return ""
+
+    def not_private(self) -> tuple[str, ...]:
+        """Parts of the folder that the script could write to directly."""
+        return ()
+
+    def unlisted(self) -> str:
+        """Why changes may be missing."""
+        return ""
+
+
+class InPlace(OpenWorld):
+    """The user's folder itself; what changes in it is seen by looking twice."""
+
+    def __init__(self, spec: RunSpec, run: RunFolder) -> None:
+        super().__init__(spec, run)
+        look = look_through(spec.cwd)
+        self._before, self._whole = look.states(), look.whole
+        self._writers = _written_before(run, spec)
+        for name in dict.fromkeys([*self._writers, *look.checkpoints()]):
+            self.reads.watch(f"{spec.cwd}/{name}", name)
+
+    def changes(self) -> Iterable[WrittenFile]:
+        """All files that differ now."""
+        look = look_through(self.spec.cwd)
+        self._whole = self._whole and look.whole
+        return differences(self._before, look.states()) if self._whole else ()
+
+    def writer(self, name: str) -> str:
+        """By what the earlier runs have listed."""
+        return self._writers.get(name, "")
+
+    def unlisted(self) -> str:
+        """Of a large folder nothing is listed: where looking ended may differ from one look to the next."""
+        return "" if self._whole else f"{self.spec.cwd} holds more than {MOST_FILES:,} files"
+
+
+class Overlaid(OpenWorld):
+    """Overlays at the folders' own paths; those of a rehearsal's ranks are their own, for none waits for another."""
+
+    kind = "overlay"
+
+    def __init__(self, spec: RunSpec, run: RunFolder, place: Path, server: Connection, look: Look) -> None:
+        super().__init__(spec, run)
+        self.place = place
+        self._layers: dict[int | None, tuple[Layer, ...]] = {}
+        self._holders: dict[int | None, int] = {}
+        self._direct: list[str] = []
+        folders = private_folders(spec, look)
+        for rank in owners(spec):
+            self._hold(rank, folders, server, look)
+        for name in look.checkpoints():
+            for holder in self._holders.values():
+                self.reads.watch(f"/proc/{holder}/root{Path(spec.cwd).resolve()}/{name}", name)
+
+    def _hold(self, rank: int | None, folders: Sequence[str], server: Connection, look: Look) -> None:
+        layers = make_layers(folders, self.place / ("all" if rank is None else f"rank{rank}"))
+        suite = str(self.run.path.resolve().parent)
+        direct = (suite,) if any(is_below(suite, folder) for folder in folders) else ()
+        told = server.keep_view(ViewOrder(layers, direct, str(Path(self.spec.cwd).resolve())))
+        if "error" in told:
+            raise NoView(f"no overlay can be mounted here ({told['error']})")
+        if told["own_user"]:
+            foreign = foreign_path(self.spec.cwd, look)
+            if foreign:
+                raise NoView(f"{foreign} belongs to another user or group, which an overlay cannot keep")
+        self._layers[rank], self._holders[rank] = layers, told["pid"]
+        self._direct += told["direct"]
+
+    def seat(self, rank: int) -> Seat:
+        """At the same path, in the view."""
+        return Seat(self.spec.cwd, self._holders.get(rank, self._holders.get(None, 0)))
+
+    def changes(self) -> Iterable[WrittenFile]:
+        """What the upper folders hold."""
+        cwd = str(Path(self.spec.cwd).resolve())
+        for rank, layers in self._layers.items():
+            keeper = Keeper(self.run.files if rank is None else self.run.files / f"rank{rank}")
+            for layer in layers:
+                yield from layer_changes(layer, cwd, keeper, rank)
+
+    def not_private(self) -> tuple[str, ...]:
+        """Folders that take no overlay."""
+        return tuple(dict.fromkeys(self._direct))
+
+
+class InCopy(OpenWorld):
+    """Copies of the folder; absolute paths still lead to the user's own files, which are therefore looked at, too."""
+
+    kind = "copy"
+
+    def __init__(self, spec: RunSpec, run: RunFolder, look: Look) -> None:
+        super().__init__(spec, run)
+        self._copies: dict[int | None, Copied] = {}
+        self._originals = look.states()
+        for rank in owners(spec):
+            place = self.place / ("all" if rank is None else f"rank{rank}")
+            self._copies[rank] = copy_folder(spec.cwd, look, place)
+        for name in look.checkpoints():
+            for folder in (spec.cwd, *(copied.folder for copied in self._copies.values())):
+                self.reads.watch(f"{folder}/{name}", name)
+        self._written_directly: tuple[str, ...] = ()
+
+    def seat(self, rank: int) -> Seat:
+        """In the copy."""
+        copied = self._copies.get(rank) or self._copies[None]
+        return Seat(str(copied.folder))
+
+    def changes(self) -> Iterable[WrittenFile]:
+        """What differs in the copies, and what differs in the user's folder."""
+        for rank, copied in self._copies.items():
+            yield from copied.changes(Keeper(self.run.files if rank is None else self.run.files / f"rank{rank}"), rank)
+        now = look_through(self.spec.cwd).states()
+        for one in differences(self._originals, now):
+            path = f"{self.spec.cwd}/{one.path}"
+            self._written_directly += (path,)
+            yield WrittenFile(path, one.change, one.bytes)
+
+    def not_private(self) -> tuple[str, ...]:
+        """Files that the script wrote by their absolute paths."""
+        return self._written_directly
+
+
+def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld | None:
+    """The folder as the spec wants it; None for scripts of ours that write nothing. Raises `NoView`."""
+    discard(run.view)
+    if spec.folder_use == "plain":
+        return None
+    if spec.folder_use == "in_place":
+        return InPlace(spec, run)
+    if Path(spec.cwd).resolve() == Path("/"):
+        raise NoView("the working folder is /, of which no private view can be made")
+    look = look_through(spec.cwd)
+    forced = os.environ.get(FORCE, "")
+    reason = "an overlay was not tried"
+    if forced != "copy":
+        for place in (run.view.resolve(), _temporary_place(run)):
+            try:
+                return Overlaid(spec, run, place, server, look)
+            except NoView as problem:
+                reason = problem.sentence
+                discard(place)
+        if forced == "overlay":
+            raise NoView(reason, f"unset {FORCE}, or add --in-place")
+    try:
+        return InCopy(spec, run, look)
+    except TooLarge as problem:
+        discard(run.view)
+        raise NoView(f"no private view can be made of {spec.cwd}: {problem}; {reason}") from None
+
+
+def _temporary_place(run: RunFolder) -> Path:
+    """On a local disk: a network's file system takes no overlay's changes. What killed processes left is removed."""
+    temporary, prefix = Path(tempfile.gettempdir()), f"scalewise-view-{os.getuid()}-"
+    for old in temporary.glob(f"{prefix}*"):
+        pid = old.name.removeprefix(prefix).partition("-")[0]
+        if not process_runs(int(pid) if pid.isdecimal() else 0):
+            discard(old)
+    return temporary / f"{prefix}{os.getpid()}-{run.path.name}"
+
+
+def owners(spec: RunSpec) -> tuple[int | None, ...]:
+    """Who has a view: all ranks one together; of a rehearsal each its own."""
+    return tuple(range(spec.ranks)) if spec.rehearse is not None else (None,)
+
+
+def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:
+    """Files that earlier runs of the suite wrote, and the last run that wrote each."""
+    found: dict[str, str] = {}
+    others = [other for other in SuiteFolder(run.path.parent).runs() if other.path.name != run.path.name]
+    for other in sorted((one for one in others if one.outcome.is_file()), key=lambda one: one.outcome.stat().st_mtime):
+        try:
+            world = read_json(other.outcome, Outcome).world
+        except BadRecord:
+            continue
+        if world is not None and world.view == "in_place":
+            found |= {one.path: other.path.name for one in world.files if one.change != "removed"}
+    return found
