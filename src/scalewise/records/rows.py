@@ -83,6 +83,9 @@ class StepRow:
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     collective_ns: int = 0  # blocked inside collectives that the script (or FSDP) called itself
     turn_ns: int | None = None  # waited for its turn, in no other figure; None: not taken in turn with other arms
+    opened_by: int | None = None  # number of the module whose call opened the step (`RootRow`); None: no call was seen
+    samples_at: int | None = None  # number of the module at whose input the samples were counted
+    samples_unknown: str = ""  # why `samples` is None: a key of `records.samples.REASONS`; empty in old files
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,14 @@ class ExposedRow:
     exposed_ns: int
     communication_ns: int
     method: str
+
+
+@dataclass(frozen=True)
+class RootRow:
+    """A module that the script calls itself, in a training step: steps open and samples are counted at such modules."""
+
+    number: int  # in order of first call
+    name: str  # of its class, without the wrappers around it
 
 
 @dataclass(frozen=True)
@@ -139,6 +150,7 @@ Row = (
     | InspectionRow
     | ExaminationRow
     | RehearsalRow
+    | RootRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -157,4 +169,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "gradient": GradientRow,
     **EXAMINATION_KINDS,
     **REHEARSAL_KINDS,
+    "root": RootRow,
 }

@@ -29,38 +29,55 @@ def install(recorder: Recorder) -> None:
 
 def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool) -> Callable[..., Any]:
     @functools.wraps(original)
-    def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+    def watched(*args: Any, **kwargs: Any) -> Any:
         if (
             not recorder.awake
             or recorder.backward_depth
             or not recorder.on
             or (not reads_loss and _tracing() is not None)
         ):
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         recorder.backward_depth = 1
         try:
             if not (recorder.open and recorder.plain_backward):
                 recorder.prepare_backward()
-            loss = loss_of(recorder, tensors) if reads_loss and not recorder.loss_shown else None
+            loss = None
+            if reads_loss and not recorder.loss_shown:
+                loss = loss_of(recorder, args[0] if args else kwargs.get("tensors"))
             recorder.loss_shown = False
             recorder.stamp(BACKWARD)
             recorder.value(loss)
         except Exception as error:
             recorder.broke("backward", error)
         try:
-            return original(tensors, *args, **kwargs)
+            return original(*args, **kwargs)
         finally:
             recorder.backward_depth = 0
             try:
-                # autograd.grad that keeps a graph feeds a later backward (a gradient penalty): not a pass of its own.
-                counts = reads_loss or not kwargs.get("create_graph", False)
-                recorder.stamp(BACKWARD_END if counts else GRAD_END)
+                if reads_loss or _reaches_parameters(args, kwargs):
+                    recorder.stamp(BACKWARD_END)
+                    recorder.passes += 1
+                    if recorder.uses is not None:
+                        recorder.uses.pass_ends()
+                else:
+                    recorder.stamp(GRAD_END)
                 if recorder.after_backward is not None:
                     recorder.after_backward()
+                if recorder.stepped_in_backward is not None:
+                    recorder.end_in_backward()
             except Exception as error:
                 recorder.broke("backward", error)
 
     return watched
+
+
+def _reaches_parameters(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether autograd.grad is a pass of its own: it gives gradients of parameters, which feed no later backward."""
+    if kwargs.get("create_graph") or args[4:5] == (True,):
+        return False
+    inputs = kwargs["inputs"] if "inputs" in kwargs else args[1]
+    first = inputs[0] if isinstance(inputs, (tuple, list)) and inputs else inputs
+    return isinstance(first, torch.nn.Parameter)
 
 
 def _tracing() -> Any:
