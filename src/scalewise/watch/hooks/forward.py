@@ -22,7 +22,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     original = nn.Module.__call__
     grad_enabled = torch.is_grad_enabled
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
-    is_batched = torch._C._functorch.is_batchedtensor
+    transforms = torch._C._functorch.maybe_current_level
     state = OUTSIDE
     classes: set[type[nn.Module]] = set()  # of the modules that were called from outside
     roots, uses = Roots(recorder), Uses(recorder)
@@ -81,7 +81,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
             rows = args[0].size(0)
         except (IndexError, AttributeError, TypeError):
             rows = rows_of(args, kwargs)
-        if type(rows) is not int or (args and is_batched(args[0])):
+        if type(rows) is not int or (transforms() is not None and _in_vmap()):
             rows = None  # torch.jit.trace makes a tensor of it, and under vmap a module sees one sample
         recorder.stamp(FORWARD)
         recorder.value(rows)
@@ -103,6 +103,11 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
     recorder.on_rest.append(rest)
     recorder.on_unseen_forward = place.everywhere
+
+
+def _in_vmap() -> bool:
+    functorch: Any = torch._C._functorch
+    return any(one.key() == functorch.TransformType.Vmap for one in functorch.get_interpreter_stack() or ())
 
 
 class _Place:
