@@ -15,6 +15,7 @@ from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.compare import Comparison
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.series import PHASES
+from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
 from scalewise.console.untimed_view import untimed_lines
@@ -144,6 +145,7 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
         steps = _counted([row.step_seconds.steps for row in rows if row.step_seconds], "step")
         runs = _counted([row.runs for row in rows if row.runs], "run")
         notes.append(f"Medians over {steps} of {runs}, after {_counted(dropped, 'warm-up step')} each.")
+    notes += filter(None, dict.fromkeys(sentence(row.modules) for row in rows))
     if _scales(rows):
         bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.base)
         notes.append(f"Speedup is against: {'; '.join(bases)}.")

@@ -17,7 +17,7 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, RootRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
@@ -130,6 +130,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
+        roots=_all(read.rows, RootRow),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 
@@ -157,6 +158,8 @@ def _possible(row: StepRow) -> bool:
         row.micro_batches,
         row.samples or 0,
         row.optimizer,
+        row.opened_by or 0,
+        row.samples_at or 0,
         *(n for pair in row.collectives.values() for n in pair),
     )
     whole = all(isinstance(value, int) for value in (row.step_ns, *durations, *counts))

@@ -9,7 +9,7 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, RootRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import InterventionKind, RunSpec
 
 
@@ -31,6 +31,7 @@ class RankRecord:
     notes: tuple[Note, ...] = ()  # of an examined run only
     examination: tuple[ExaminationRow, ...] = ()
     rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
+    roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
 
 
 @dataclass(frozen=True)
