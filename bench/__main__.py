@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse")
+BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes")
 
 
 def main() -> None:

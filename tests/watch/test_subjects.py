@@ -7,7 +7,7 @@ import pytest
 from watch_expected import FSDP, FSDP_LAYERS, TABLE, Expected
 
 from scalewise.records.rank_file import RankRows
-from scalewise.records.rows import EndRow, ModelRow, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ModelRow, RootRow, StartRow, StepRow, TroubleRow
 
 by_label = pytest.mark.parametrize("expected", (*TABLE, FSDP), ids=lambda expected: expected.label)
 
@@ -55,6 +55,9 @@ def _check_rank(expected: Expected, rows: RankRows, rank: int, stdout: str) -> N
         _check_laws(row, following)
         _check_facts(expected, row)
     assert tuple(row.step for row in steps if row.skipped) == expected.skipped
+    names = {row.number: row.name for row in rows.rows if isinstance(row, RootRow)}
+    if expected.opened_by != "":
+        assert names.get(steps[-1].opened_by) == expected.opened_by
     _check_models(expected, [row for row in rows.rows if isinstance(row, ModelRow)], steps)
     if expected.loss_seen:
         _check_losses(steps, stdout)
@@ -77,13 +80,15 @@ def _check_laws(row: StepRow, following: StepRow | None) -> None:
 
 def _check_facts(expected: Expected, row: StepRow) -> None:
     assert row.micro_batches == expected.micro_batches
-    assert row.samples == expected.samples
+    samples = expected.samples if isinstance(expected.samples, tuple) else (expected.samples,)
+    assert row.samples == samples[row.step % len(samples)]
     assert row.autocast == expected.autocast
     assert (row.scale is not None) == expected.scaled
     if expected is not FSDP:
         assert row.collectives == expected.collectives
+    assert expected.samples_unknown in (row.samples_unknown, "")
     if row.micro_batches and row.autocast is None:
-        assert row.forward_ns > 0 and row.backward_ns > 0 and row.optimizer_ns > 0
+        assert (row.forward_ns > 0 or row.opened_by is None) and row.backward_ns > 0 and row.optimizer_ns > 0
 
 
 def _check_models(expected: Expected, models: list[ModelRow], steps: list[StepRow]) -> None:

@@ -16,7 +16,7 @@ class Expected:
     code: int = 0
     steps: int = 6
     micro_batches: int = 1
-    samples: int = 16
+    samples: int | None | tuple[int | None, ...] = 16  # several: of one step after the other, again and again
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     autocast: str | None = None
     skipped: tuple[int, ...] = ()  # the steps that the scaler skipped
@@ -25,6 +25,8 @@ class Expected:
     wrapper: str = ""
     exception: str | None = None
     loss_seen: bool = True  # backward was called on it
+    opened_by: str | None = ""  # class of the module that opened the last step; empty: not looked at
+    samples_unknown: str = ""  # why, where they are None
 
     @property
     def label(self) -> str:
@@ -69,7 +71,7 @@ TABLE = (
     Expected("layers", steps=8),
     Expected("gan", steps=12, optimizers=2),
     Expected("two_optimizers", steps=8, optimizers=2),
-    Expected("lbfgs", micro_batches=4, samples=64),
+    Expected("lbfgs", micro_batches=4),
     Expected("evaluation", steps=8),
     Expected("compiled", ("eager",), steps=8),
     Expected("compiled", ("aot_eager",), steps=8),
@@ -106,6 +108,35 @@ TABLE = (
     Expected("custom_optimizer"),
     Expected("never_steps", steps=0),
     Expected("child_processes", steps=4),
+    Expected("transforms", ("dataset",), opened_by="Sequential", steps=8),
+    Expected("transforms", ("collate",), steps=8),
+    Expected("transforms", ("generator",), steps=8),
+    Expected("transforms", ("loop",), opened_by="Sequential", steps=8),
+    Expected("teacher", ("frozen",), opened_by="Sequential", steps=8),
+    Expected("teacher", ("no_grad",), steps=8),
+    Expected("teacher", ("trainable",), opened_by="Sequential", steps=8),
+    Expected("teacher", ("average",), steps=8),
+    Expected("evaluation", ("careless",), steps=8),
+    Expected("trains_in_eval", steps=8, samples=(None, *(16,) * 7)),  # known from the second step on
+    Expected("rollouts", ("no_grad",), steps=12, samples=20),
+    Expected("rollouts", ("grad",), opened_by="Sequential", steps=12, samples=20),
+    Expected("several_calls", ("siamese",), steps=8),
+    Expected("several_calls", ("unrolled",), steps=8, opened_by="GRUCell"),
+    Expected("several_calls", ("parts",), steps=8),
+    Expected("several_calls", ("centres",), opened_by="Sequential", steps=8),
+    Expected("several_calls", ("no_loader",), steps=8, samples=None, samples_unknown="several calls"),
+    Expected("gan_penalty", steps=12, optimizers=2),
+    Expected("sam", ("loader",), micro_batches=2),
+    Expected("attacked", steps=8),
+    Expected("functional", ("call",), steps=8),
+    Expected("functional", ("grad",), steps=8, loss_seen=False),
+    Expected("functional", ("vmap",), steps=8, samples=None, samples_unknown="no rows", loss_seen=False),
+    Expected("functional", ("tensors",), steps=8, samples=None, samples_unknown="no call", opened_by=None),
+    Expected("compiled", ("whole",), samples=None, steps=8, samples_unknown="no call", opened_by=None),
+    Expected("scripted", ("script",), steps=8),
+    Expected("scripted", ("trace",), steps=8),
+    Expected("steps_in_backward", steps=8, optimizers=4),
+    Expected("loads_state"),
 )
 
 FSDP_LAYERS = 3

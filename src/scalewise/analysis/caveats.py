@@ -10,6 +10,7 @@ import numpy as np
 from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
+from scalewise.analysis.step_modules import step_modules
 from scalewise.records.spec import Intervention, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
@@ -328,6 +329,20 @@ def resumed(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def samples_unknown(arm: ArmRuns) -> Caveat | None:
+    """What a step trains on could not be counted."""
+    reasons = (step_modules(one.run, one.series).samples_unknown for one in arm.measured)
+    reason = next(filter(None, reasons), "")
+    if not reason:
+        return None
+    return Caveat(
+        "samples unknown",
+        "note",
+        f"samples/s is not given: {reason}",
+        "step times are not touched; to compare numbers of ranks, let a suite declare its scaling",
+    )
+
+
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
@@ -343,4 +358,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     hooks_left_out,
     ranks_apart,
     resumed,
+    samples_unknown,
 )

@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 
 from scalewise.analysis.series import PHASES, Series
+from scalewise.analysis.step_modules import StepModules, step_modules
 from scalewise.records.rows import MemoryRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO
@@ -85,6 +86,7 @@ class RunFigures:
     memory: Memory
     collectives: tuple[Collective, ...]
     exposed: tuple[Exposed, ...]
+    modules: StepModules = StepModules()
 
 
 def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigures:
@@ -116,6 +118,7 @@ def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigu
         memory=memory_of(run),
         collectives=_collectives(run, series),
         exposed=_exposed(run, series),
+        modules=step_modules(run, series),
     )
 
 

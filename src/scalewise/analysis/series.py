@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalewise.analysis.cycles import iteration_starts
+from scalewise.analysis.cycles import Indices, iteration_starts
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
 from scalewise.analysis.relation import ALONE, Relation, relation_of
 from scalewise.analysis.warmup import WarmUp, find_warmup
@@ -66,13 +66,13 @@ class Series:
         return float(np.median(known.mean(axis=0))) if known.size else None
 
     def global_samples(self) -> float | None:
-        """Samples per iteration over all ranks, each batch once; None where it is not known which ranks share one."""
+        """Samples per iteration over all ranks, each batch once; None where that is not known of most iterations."""
         if self.relation.batches is None or self.relation.samples is not None:
             return self.relation.samples
         own = [index for index, rank in enumerate(self.ranks) if rank in self.relation.feeding]
         settled = self.samples[own or slice(None), self.settled].sum(axis=0)
         known = settled[np.isfinite(settled)]
-        return float(np.median(known)) if len(known) else None
+        return float(np.median(known)) if len(known) and 2 * len(known) >= len(settled) else None
 
 
 def series(run: Run) -> Series | None:
@@ -92,8 +92,14 @@ def series(run: Run) -> Series | None:
         summed: Floats = np.add.reduceat(np.array(table, dtype=np.float64) * scale, starts, axis=1)
         return summed
 
-    steps = gather(lambda row: row.step_ns, NANO)
+    own_steps = gather(lambda row: row.step_ns, NANO)
     outside = gather(lambda row: row.data_ns - row.data_inside_ns, NANO)
+    between = gather(lambda row: row.between_ns, NANO)
+    # An iteration of several steps lasts from the beginning of its first to the end of its last.
+    first = set(starts.tolist())
+    rows_within = [[None if index in first else row for index, row in enumerate(one)] for one in rows]
+    between_within = _sums(rows_within, starts, lambda row: row.between_ns or 0)
+    steps = own_steps + between_within + _sums(rows_within, starts, lambda row: row.data_ns - row.data_inside_ns)
     ends = np.append(starts[1:], whole) - 1
     last_rows = tuple(tuple(one[end] for end in ends) for one in rows)
     lengths = np.diff(np.append(starts, whole))
@@ -103,15 +109,15 @@ def series(run: Run) -> Series | None:
     return Series(
         ranks=tuple(rank.rank for rank in with_steps),
         step_seconds=steps,
-        loop_seconds=steps + outside + gather(lambda row: row.between_ns, NANO),
+        loop_seconds=own_steps + outside + between,
         phase_seconds={
             "data": gather(lambda row: row.data_ns, NANO),
             "forward": gather(lambda row: row.forward_ns, NANO),
             "backward": gather(lambda row: row.backward_ns, NANO),
             "optimizer": gather(lambda row: row.optimizer_ns, NANO),
-            "rest": gather(lambda row: row.rest_ns, NANO),
+            "rest": gather(lambda row: row.rest_ns, NANO) + between_within,
         },
-        samples=gather(lambda row: row.samples),
+        samples=_samples(rows, starts),
         micro_batches=gather(lambda row: row.micro_batches),
         loss=np.array([[_number(row.loss) for row in one] for one in last_rows], dtype=np.float64),
         optimizer_steps=int(np.bincount(lengths).argmax()),
@@ -121,6 +127,23 @@ def series(run: Run) -> Series | None:
         counted=counted,
         relation=relation_of(run),
     )
+
+
+def _sums(rows: Sequence[Sequence[StepRow | None]], starts: Indices, read: Callable[[StepRow], int]) -> Floats:
+    """Seconds, added up over each iteration; rows that are None add nothing."""
+    table = np.array([[read(row) if row is not None else 0 for row in one] for one in rows], dtype=np.float64)
+    summed: Floats = np.add.reduceat(table * NANO, starts, axis=1)
+    return summed
+
+
+def _samples(rows: Sequence[Sequence[StepRow]], starts: Indices) -> Floats:
+    """Samples of each iteration: of several optimizers, those of the one that saw most; they train on the same data."""
+    by_optimizer = []
+    for optimizer in sorted({row.optimizer for row in rows[0]}):
+        own = [[_number(row.samples) if row.optimizer == optimizer else 0.0 for row in one] for one in rows]
+        by_optimizer.append(np.add.reduceat(np.array(own, dtype=np.float64), starts, axis=1))
+    most: Floats = np.max(by_optimizer, axis=0)
+    return most
 
 
 def _in_turn(rows: Sequence[Sequence[StepRow]]) -> int:

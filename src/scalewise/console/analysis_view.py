@@ -18,6 +18,7 @@ from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
 from scalewise.analysis.memory_text import account_lines, growth_lines
 from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
+from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
 from scalewise.console.untimed_view import untimed_lines
@@ -161,6 +162,7 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
         steps = _counted([row.step_seconds.steps for row in rows if row.step_seconds], "step")
         runs = _counted([row.runs for row in rows if row.runs], "run")
         notes.append(f"Medians over {steps} of {runs}, after {_counted(dropped, 'warm-up step')} each.")
+    notes += filter(None, dict.fromkeys(sentence(row.modules) for row in rows))
     bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.speedup and not _is_base(row))
     if bases:
         notes.append(f"Speedup is against: {'; '.join(bases)}.")

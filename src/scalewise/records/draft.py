@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalewise.records.rows import StepRow
+from scalewise.records.samples import Call, Pass, count_samples
 
 OWN, FORWARD, BACKWARD, OPTIMIZER, DATA = range(5)
 PHASES = 5
@@ -18,8 +19,10 @@ class StepDraft:
         self.between_ns: int | None = None
         self.optimizers: tuple[int, ...] = ()
         self.micro_batches = 0
-        self.fresh = True  # the next forward begins a micro-batch
-        self.samples: int | None = None
+        self.grads = 0  # calls of autograd.grad that may only feed a later backward
+        self.passes: list[Pass] = []  # that are over
+        self.coming = Pass()  # what belongs to the next one
+        self.opened_by: int | None = None
         self.loss: float | None = None
         self.shown_losses: list[float | None] = []
         self.autocast: str | None = None
@@ -44,11 +47,31 @@ class StepDraft:
             for kind, (count, size_bytes) in self._next.collectives.items():
                 self.add_collective(kind, count, size_bytes, 0)
             self.collective_ns += self._next.collective_ns
+            self.coming.batches += self._next.coming.batches
             self._next = None
 
-    def add_samples(self, rows: int) -> None:
-        """One micro-batch's rows."""
-        self.samples = rows if self.samples is None else self.samples + rows
+    def add_call(self, time_ns: int, root: int | None, rows: int | None) -> None:
+        """A module that is trained is called."""
+        self.coming.calls.append(Call(time_ns, root, rows))
+        if self.opened_by is None:
+            self.opened_by = root
+
+    def end_pass(self, in_optimizer: bool) -> None:
+        """Gradients were computed of what was called since the last pass."""
+        self.coming.in_optimizer = in_optimizer
+        self.passes.append(self.coming)
+        self.coming = Pass()
+
+    def drop_calls(self, count: int, begin_ns: int) -> None:
+        """The first calls of the pass under way, or of the last one, led to no gradient; some may be in the step."""
+        one = self.coming if self.coming.calls or not self.passes else self.passes[-1]
+        dropped, one.calls = one.calls[: max(0, count)], one.calls[max(0, count) :]
+        one.fed += [call.rows for call in dropped if call.time_ns >= begin_ns]
+
+    def opened_at(self, time_ns: int) -> None:
+        """The step began with a later call than the first one."""
+        calls = (call for one in (*self.passes, self.coming) for call in one.calls if call.time_ns == time_ns)
+        self.opened_by = next((call.root for call in calls), self.opened_by)
 
     def add_loss(self, loss: float | None) -> None:
         """What one backward pass was called on, or what the scaler was shown in its place."""
@@ -76,6 +99,7 @@ class StepDraft:
                 inside_ns = resolved[DATA]
                 phases = (resolved[FORWARD], resolved[BACKWARD], resolved[OPTIMIZER], resolved[OWN])
             self.loss = loss if loss is not None else self.loss
+        counted = count_samples((*self.passes, self.coming))
         finite = self.loss is None or abs(self.loss) < float("inf")  # not true of NaN either
         return StepRow(
             step=step,
@@ -90,7 +114,7 @@ class StepDraft:
             rest_ns=phases[3],
             between_ns=between_ns,
             micro_batches=self.micro_batches,
-            samples=self.samples,
+            samples=counted.samples,
             loss=self.loss if finite else None,
             non_finite=not finite,
             autocast=self.autocast,
@@ -99,4 +123,7 @@ class StepDraft:
             collectives=self.collectives,
             collective_ns=self.collective_ns,
             turn_ns=self.turn_ns,
+            opened_by=self.opened_by,
+            samples_at=counted.root,
+            samples_unknown=counted.unknown,
         )

@@ -9,7 +9,7 @@ CODE_BITS = 5
 CODE_MASK = (1 << CODE_BITS) - 1
 TIME_MASK = ~CODE_MASK
 
-FORWARD = 0  # outermost module called in training mode; rows of its input, or null
+FORWARD = 0  # a module that is trained is called from outside all modules; rows of its input, or null
 BACKWARD = 1  # loss it is called on, or null
 BACKWARD_END = 2
 OPTIMIZER = 3  # index of the optimizer, in order of first use
@@ -23,7 +23,7 @@ SCALER = 10  # GradScaler.step is over: whether it skipped, scale before the upd
 AUTOCAST = 11  # dtype
 LOSS = 12  # unscaled loss that GradScaler.scale was shown, or null; stands for the one of the next backward
 DEVICE = 13  # a step's times by the device's own clock: step number, step ns, ns since the last, phases, loss
-GRAD_END = 14  # end of an autograd.grad that only feeds a later backward: no micro-batch of its own
+GRAD_END = 14  # end of an autograd.grad that may only feed a later backward, such as a gradient penalty
 EVALUATE = 15  # outermost module called without gradients or in evaluation mode: a sign of life only
 PAUSE = 16  # an intervention sleeps: the script's own time in the step
 ENDED = 17
@@ -33,6 +33,9 @@ TURN_END = 21  # the turn has come
 TURN_LEFT = 22  # it never will: a partner has left the ring, and from here on this rank goes on alone
 DROPPED = 23  # the optimizer has raised, and the script caught it: what was open is no step
 ARMED = 24  # the watcher is in place: the first sign of life
+ROOT = 25  # the module calls that follow are of another module than those before: its number, see `RootRow`
+UNUSED = 26  # so many calls at the head of a pass led to no gradient; stamp where the step really began, or 0
+BATCH = 27  # a DataLoader has delivered: rows of the batch
 COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
 
 _NUMBER = (int, float, type(None))
@@ -50,6 +53,9 @@ VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
     LOSS: (_NUMBER,),
     WAKE: ((int,),),
     DEVICE: ((int,), (int,), _COUNT, (list, type(None)), _NUMBER),
+    ROOT: ((int,),),
+    UNUSED: ((int,), (int,)),
+    BATCH: ((int,),),
 }
 
 # What a rank whose last event this was is doing.

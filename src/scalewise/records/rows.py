@@ -87,6 +87,9 @@ class StepRow:
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     collective_ns: int = 0  # blocked inside collectives that the script (or FSDP) called itself
     turn_ns: int | None = None  # waited for its turn, in no other figure; None: not taken in turn with other arms
+    opened_by: int | None = None  # number of the module whose call opened the step (`RootRow`); None: no call was seen
+    samples_at: int | None = None  # number of the module at whose input the samples were counted
+    samples_unknown: str = ""  # why `samples` is None: a key of `records.samples.REASONS`; empty in old files
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,14 @@ class ParametersRow:
 
 
 @dataclass(frozen=True)
+class RootRow:
+    """A module that the script calls itself, in a training step: steps open and samples are counted at such modules."""
+
+    number: int  # in order of first call
+    name: str  # of its class, without the wrappers around it
+
+
+@dataclass(frozen=True)
 class TroubleRow:
     """A hook of the watcher failed; the script went on, and this is what is missing."""
 
@@ -166,6 +177,7 @@ Row = (
     | ExaminationRow
     | RehearsalRow
     | ParametersRow
+    | RootRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -187,4 +199,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     **EXAMINATION_KINDS,
     **REHEARSAL_KINDS,
     "parameters": ParametersRow,
+    "root": RootRow,
 }

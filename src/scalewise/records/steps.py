@@ -6,6 +6,7 @@ with its optimizer; a second, different optimizer that follows without a forward
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from scalewise.records import events as ev
@@ -50,11 +51,13 @@ class StepMachine:
         self._turn_began_ns = self._turn_end_ns = self._waited_ns = 0
         self._turn_came = False
         self._draft = StepDraft()
+        self._root: int | None = None  # number of the module that is called
+        self._trail: list[tuple[int, int]] = []  # of the open step: when each phase began
         self._handlers: dict[int, Callable[[int, Sequence[Any]], None]] = {
             ev.FORWARD: self._forward,
             ev.BACKWARD: self._backward,
             ev.BACKWARD_END: self._backward_end,
-            ev.GRAD_END: self._resume,
+            ev.GRAD_END: self._grad_end,
             ev.PAUSE: self._pause,
             ev.OPTIMIZER: self._optimizer,
             ev.OPTIMIZER_END: self._optimizer_end,
@@ -73,6 +76,9 @@ class StepMachine:
             ev.TURN_END: self._turn_end,
             ev.TURN_LEFT: self._turn_left,
             ev.DROPPED: self._dropped,
+            ev.ROOT: self._new_root,
+            ev.UNUSED: self._unused,
+            ev.BATCH: self._batch,
         }
 
     def feed(self, numbers: Sequence[Any]) -> None:
@@ -90,6 +96,7 @@ class StepMachine:
         self._draft = StepDraft()
         self._end_ns = self._optimizer_depth = self._data_outside_ns = self._waited_ns = 0
         self._turn_came = False
+        self._root = None
 
     def steps(self) -> tuple[StepRow, ...]:
         """All whole steps so far, with the device's own times where it gave them."""
@@ -107,9 +114,7 @@ class StepMachine:
             self._open_step(time_ns)
         if self._phase != FORWARD:
             self._switch(FORWARD, time_ns)
-        if self._draft.fresh and values[0] is not None:
-            self._draft.fresh = False
-            self._draft.add_samples(values[0])
+        self._draft.add_call(time_ns, self._root, values[0])
 
     def _backward(self, time_ns: int, values: Sequence[Any]) -> None:
         if not self._open:
@@ -120,7 +125,11 @@ class StepMachine:
     def _backward_end(self, time_ns: int, values: Sequence[Any]) -> None:
         self._resume(time_ns, values)
         self._draft.micro_batches += 1
-        self._draft.fresh = True
+        self._draft.end_pass(in_optimizer=self._optimizer_depth > 0)
+
+    def _grad_end(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._resume(time_ns, values)
+        self._draft.grads += 1
 
     def _resume(self, time_ns: int, values: Sequence[Any]) -> None:
         self._switch(OPTIMIZER if self._optimizer_depth else OWN, time_ns)
@@ -146,7 +155,11 @@ class StepMachine:
             return
         self._switch(OWN, time_ns)
         self._end_ns = time_ns
-        self._open, self._pending, self._draft.fresh = False, True, True
+        self._open, self._pending = False, True
+        if not self._draft.micro_batches and self._draft.grads:  # no backward followed: they were the passes
+            self._draft.micro_batches = self._draft.grads
+        if self._draft.coming.calls:
+            self._draft.end_pass(in_optimizer=False)
 
     def _data(self, time_ns: int, values: Sequence[Any]) -> None:
         self._data_ns = time_ns
@@ -215,6 +228,20 @@ class StepMachine:
         self._open, self._optimizer_depth = False, 0
         self._draft = StepDraft()
 
+    def _new_root(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._root = values[0]
+
+    def _unused(self, time_ns: int, values: Sequence[Any]) -> None:
+        """Calls of the trained modules that led to no gradient (a rollout) are no part of the step."""
+        count, began_ns = values[0], values[1] & ev.TIME_MASK
+        if self._open and self._begin_ns < began_ns <= time_ns and not self._draft.waited_inside_ns:
+            self._draft.opened_at(began_ns)
+            self._begin_later(began_ns)
+        self._draft.drop_calls(count, self._begin_ns)
+
+    def _batch(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._target().coming.batches.append(values[0])
+
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
@@ -229,6 +256,7 @@ class StepMachine:
         self._open = True
         self._begin_ns = self._mark_ns = time_ns
         self._phase = OWN
+        self._trail = [(time_ns, OWN)]
         self._draft.spent = [0] * PHASES
         self._draft.data_outside_ns = self._data_outside_ns
         self._take_wait(time_ns)
@@ -241,7 +269,7 @@ class StepMachine:
         began_ns = max(self._data_end_ns, self._end_ns)
         if self._compiled_ns > began_ns:
             self._open_step(self._compiled_ns)
-            self._phase = FORWARD
+            self._switch(FORWARD, self._compiled_ns)
         else:
             self._open_step(began_ns or time_ns)
         self._draft.spent[self._phase] -= self._draft.waited_inside_ns
@@ -267,6 +295,21 @@ class StepMachine:
             self._draft.spent[self._phase] += time_ns - self._mark_ns
             self._mark_ns = time_ns
             self._phase = phase
+            self._trail.append((time_ns, phase))
+
+    def _begin_later(self, began_ns: int) -> None:
+        """What came before this moment was no part of the step: it counts as data or as time between two steps."""
+        draft, data_ns = self._draft, 0
+        for (start_ns, phase), (end_ns, _) in pairwise((*self._trail, (self._mark_ns, OWN))):
+            before_ns = max(0, min(end_ns, began_ns) - start_ns)
+            draft.spent[phase] -= before_ns
+            data_ns += before_ns if phase == DATA else 0
+        draft.data_outside_ns += data_ns
+        if draft.between_ns is not None:
+            draft.between_ns += began_ns - self._begin_ns - data_ns
+        self._begin_ns = began_ns
+        self._mark_ns = max(self._mark_ns, began_ns)
+        self._trail = [(began_ns, FORWARD)]
 
     def _give(self) -> None:
         self._pending = False

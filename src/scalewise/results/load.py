@@ -25,6 +25,7 @@ from scalewise.records.rows import (
     MemoryRow,
     ModelRow,
     ParametersRow,
+    RootRow,
     Row,
     StartRow,
     StepRow,
@@ -158,6 +159,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
+        roots=_all(read.rows, RootRow),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 
@@ -185,6 +187,8 @@ def _possible(row: StepRow) -> bool:
         row.micro_batches,
         row.samples or 0,
         row.optimizer,
+        row.opened_by or 0,
+        row.samples_at or 0,
         *(n for pair in row.collectives.values() for n in pair),
     )
     whole = all(isinstance(value, int) for value in (row.step_ns, *durations, *counts))

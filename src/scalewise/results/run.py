@@ -16,6 +16,7 @@ from scalewise.records.rows import (
     MemoryRow,
     ModelRow,
     ParametersRow,
+    RootRow,
     StartRow,
     StepRow,
     TroubleRow,
@@ -45,6 +46,7 @@ class RankRecord:
     levels: tuple[LevelRow, ...] = ()
     traffic: Traffic | None = None  # what it exchanged with other ranks; None: not read
     parameters: ParametersRow | None = None
+    roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,9 @@ class Clock(Protocol):
     def mark(self, code: int) -> None:
         """An event inside the step is about to be stamped."""
 
+    def begin_later(self, forward: int) -> None:
+        """The marked step really began with this one of its module calls, counted from 0."""
+
     def end(self) -> None:
         """The step ends (again, when a further optimizer follows)."""
 
@@ -78,6 +81,9 @@ class SynchronisedClock:
     def mark(self, code: int) -> None:
         """Waits for all devices."""
         self.end()
+
+    def begin_later(self, forward: int) -> None:
+        """Nothing to do: the host's stamps are the times."""
 
     def end(self) -> None:
         """Waits for all devices."""
@@ -132,6 +138,17 @@ class EventClock:
         """An event for each phase, in marked steps only: each costs the host some microseconds."""
         if self._current is not None and code in _PHASE_AFTER:
             self._current.marks.append((_PHASE_AFTER[code], self._record()))
+
+    def begin_later(self, forward: int) -> None:
+        """The mark of that call becomes the first event; those before it are free again."""
+        current = self._current
+        if current is not None:
+            calls = [index for index, (phase, _) in enumerate(current.marks) if phase == FORWARD]
+            if forward < len(calls):
+                at = calls[forward]
+                self._free += [current.first, *(event for _, event in current.marks[:at])]
+                current.first, current.opens_in = current.marks[at][1], FORWARD
+                del current.marks[: at + 1]
 
     def end(self) -> None:
         """The last event of the step."""
@@ -191,13 +208,14 @@ class EventClock:
 class _DeviceStep:
     """A step whose events may not have passed yet."""
 
-    __slots__ = ("first", "last", "losses", "marked", "marks", "previous_end", "step")
+    __slots__ = ("first", "last", "losses", "marked", "marks", "opens_in", "previous_end", "step")
 
     def __init__(self, step: int, marked: bool, previous_end: Any, first: Any) -> None:
         self.step = step
         self.marked = marked
         self.previous_end = previous_end
         self.first = first
+        self.opens_in = OWN  # the phase from the first event to the first mark
         self.last: Any = None
         self.marks: list[tuple[int, Any]] = []
         self.losses: list[Callable[[], float]] = []
@@ -219,7 +237,7 @@ class _DeviceStep:
 
     def _phases(self) -> list[int]:
         phases = [0] * PHASES
-        marks = [(OWN, self.first), *self.marks, (OWN, self.last)]
+        marks = [(self.opens_in, self.first), *self.marks, (OWN, self.last)]
         for (phase, begin), (_, end) in pairwise(marks):
             phases[phase] += _elapsed_ns(begin, end)
         return phases

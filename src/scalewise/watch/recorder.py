@@ -21,6 +21,7 @@ from scalewise.records.events import (
     REDUCER,
     TIME_MASK,
     TURN,
+    UNUSED,
     WAKE,
 )
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
@@ -28,7 +29,7 @@ from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Intervention
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.sampling import FIRST_STEPS, MARK_EVERY, REST_STEPS, Probe, device_rest, host_rest
+from scalewise.watch.sampling import FIRST_STEPS, MARK_EVERY, REST_STEPS, FollowedCalls, Probe, device_rest, host_rest
 from scalewise.watch.stamp import host_stamper, now_ns
 from scalewise.watch.turns import Ring
 
@@ -75,6 +76,12 @@ class Recorder:
         self.compiles = False  # torch.compile is at work in this script
         self.compiled_entry = False  # a compiled function has been entered since the last step
         self.attention = False  # a hook wants the probe to look before the next step opens
+        self.fetching = False  # inside DataLoader.__next__: modules called there are no part of a step
+        self.passes = 0  # backward passes so far
+        self.uses: FollowedCalls | None = None
+        self.stepped_in_backward: int | None = None  # the optimizer that has stepped inside the backward under way
+        self.called_in_evaluation = False  # a trained module was called in evaluation mode, with gradients enabled
+        self.trains_in_evaluation = False  # and such calls are how this script trains
 
     def take_rank(self, rank: int) -> None:
         """Becomes this rank, which decides the file and the interventions; before the first row is written."""
@@ -106,9 +113,14 @@ class Recorder:
         self.plain_backward = not sampled and not self._delay_seconds
         self.open = True
         self._stepped = 0
+        self.passes += 1  # calls before this moment belong to no pass of this step
+        followed = False
+        if self.uses is not None:
+            self.uses.step_opens()
+            followed = self.uses.following
         self._opened_ns = self.pulse[STAMP]
         if self.clock is not None:
-            self.marked = marked = sampled or step % MARK_EVERY == 0 or self.clock.marks_all
+            self.marked = marked = sampled or followed or step % MARK_EVERY == 0 or self.clock.marks_all
             self.stamp = self._device_stamp if marked else self._host_stamp
             self.clock.begin(step, marked)
         if self._slow_seconds:
@@ -127,6 +139,8 @@ class Recorder:
     def prepare_backward(self) -> None:
         """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
         if not self.open:
+            if self.called_in_evaluation and self.uses is not None:
+                self.trains_in_evaluation = self.uses.several = True
             self.on_unseen_forward()
             self.open_step()
         if self._delay_seconds:
@@ -154,7 +168,7 @@ class Recorder:
         if self.clock is not None:
             self.clock.end()
         self._host_stamp(OPTIMIZER_END)
-        self.open = self.compiled_entry = False
+        self.open = self.compiled_entry = self.called_in_evaluation = False
         self._stepped |= 1 << optimizer
         self.pulse[STEPS] = self._ended_steps = self.step + 1
         if optimizer:
@@ -163,6 +177,24 @@ class Recorder:
             self._rest_if_fast()
         if self.sampled and self.probe is not None:
             self.probe.after_step(self.step)
+
+    def end_in_backward(self) -> None:
+        """Optimizers have stepped inside backward, as gradients became ready: the step ends with the backward pass."""
+        optimizer, self.stepped_in_backward = self.stepped_in_backward, None
+        if optimizer is not None and not self.optimizer_depth:
+            self.optimizer_begin(optimizer)
+            self.optimizer_end(optimizer)
+
+    def begin_later(self, unused: int, begins: int, began: int) -> None:
+        """So many calls at the head of the pass led to no gradient; the step began with call `begins`, stamped so.
+
+        A step that is delayed on purpose began before its first call: it stays as it is.
+        """
+        if self._slow_seconds:
+            began = 0
+        self.note(UNUSED, unused, began)
+        if began and self.clock is not None and self.marked:
+            self.clock.begin_later(begins)
 
     def drop_step(self, depth: int) -> None:
         """An optimizer has raised and the script has caught it: what was open is no step."""

@@ -47,3 +47,19 @@ class Probe(Protocol):
 
     def at_end(self, step: int) -> None:
         """The script has ended after so many steps."""
+
+
+class FollowedCalls(Protocol):
+    """Follows which calls of trained modules lead to gradients."""
+
+    several: bool  # a module is called several times before one backward pass
+
+    @property
+    def following(self) -> bool:
+        """Whether the calls of the open step are followed."""
+
+    def step_opens(self) -> None:
+        """A step opens with the call that comes next."""
+
+    def pass_ends(self) -> None:
+        """A backward pass is over."""

@@ -18,14 +18,24 @@ def one_step(x, y):
     return loss.detach()
 
 
+def whole_step(x, y):
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
 if how in ("eager", "aot_eager"):
     model = torch.compile(model, backend=how)
 elif how == "method":
     model.compile(backend="eager")
 elif how == "function":
     one_step = torch.compile(one_step, backend="eager")
+elif how == "whole":
+    one_step = torch.compile(whole_step, backend="eager")
 for step in range(8):
     optimizer.zero_grad()
     loss = one_step(x, y)
-    optimizer.step()
+    if how != "whole":
+        optimizer.step()
     print(f"step {step} {loss.item().hex()}", flush=True)

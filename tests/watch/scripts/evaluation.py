@@ -1,4 +1,6 @@
-"""Evaluation between steps: without gradients, and in eval mode with them; neither is training."""
+"""Evaluation between steps: without gradients, in eval mode with them, or with neither; none of it is training."""
+
+import sys
 
 import torch
 from torch import nn
@@ -15,7 +17,10 @@ for step in range(8):
     loss.backward()
     optimizer.step()
     print(f"step {step} {loss.item().hex()}", flush=True)
-    if step % 2:
+    if step % 2 and sys.argv[1:] == ["careless"]:
+        for _ in range(3):
+            print("in training mode with gradients", model(held_out).sum().item().hex(), flush=True)
+    elif step % 2:
         model.eval()
         with torch.no_grad():
             print("without gradients", model(held_out).sum().item().hex(), flush=True)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from scalewise.records.events import BACKWARD, BACKWARD_END, GRAD_END
-from scalewise.watch.arguments import Argument
 from scalewise.watch.clocks import EventClock
 from scalewise.watch.recorder import Recorder
 
@@ -29,8 +28,6 @@ def install(recorder: Recorder) -> None:
 
 
 def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool) -> Callable[..., Any]:
-    create_graph = Argument(original, "create_graph")
-
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
         if (
@@ -57,15 +54,30 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
         finally:
             recorder.backward_depth = 0
             try:
-                # autograd.grad that keeps a graph feeds a later backward (a gradient penalty): not a pass of its own.
-                counts = reads_loss or not create_graph.of(args, kwargs)
-                recorder.stamp(BACKWARD_END if counts else GRAD_END)
+                if reads_loss or _reaches_parameters(args, kwargs):
+                    recorder.stamp(BACKWARD_END)
+                    recorder.passes += 1
+                    if recorder.uses is not None:
+                        recorder.uses.pass_ends()
+                else:
+                    recorder.stamp(GRAD_END)
                 if recorder.after_backward is not None:
                     recorder.after_backward()
+                if recorder.stepped_in_backward is not None:
+                    recorder.end_in_backward()
             except Exception as error:
                 recorder.broke("backward", error)
 
     return watched
+
+
+def _reaches_parameters(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether autograd.grad is a pass of its own: it gives gradients of parameters, which feed no later backward."""
+    if kwargs.get("create_graph") or args[4:5] == (True,):
+        return False
+    inputs = kwargs["inputs"] if "inputs" in kwargs else args[1]
+    first = inputs[0] if isinstance(inputs, (tuple, list)) and inputs else inputs
+    return isinstance(first, torch.nn.Parameter)
 
 
 def _tracing() -> Any:

@@ -1,11 +1,12 @@
-"""Sees the script wait for its DataLoader."""
+"""Sees the script wait for its DataLoader, and how many rows the batch has."""
 
 import functools
 from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from scalewise.records.events import DATA, DATA_END
+from scalewise.records.events import BATCH, DATA, DATA_END
+from scalewise.watch.hooks.forward import rows_of
 from scalewise.watch.recorder import Recorder
 
 
@@ -15,17 +16,24 @@ def install(recorder: Recorder) -> None:
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
-        if not (recorder.awake and recorder.on):
+        if recorder.fetching or not (recorder.awake and recorder.on):
             return original(self)
+        recorder.fetching = True
+        batch: Any = None
         try:
             recorder.stamp(DATA)
         except Exception as error:
             recorder.broke("data", error)
         try:
-            return original(self)
+            batch = original(self)
+            return batch
         finally:
+            recorder.fetching = False
             try:
                 recorder.stamp(DATA_END)
+                rows = rows_of((batch,), {})
+                if rows is not None:
+                    recorder.note(BATCH, rows)
             except Exception as error:
                 recorder.broke("data", error)
 

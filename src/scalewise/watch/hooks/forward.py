@@ -1,4 +1,4 @@
-"""Sees the outermost module call of a training step: its beginning, and how many samples go in."""
+"""Sees the calls of the modules that are trained: where a step begins, and how many rows go in."""
 
 import threading
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from scalewise.records.events import FORWARD
+from scalewise.records.events import FORWARD, ROOT
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.optimizer import steps_under_way
+from scalewise.watch.hooks.roots import DOUBTFUL, FIXED, TRAINED, Root, Roots, Uses, follow
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -21,8 +22,11 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     original = nn.Module.__call__
     grad_enabled = torch.is_grad_enabled
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
+    transforms = torch._C._functorch.maybe_current_level
     state = OUTSIDE
-    roots: set[type[nn.Module]] = set()
+    classes: set[type[nn.Module]] = set()  # of the modules that were called from outside
+    roots, uses = Roots(recorder), Uses(recorder)
+    last_number, opened_by = -1, FIXED  # of the root called last; what the module was that opened the step
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal state
@@ -33,35 +37,65 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                 except Exception as error:
                     recorder.broke("forward", error)
             return original(self, *args, **kwargs)
-        # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve.
-        if recorder.backward_depth or not recorder.on or this_thread() != main_thread:
+        # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve;
+        # modules called while a batch is fetched (transforms) to the data.
+        if recorder.backward_depth or recorder.fetching or not recorder.on or this_thread() != main_thread:
             return original(self, *args, **kwargs)
         state = INSIDE
+        call = None
         try:
             try:
-                if grad_enabled() and self.training:
-                    roots.add(type(self))
-                    if recorder.optimizer_depth and not steps_under_way():
-                        recorder.drop_step(0)
-                    if not recorder.open:
-                        if not recorder.started:
-                            probe.choose_clock(self)
-                        recorder.open_step()
-                    try:
-                        rows = args[0].size(0)
-                    except (IndexError, AttributeError, TypeError):
-                        rows = rows_of(args, kwargs)
-                    recorder.stamp(FORWARD)
-                    recorder.value(rows if type(rows) is int else None)  # torch.jit.trace makes a tensor of it
+                if not grad_enabled():
+                    recorder.evaluating()
+                elif self.training or recorder.trains_in_evaluation:
+                    root = roots.of(self)
+                    if root.standing == TRAINED or (root.standing == DOUBTFUL and not roots.trained):
+                        call = begin(self, root, args, kwargs)
                 else:
                     recorder.evaluating()
+                    recorder.called_in_evaluation |= roots.of(self).standing == TRAINED
             except Exception as error:
                 recorder.broke("forward", error)
-            return original(self, *args, **kwargs)
+            result = original(self, *args, **kwargs)
+            if call is not None:
+                try:
+                    follow(call, result)
+                except Exception as error:
+                    recorder.broke("forward", error)
+            return result
         finally:
             state = OUTSIDE
 
-    place = _Place(original, __call__, roots)
+    def begin(self: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        nonlocal last_number, opened_by
+        classes.add(type(self))
+        if recorder.optimizer_depth and not steps_under_way():
+            recorder.drop_step(0)
+        number = root.number if root.number >= 0 else roots.number(root, self)
+        if number != last_number:
+            last_number = number
+            recorder.note(ROOT, number)
+        if not recorder.open:
+            if not recorder.started:
+                probe.choose_clock(self)
+            recorder.open_step()
+            opened_by = root.standing
+        try:
+            rows = args[0].size(0)
+        except (IndexError, AttributeError, TypeError):
+            rows = rows_of(args, kwargs)
+        if type(rows) is not int or (transforms() is not None and _in_vmap()):
+            rows = None  # torch.jit.trace makes a tensor of it, and under vmap a module sees one sample
+        recorder.stamp(FORWARD)
+        recorder.value(rows)
+        call = uses.called(root, number, rows)
+        if opened_by != root.standing == TRAINED:
+            opened_by = TRAINED
+            uses.begin_here()
+        return call
+
+    recorder.uses = uses
+    place = _Place(original, __call__, classes)
     place.everywhere()
 
     def rest(resting: bool) -> None:
@@ -72,6 +106,11 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
     recorder.on_rest.append(rest)
     recorder.on_unseen_forward = place.everywhere
+
+
+def _in_vmap() -> bool:
+    functorch: Any = torch._C._functorch
+    return any(one.key() == functorch.TransformType.Vmap for one in functorch.get_interpreter_stack() or ())
 
 
 class _Place:

@@ -4,6 +4,7 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
+import torch
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -32,15 +33,41 @@ def steps_under_way() -> int:
     return found
 
 
+def changes_nothing(optimizer: Optimizer, args: Any, kwargs: Any) -> bool:
+    """Whether a step outside any forward and backward only makes the optimizer's state, as loading one does.
+
+    The first of `args` is the optimizer itself. torch.distributed.checkpoint steps with zero gradients and a learning
+    rate of 0; others step without any gradient.
+    """
+    if len(args) > 1 or kwargs.get("closure") is not None:
+        return False
+    groups = optimizer.param_groups
+    return all(_is_zero(group.get("lr")) for group in groups) or all(
+        parameter.grad is None for group in groups for parameter in group["params"]
+    )
+
+
+def _is_zero(rate: Any) -> bool:
+    if isinstance(rate, torch.Tensor):
+        return not rate.is_cuda and bool((rate == 0).all())
+    return isinstance(rate, (int, float)) and rate == 0
+
+
 def install(recorder: Recorder, probe: TorchProbe) -> None:
     """The pre-hook opens the optimizer phase (and the step, for a closure); the post-hook ends the step."""
 
-    first = True
+    first, ignored = True, False
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        nonlocal first
+        nonlocal first, ignored
+        ignored = False
         if recorder.on:
             try:
+                if recorder.backward_depth and not recorder.optimizer_depth:
+                    index = probe.index_of(optimizer)
+                    others = recorder.stepped_in_backward
+                    recorder.stepped_in_backward = index if others is None else min(index, others)
+                    return
                 if first:
                     first = False
                     note_step_function(sys._getframe(1).f_code)
@@ -48,6 +75,9 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                     around = steps_under_way() - 1
                     if recorder.optimizer_depth > around:
                         recorder.drop_step(around)
+                if not recorder.open and changes_nothing(optimizer, args, kwargs):
+                    ignored = True
+                    return
                 recorder.optimizer_begin(probe.index_of(optimizer))
             except Exception as error:
                 recorder.broke("optimizer", error)
@@ -58,8 +88,10 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                 recorder.rested += 1
                 if recorder.rested >= recorder.rest_steps:
                     recorder.wake()
-            elif recorder.on:
+            elif recorder.on and not ignored:
                 recorder.optimizer_steps += 1
+                if recorder.backward_depth and not recorder.optimizer_depth:
+                    return  # the step ends with the backward pass that this is a part of
                 recorder.optimizer_end(probe.index_of(optimizer))
         except Exception as error:
             recorder.broke("optimizer", error)

@@ -1,0 +1,223 @@
+"""Knows which modules are trained, and which of their calls led to gradients.
+
+A step is about the modules whose parameters an optimizer holds. Transforms, losses without parameters, frozen teachers
+and averaged copies are called in training mode and with gradients enabled, too, but no optimizer holds their
+parameters. What a module is, is looked up once per module and again when an optimizer takes parameters.
+
+A call of a trained module can still be no part of a step: a rollout or an evaluation that forgot `no_grad`. Whether
+gradients came through a call is seen by a hook on the last node of its graph. That costs some microseconds, so it is
+done in sampled steps, and in others only for scripts that call a module several times before one backward pass.
+"""
+
+import functools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from scalewise.records.pulse import STAMP
+from scalewise.records.rows import RootRow
+from scalewise.watch.recorder import Recorder
+
+# What a module is to the training: nothing in it can learn, it could learn but no optimizer holds it, it is trained.
+FIXED, DOUBTFUL, TRAINED = range(3)
+# So many tensors of a call's result are looked at for gradients.
+MOST_OUTPUTS = 4
+# Passes in a row in which every call led to gradients: enough to believe that the script is of that kind.
+ENOUGH_PASSES = 3
+
+
+class Root:
+    """A module that was called from outside all modules."""
+
+    __slots__ = ("generation", "last_pass", "module", "number", "standing")
+
+    def __init__(self, module: nn.Module, standing: int, generation: int) -> None:
+        self.module = weakref.ref(module)
+        self.standing = standing
+        self.generation = generation
+        self.number = -1
+        self.last_pass = -1  # the backward pass before which it was last called
+
+
+class Roots:
+    """The modules called so far, by identity; an optimizer that takes parameters makes all of them be looked up anew."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._known: dict[int, Root] = {}
+        self._optimizers: list[weakref.ref[Optimizer]] = []
+        self._generation = 0
+        self._numbered = 0
+        self.trained = False  # a module that is trained has been called
+        self._wrap_add_param_group()
+
+    def of(self, module: nn.Module) -> Root:
+        """What is known of the module."""
+        root = self._known.get(id(module))
+        if root is None or root.generation != self._generation or root.module() is not module:
+            root = self._look_up(module, root)
+        return root
+
+    def number(self, root: Root, module: nn.Module) -> int:
+        """Its number, which a row explains."""
+        if root.number < 0:
+            root.number, self._numbered = self._numbered, self._numbered + 1
+            self._recorder.journal.row(RootRow(root.number, _name(module)))
+        return root.number
+
+    def _look_up(self, module: nn.Module, before: Root | None) -> Root:
+        held = {id(one) for optimizer in self._alive() for group in optimizer.param_groups for one in group["params"]}
+        standing = FIXED
+        for parameter in module.parameters():
+            if id(parameter) in held:
+                standing = TRAINED
+                self.trained = True
+                break
+            if parameter.requires_grad:
+                standing = DOUBTFUL
+        root = Root(module, standing, self._generation)
+        if before is not None and before.module() is module:
+            root.number, root.last_pass = before.number, before.last_pass
+        self._known[id(module)] = root
+        return root
+
+    def _alive(self) -> Iterator[Optimizer]:
+        for reference in self._optimizers:
+            optimizer = reference()
+            if optimizer is not None:
+                yield optimizer
+
+    def _wrap_add_param_group(self) -> None:
+        original = Optimizer.add_param_group
+
+        @functools.wraps(original)
+        def add_param_group(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            try:
+                self._generation += 1
+                if all(known is not optimizer for known in self._alive()):
+                    self._optimizers.append(weakref.ref(optimizer))
+            except Exception as error:
+                self._recorder.broke("optimizer", error)
+
+        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
+
+
+class _Call:
+    """A call whose use is followed."""
+
+    __slots__ = ("number", "rows", "stamp", "used")
+
+    def __init__(self, number: int, rows: int | None, stamp: int) -> None:
+        self.number, self.rows, self.stamp = number, rows, stamp
+        self.used = False
+
+    def lead_to_gradients(self, gradients: Any) -> None:
+        """Autograd has reached the node: it passes its gradients through as they are."""
+        self.used = True
+
+
+class Uses:
+    """Follows the calls before each backward pass, where that is needed, and says when a step really began."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.several = False  # the script calls a module several times before one backward pass
+        self._all_used = 0  # passes in a row of which every call led to gradients
+        self._calls: list[_Call] = []
+        self._not_followed = 0  # calls before the pass that came before following began
+        self._first_pass = True
+
+    def step_opens(self) -> None:
+        """Forgets what led to no step."""
+        self._calls.clear()
+        self._not_followed = 0
+        self._first_pass = True
+
+    @property
+    def following(self) -> bool:
+        """Whether the calls of the step that is open are followed."""
+        return self._recorder.sampled or (self.several and self._all_used < ENOUGH_PASSES)
+
+    def called(self, root: Root, number: int, rows: int | None) -> _Call | None:
+        """A trained module is called, its stamp is just taken; gives what the result is to be followed with."""
+        recorder = self._recorder
+        if root.last_pass == recorder.passes and not self.several and not recorder.optimizer_depth:
+            self.several = True
+        root.last_pass = recorder.passes
+        if not self.following:
+            self._not_followed += 1
+            return None
+        call = _Call(number, rows, recorder.pulse[STAMP])
+        self._calls.append(call)
+        return call
+
+    def begin_here(self) -> None:
+        """The calls so far were of modules that nobody trains: the step begins with the call just stamped."""
+        before = len(self._calls) + self._not_followed - 1
+        self._recorder.begin_later(before, before, self._recorder.pulse[STAMP])
+        del self._calls[:-1]
+        self._not_followed = 0
+
+    def pass_ends(self) -> None:
+        """A backward pass is over: calls at its head that led to no gradient are told."""
+        calls, skipped, first = self._calls, self._not_followed, self._first_pass
+        self._first_pass = False
+        if not calls:
+            self._not_followed = 0
+            return
+        used = [call for call in calls if call.used]
+        self._all_used = self._all_used + 1 if len(used) == len(calls) else 0
+        if used and not calls[0].used:
+            unused = next(index for index, call in enumerate(calls) if call.used)
+            begins = next(index for index, call in enumerate(calls) if call.used or _feeds(call, calls, used))
+            began = calls[begins].stamp if first and begins + skipped else 0
+            self._recorder.begin_later(unused + skipped, begins + skipped, began)
+        self._calls = []
+        self._not_followed = 0
+
+
+def follow(call: _Call, result: Any) -> None:
+    """Puts a hook on the last nodes of the call's graph; a result that cannot be followed counts as used."""
+    if torch._C._get_tracing_state() is not None:
+        return  # torch.jit.trace calls the module to draw it: no gradient will come
+    nodes = [tensor.grad_fn for tensor in _tensors(result) if tensor.grad_fn is not None]
+    if not nodes or torch._C._functorch.maybe_current_level() is not None:
+        call.used = True
+        return
+    for node in nodes[:MOST_OUTPUTS]:
+        node.register_prehook(call.lead_to_gradients)
+
+
+def _feeds(call: _Call, calls: list[_Call], used: list[_Call]) -> bool:
+    """A module called once, on as many rows: its detached output feeds the others (a generator its critic)."""
+    alone = sum(other.number == call.number for other in calls) == 1
+    return alone and any(other.rows == call.rows for other in used)
+
+
+def _tensors(result: Any, depth: int = 3) -> Iterator[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif depth and isinstance(result, (tuple, list, dict)):
+        for value in result.values() if isinstance(result, dict) else result:
+            yield from _tensors(value, depth - 1)
+
+
+def _name(module: nn.Module) -> str:
+    """Of the class inside the wrappers that torch puts around a model."""
+    for _ in range(3):
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and type(module).__name__ in (
+            "DistributedDataParallel",
+            "DataParallel",
+            "FullyShardedDataParallel",
+        ):
+            inner = module.module
+        if not isinstance(inner, nn.Module):
+            break
+        module = inner
+    return getattr(module, "original_name", type(module).__name__)
