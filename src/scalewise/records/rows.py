@@ -19,6 +19,7 @@ from scalewise.records.inspection import (
     TransferRow,
 )
 from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
+from scalewise.records.utilisation import UTILISATION_KINDS, UtilisationRow
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
@@ -139,6 +140,7 @@ Row = (
     | InspectionRow
     | ExaminationRow
     | RehearsalRow
+    | UtilisationRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -157,4 +159,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "gradient": GradientRow,
     **EXAMINATION_KINDS,
     **REHEARSAL_KINDS,
+    **UTILISATION_KINDS,
 }

@@ -19,6 +19,7 @@ from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
+from scalewise.records.utilisation import UtilisationRow
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 Kind = TypeVar("Kind")
@@ -130,6 +131,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
+        utilisation=tuple(row for row in read.rows if isinstance(row, typing.get_args(UtilisationRow))),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 

@@ -11,6 +11,7 @@ from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import InterventionKind, RunSpec
+from scalewise.records.utilisation import UtilisationRow
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class RankRecord:
     notes: tuple[Note, ...] = ()  # of an examined run only
     examination: tuple[ExaminationRow, ...] = ()
     rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
+    utilisation: tuple[UtilisationRow, ...] = ()  # of an inspected run only
 
 
 @dataclass(frozen=True)

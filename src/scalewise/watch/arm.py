@@ -89,7 +89,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         hooks.install(recorder, local_rank)
         atexit.register(_finish, recorder)
         if spec.inspect:
-            _inspect(recorder)
+            _inspect(recorder, folder)
         if spec.examine:
             _examine(recorder, folder)
         if spec.remedies or spec.show_gradients:
@@ -118,11 +118,11 @@ def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
         emulation.install(recorder, links[0], spec, folder)
 
 
-def _inspect(recorder: Recorder) -> None:
+def _inspect(recorder: Recorder, folder: RunFolder) -> None:
     try:
         from scalewise.watch import inspection
 
-        inspection.install(recorder)
+        inspection.install(recorder, folder)
     except Exception as error:
         recorder.journal.trouble("inspecting", error)
 
