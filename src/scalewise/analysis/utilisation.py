@@ -143,9 +143,7 @@ def _seconds_at_peak(rows: Sequence[WorkRow], peak: PeakRates | str) -> float | 
     """The shortest time in which the device could do the work of a step, each precision at its own peak."""
     if isinstance(peak, str):
         return peak
-    needed = [
-        {name: flops - row.recomputed.get(name, 0) for name, flops in row.flops.items() if flops} for row in rows
-    ]
+    needed = [{name: flops - row.recomputed.get(name, 0) for name, flops in row.flops.items() if flops} for row in rows]
     without = sorted({name for row in needed for name in row if not peak.flops_per_second.get(name)})
     if without:
         return f"no peak was measured in {', '.join(without)}"
@@ -239,9 +237,7 @@ def _busy(run: Run, step: Estimate | None, profiles: Sequence[ProfileRow]) -> Sh
     return Share(min(1.0, own), method="kernels of the profiled step over the same step")
 
 
-def _bandwidth(
-    arm: ArmRuns, run: Run, step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates | str
-) -> Share:
+def _bandwidth(arm: ArmRuns, run: Run, step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates | str) -> Share:
     reason = _not_comparable(arm, run, step)
     if not reason and isinstance(peak, str):
         reason = peak

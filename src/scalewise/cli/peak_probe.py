@@ -47,9 +47,7 @@ def _measured(here: Here, seat: PeakRates, spec: RunSpec, output: Output) -> Pea
     """By a rank of its own that sits where a rank of the run will sit."""
     suite = script_suite(subject_folder() / "peaks.py", ["--device", spec.device], mode="python", device=spec.device)
     (probe,) = expand(suite, here.facts, Path.cwd(), python=spec.python).runs
-    probe = replace(
-        probe, shares=spec.shares[:1], threads_per_rank=spec.threads_per_rank, limit_seconds=LIMIT_SECONDS
-    )
+    probe = replace(probe, shares=spec.shares[:1], threads_per_rank=spec.threads_per_rank, limit_seconds=LIMIT_SECONDS)
     with tempfile.TemporaryDirectory(prefix="scalewise-peaks-") as path:
         folder, interrupts = SuiteFolder(Path(path)), Interrupts()
         outcomes = run_campaign([probe], folder, here.facts, Silent(), here.servers, interrupts)

@@ -18,7 +18,7 @@ def use_table(rows: Sequence[Utilisation]) -> Table:
     """One row an arm."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("use of the device", no_wrap=True)
-    for head in ("flop/step", "flop/s", "peak", "MFU", "busy", "memory", "launches"):
+    for head in ("flop/step", "flop/s", "peak", "MFU", "busy", "bandw.", "launches"):
         table.add_column(head, justify="right", no_wrap=True)
     for row in rows:
         rates = (row.flops_per_step, row.achieved_flops_per_second, row.peak_flops_per_second)
@@ -35,8 +35,8 @@ def use_lines(rows: Sequence[Utilisation]) -> list[str]:
     precise = dict.fromkeys(_precisions(row) for row in rows if row.flops_by_precision)
     lines.append(
         "flop/step: floating-point operations of a rank's step, counted"
-        f"{f' ({list(precise)[0]})' if len(precise) == 1 else ''}; peak: measured here for that precision; "
-        "MFU: the one over the other; memory: at least this share of the measured copy rate."
+        f"{f' ({next(iter(precise))})' if len(precise) == 1 else ''}; peak: measured here for that precision; "
+        "MFU: the one over the other; bandw.: at least this share of the measured copy rate."
     )
     again = [row for row in rows if row.recomputed_flops and row.flops_per_step]
     for row in again:
@@ -83,7 +83,7 @@ def _refusals(rows: Sequence[Utilisation]) -> list[str]:
     """Each reason once, with all that it is about."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        for name, share in (("MFU", row.mfu), ("busy", row.busy), ("memory", row.bandwidth)):
+        for name, share in (("MFU", row.mfu), ("busy", row.busy), ("bandw.", row.bandwidth)):
             if share.value is None and share.reason:
                 found.setdefault(share.reason, []).append(f"{name} of {row.arm}")
         if row.no_profile:

@@ -4,6 +4,7 @@ python peaks.py --device cpu --seconds 0.4
 """
 
 import argparse
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -48,8 +49,8 @@ def product_rate(precision: str, device: str, seconds: float) -> float:
     best = 0.0
     for size in SIZES[device]:
         a, b = (torch.randn(size, size, device=device).to(PRECISIONS[precision]) for _ in range(2))
-        out = torch.empty_like(a)
-        took = shortest_seconds(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), device, seconds / len(SIZES[device]))
+        multiply = functools.partial(torch.mm, a, b, out=torch.empty_like(a))
+        took = shortest_seconds(multiply, device, seconds / len(SIZES[device]))
         best = max(best, 2 * size**3 / took)
         if 8 * took * LEAST_REPEATS > seconds:
             break  # the next size would take eight times as long

@@ -16,8 +16,8 @@ _TABLE = (
     ("matmul", r"gemm|gemv|cutlass|nvjet|xmma|splitk|cublas|wmma|::(mm|addmm|bmm|baddbmm|mv|addmv|dot|vdot|ger|addr|"
                r"matmul|linear|_scaled_mm|_int_mm|_grouped_mm|addbmm|mkldnn_linear|mkl_linear|mkldnn_rnn_layer|"
                r"_linear_pointwise)$|_linear_pointwise|dot_kernel|reduce_1block|triton_tem|_rnn|rnn_"),
-    ("indexing", r"embedding|index|gather|scatter|take|::select_backward|slice_backward|masked_(select|scatter)|nonzero|"
-                 r"one_hot|bincount|triton_.*embedding|krn_partial|compute_grad_weight"),
+    ("indexing", r"embedding|index|gather|scatter|take|::select_backward|slice_backward|masked_(select|scatter)|"
+                 r"nonzero|one_hot|bincount|triton_.*embedding|krn_partial|compute_grad_weight"),
     ("reduction", r"reduce|softmax|nll_loss|cross_?entropy|triton_(red|per)_|scan|sort|topk|argm(ax|in)|cumsum|"
                   r"::(sum|mean|max|min|amax|amin|prod|norm|linalg_vector_norm|var|std|var_mean|any|all|logsumexp|aminmax|"
                   r"mse_loss|l1_loss|smooth_l1_loss|huber_loss|binary_cross_entropy|kl_div|_local_scalar_dense|count_nonzero|"
@@ -44,9 +44,9 @@ _PATTERNS = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, patte
 VIEWS = frozenset(
     f"aten::{name}"
     for name in (
-        "view", "t", "transpose", "permute", "expand", "as_strided", "reshape", "_reshape_alias", "_unsafe_view", "select",
-        "slice", "narrow", "squeeze", "unsqueeze", "detach", "detach_", "alias", "split", "split_with_sizes", "chunk",
-        "unbind", "view_as", "expand_as", "numpy_T", "flatten", "unflatten", "diagonal", "resolve_conj", "resolve_neg",
+        "view", "t", "transpose", "permute", "expand", "as_strided", "reshape", "_reshape_alias", "_unsafe_view",
+        "select", "slice", "narrow", "squeeze", "unsqueeze", "detach", "detach_", "alias", "split", "split_with_sizes",
+        "chunk", "unbind", "view_as", "expand_as", "numpy_T", "flatten", "unflatten", "diagonal", "resolve_conj", "resolve_neg",
         "result_type", "is_nonzero", "size", "stride", "requires_grad_", "broadcast_tensors", "broadcast_to", "unfold",
         "swapaxes", "movedim", "mT", "mH", "H", "T", "can_cast", "is_pinned", "data", "record_stream", "squeeze_",
     )

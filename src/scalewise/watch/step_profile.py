@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from scalewise.records.utilisation import FAMILIES, HOST
@@ -161,7 +162,7 @@ def overlap_ns(a: Sequence[Span], b: Sequence[Span]) -> int:
 
 
 def _someone_profiles() -> bool:
-    return bool(torch.autograd._profiler_enabled())
+    return bool(_profiler_enabled())
 
 
 # ---- from the profiler's events to a profile
@@ -184,7 +185,7 @@ class _Operator:
     @property
     def self_ns(self) -> int:
         """Its time without that of the operators that it called."""
-        return max(0, self.end_ns - self.begin_ns - self.inner_ns)
+        return max(0, int(self.end_ns - self.begin_ns - self.inner_ns))
 
     @property
     def callers(self) -> Iterator["_Operator"]:
@@ -204,7 +205,7 @@ def _read(events: Sequence[Any], window: Window, cuda: bool) -> Profile:
     mark = next(event for event in events if event.name() == MARK)
     # The clock was read inside the mark; on a slow first call its begin may lie some microseconds before.
     offset_ns = mark.start_ns() - window.begin_ns
-    host = [event for event in events if event.device_type() == torch.autograd.DeviceType.CPU]
+    host = [event for event in events if event.device_type() == DeviceType.CPU]
     operators = _operators(host, window, offset_ns)
     found = Profile("cuda" if cuda else "cpu", window.begin_ns, window.end_ns, window.own_ns)
     messages = _messages(host, window, offset_ns)
@@ -271,14 +272,14 @@ def _add_kernels(
     found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Window, offset_ns: int
 ) -> None:
     """Busy time of the GPUs, time by family; a kernel that no counted operator has launched may hide work."""
-    on_host = {event.name() for event in events if event.device_type() == torch.autograd.DeviceType.CPU}
+    on_host = {event.name() for event in events if event.device_type() == DeviceType.CPU}
     by_id = {one.event.correlation_id(): one for one in operators}
     spans: dict[int, list[Span]] = {}
     names: dict[str, dict[str, int]] = {"other": {}, "uncounted": {}}
     for event in events:
         begin = event.start_ns() - offset_ns
         # A range of the host's, shown on the device, has the host's name, and is no kernel.
-        on_device = event.device_type() == torch.autograd.DeviceType.CUDA and event.name() not in on_host
+        on_device = event.device_type() == DeviceType.CUDA and event.name() not in on_host
         if not on_device or not window.holds(begin):
             continue
         name, length = event.name(), event.duration_ns()

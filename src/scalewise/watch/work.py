@@ -258,7 +258,5 @@ def _is_plain(value: Any) -> bool:
 def _convolved(x: Shape, w: Shape, stride: Shape, padding: Shape, dilation: Shape, transposed: bool) -> list[int]:
     if transposed:
         raise ValueError("a transposed convolution")
-    space = [
-        (x[2 + i] + 2 * padding[i] - dilation[i] * (w[2 + i] - 1) - 1) // stride[i] + 1 for i in range(len(x) - 2)
-    ]
+    space = [(x[2 + i] + 2 * padding[i] - dilation[i] * (w[2 + i] - 1) - 1) // stride[i] + 1 for i in range(len(x) - 2)]
     return [x[0], w[0], *space]

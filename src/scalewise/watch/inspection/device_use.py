@@ -223,7 +223,7 @@ class DeviceUse:
         self._folder.calls(self._recorder.rank).write_text(text, encoding="utf-8")
 
     def _leave_mode(self) -> None:
-        mode = self._mode
+        mode: Any = self._mode
         if mode is not None and mode is _get_current_dispatch_mode():
             self._mode = None
             mode.__exit__(None, None, None)
