@@ -1,7 +1,7 @@
 """An inspected run as a trace in the Chrome trace event format, which ui.perfetto.dev and chrome://tracing open.
 
 One process per rank, one thread per track: phases, micro-batches, collectives, and of the profiled step also operators
-and kernels. All ranks of a host share one clock; ranks of other hosts are set beside them at the end of a backward pass.
+and kernels. All ranks of a host share one clock; those of other hosts are aligned at the end of a backward pass.
 """
 
 import json
@@ -160,19 +160,28 @@ def _buckets(track: str, spans: list[NamedSpan], one: Traced) -> list[NamedSpan]
 
 def _lanes(spans: Iterable[NamedSpan]) -> list[list[NamedSpan]]:
     """Slices of one thread must lie inside one another or apart: what crosses another goes to a further lane."""
-    lanes: list[tuple[list[NamedSpan], list[int]]] = []
+    lanes: list[_Lane] = []
     for span in sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns)):
-        for lane, open_ends in lanes:
-            while open_ends and open_ends[-1] <= span.begin_ns:
-                open_ends.pop()
-            if not open_ends or span.end_ns <= open_ends[-1]:
-                break
-        else:
-            lane, open_ends = [], []
-            lanes.append((lane, open_ends))
-        lane.append(span)
-        open_ends.append(span.end_ns)
-    return [lane for lane, _ in lanes]
+        lane = next((one for one in lanes if one.has_room(span)), None)
+        if lane is None:
+            lanes.append(lane := _Lane())
+        lane.spans.append(span)
+        lane.open_ends.append(span.end_ns)
+    return [lane.spans for lane in lanes]
+
+
+class _Lane:
+    """Slices that are properly nested, and the ends of those that are still open."""
+
+    def __init__(self) -> None:
+        self.spans: list[NamedSpan] = []
+        self.open_ends: list[int] = []
+
+    def has_room(self, span: NamedSpan) -> bool:
+        """Whether the slice lies inside the innermost open one, or after all."""
+        while self.open_ends and self.open_ends[-1] <= span.begin_ns:
+            self.open_ends.pop()
+        return not self.open_ends or span.end_ns <= self.open_ends[-1]
 
 
 def _slice(span: NamedSpan, pid: int, tid: int, origin_ns: int) -> Event:

@@ -38,11 +38,11 @@ def verbs() -> None:
 
 
 @verbs.command()
-@click.option("--measure", is_flag=True, help="Also measure what lies between ranks here, in 10 s at most.")
+@click.option("--measure", is_flag=True, help="Also measure how fast a device is, and what lies between ranks.")
 @_as_json
 @_quiet
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
-    """What is here: cores, GPUs, versions, the precisions that really work, and the links that were measured."""
+    """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
     from scalewise.cli.machine import look
     from scalewise.console.machine_view import links_json, show_machine
     from scalewise.console.output import Output

@@ -44,11 +44,12 @@ _PATTERNS = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, patte
 VIEWS = frozenset(
     f"aten::{name}"
     for name in (
-        "view", "t", "transpose", "permute", "expand", "as_strided", "reshape", "_reshape_alias", "_unsafe_view",
-        "select", "slice", "narrow", "squeeze", "unsqueeze", "detach", "detach_", "alias", "split", "split_with_sizes",
-        "chunk", "unbind", "view_as", "expand_as", "numpy_T", "flatten", "unflatten", "diagonal", "resolve_conj", "resolve_neg",
-        "result_type", "is_nonzero", "size", "stride", "requires_grad_", "broadcast_tensors", "broadcast_to", "unfold",
-        "swapaxes", "movedim", "mT", "mH", "H", "T", "can_cast", "is_pinned", "data", "record_stream", "squeeze_",
+        "view", "t", "transpose", "permute", "expand", "as_strided", "as_strided_", "reshape", "_reshape_alias",
+        "_unsafe_view", "select", "slice", "narrow", "squeeze", "unsqueeze", "detach", "detach_", "alias", "split",
+        "split_with_sizes", "chunk", "unbind", "view_as", "expand_as", "numpy_T", "flatten", "unflatten", "diagonal",
+        "resolve_conj", "resolve_neg", "result_type", "is_nonzero", "size", "stride", "requires_grad_",
+        "broadcast_tensors", "broadcast_to", "unfold", "swapaxes", "movedim", "mT", "mH", "H", "T", "can_cast",
+        "is_pinned", "data", "record_stream", "squeeze_", "unsqueeze_", "t_", "transpose_",
     )
 )  # fmt: skip
 

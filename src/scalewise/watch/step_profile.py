@@ -19,7 +19,8 @@ from scalewise.records.utilisation import FAMILIES, HOST
 from scalewise.watch.families import family_of
 from scalewise.watch.work import FORMULAS, flops_of_event, precision_of
 
-MARK = "scalewise: the step begins"
+MARK = "scalewise: mark"
+MARKS = 4
 SHOWN_NAMES = 5
 _HEAVY = ("matmul", "attention", "convolution", "other")  # work that a formula should know
 _NO_OPERATORS = ("autograd::", "torch::")  # bookkeeping around operators
@@ -69,6 +70,7 @@ class StepProfiler:
         self._profile: Any = None
         self.begin_ns = self.end_ns = 0
         self._own: list[Span] = []
+        self._marks: list[Span] = []
         self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
 
     def prepare(self) -> None:
@@ -88,8 +90,11 @@ class StepProfiler:
             raise RuntimeError("the script uses a profiler of its own")
         self._profile.start_trace()
         self._wait()
-        with record_function(MARK):  # tells what the profiler's clock says at a moment that ours knows
-            self.begin_ns = now_ns()
+        for number in range(MARKS):  # what the profiler's clock says at moments that ours knows
+            before_ns = now_ns()
+            with record_function(f"{MARK} {number}"):
+                self._marks.append((before_ns, now_ns()))
+        self.begin_ns = now_ns()
 
     @contextmanager
     def ours(self) -> Iterator[None]:
@@ -115,7 +120,11 @@ class StepProfiler:
         """Call it once, outside all steps: it takes time."""
         events = self._profile.profiler.kineto_results.events()
         self._profile = None
-        return _read(events, Window(self.begin_ns, self.end_ns, tuple(self._own)), self._cuda)
+        number = min(range(MARKS), key=lambda place: self._marks[place][1] - self._marks[place][0])
+        mark = next(event for event in events if event.name() == f"{MARK} {number}")
+        offset_ns = mark.start_ns() - sum(self._marks[number]) // 2
+        window = Window(self.begin_ns, self.end_ns, tuple(self._own))
+        return _read(events, window, self._cuda, offset_ns, mark.start_thread_id())
 
     def _wait(self) -> None:
         if self._cuda and not torch.cuda.is_current_stream_capturing():
@@ -201,10 +210,7 @@ class _Operator:
         return any(one.name in FORMULAS for one in (self, *self.callers))
 
 
-def _read(events: Sequence[Any], window: Window, cuda: bool) -> Profile:
-    mark = next(event for event in events if event.name() == MARK)
-    # The clock was read inside the mark; on a slow first call its begin may lie some microseconds before.
-    offset_ns = mark.start_ns() - window.begin_ns
+def _read(events: Sequence[Any], window: Window, cuda: bool, offset_ns: int, main_thread: int) -> Profile:
     host = [event for event in events if event.device_type() == DeviceType.CPU]
     operators = _operators(host, window, offset_ns)
     found = Profile("cuda" if cuda else "cpu", window.begin_ns, window.end_ns, window.own_ns)
@@ -212,7 +218,7 @@ def _read(events: Sequence[Any], window: Window, cuda: bool) -> Profile:
     if cuda:
         _add_kernels(found, events, operators, window, offset_ns)
     else:
-        main = [one for one in operators if one.thread == mark.start_thread_id()]
+        main = [one for one in operators if one.thread == main_thread]
         _add_host(found, main, messages)
     found.calls += messages
     found.calls += [Call(one.name, one.begin_ns, one.end_ns, f"operators, thread {one.thread}") for one in operators]

@@ -34,6 +34,8 @@ _DTYPES = {
 }  # fmt: skip
 
 Shape = Sequence[int]
+# Factors and targets of matrix products follow their tensors, and are not for their formulas.
+_PRODUCT_TENSORS = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3, "aten::_scaled_mm": 2}
 
 
 def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
@@ -240,7 +242,7 @@ def flops_of_event(name: str, shapes: Sequence[Any], dtypes: Sequence[str], valu
         result = (shapes[1], shapes[2], None)
     elif family_of(name) == "convolution":
         result = _convolved(shapes[0], shapes[1], *inputs[3:7])
-    flops = flops_of(name, inputs, {}, result)
+    flops = flops_of(name, inputs[: _PRODUCT_TENSORS.get(name, len(inputs))], {}, result)
     if family_of(name) == "attention" and True in [value for value in values if isinstance(value, bool)][:1]:
         first = 1 if name.endswith("backward") else 0
         flops = without_masked_half(flops, shapes[first][-2], shapes[first + 1][-2])

@@ -8,6 +8,7 @@ from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Block, Cell, Column, Paragraph, Section, Table
 from scalewise.report.sections.any_figures import anatomy, memory, speedup, trace
+from scalewise.report.sections.any_utilisation import use_blocks
 from scalewise.units import bytes_text, three_digits
 
 SUITES = ("*",)
@@ -23,6 +24,7 @@ def _section(experiment: ExperimentAnalysis) -> Section:
     blocks: list[Block] = [Paragraph(experiment.question)] if experiment.question else []
     blocks.append(overview(experiment))
     blocks += [one for one in (speedup(experiment), trace(experiment), anatomy(experiment), memory(experiment)) if one]
+    blocks += use_blocks(experiment)
     blocks += [Paragraph(text) for text in _refusals(experiment)]
     return Section(experiment.name, experiment.title or experiment.name, tuple(blocks))
 
