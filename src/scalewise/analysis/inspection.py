@@ -98,6 +98,11 @@ def failed_inspections_of(runs: Iterable[Run]) -> tuple[FailedInspection, ...]:
     )
 
 
+def failure_of(run: Run) -> str:
+    """Why an inspected run shows nothing at all; empty where it ran."""
+    return "" if run.measured else _why(run)
+
+
 def _why(run: Run) -> str:
     if run.outcome is None:
         return "not finished"

@@ -24,6 +24,7 @@ from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import StepModules
+from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
 
@@ -95,6 +96,7 @@ class ExperimentAnalysis:
     caveats: tuple[Caveat, ...]  # of all rows, the same one once
     runs: tuple[RunFigures, ...]
     in_turns: tuple[Comparison, ...] = ()  # arms that took turns, each against the first of them
+    utilisation: tuple[Utilisation, ...] = ()  # of the arms that have an inspected run
 
 
 @dataclass(frozen=True)
@@ -131,9 +133,9 @@ def summarise(loaded: LoadedSuite) -> Analysis:
     """The analysis of everything that was loaded."""
     experiments = []
     for text in loaded.experiments:
-        runs = [run for run in loaded.runs if run.spec.experiment == text.name and timed(run)]
-        if runs:
-            experiments.append(_experiment(text.name, text.title, text.question, runs))
+        all_runs = [run for run in loaded.runs if run.spec.experiment == text.name]
+        if any(map(timed, all_runs)):
+            experiments.append(_experiment(text.name, text.title, text.question, all_runs))
     return Analysis(
         path=loaded.path,
         name=loaded.name,
@@ -184,6 +186,7 @@ def _experiment(name: str, title: str, question: str, runs: Sequence[Run]) -> Ex
         tuple(caveats),
         tuple(figures.values()),
         in_turns=compare_in_turns(arms),
+        utilisation=utilisations_of(arms, runs, [row.step_seconds for row in rows]),
     )
 
 

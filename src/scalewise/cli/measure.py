@@ -44,6 +44,10 @@ def measure_here(
 ) -> tuple[SuiteFolder, bool]:
     """The same on a machine that was looked at already."""
     plan = planned(suite, output, here, nodes)
+    if any(spec.inspect for spec in plan.runs):
+        from scalewise.cli.peak_probe import with_peaks
+
+        here = with_peaks(here, plan.runs, output)
     folder = suite_folder(suite, plan, here.facts, options["out"], options["again"])
     output.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
     with Progress(output) as progress:

@@ -59,6 +59,8 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
 
     if options["full"]:
         raise BadRequest(f"--full is for a suite; {script} is a script.", "It is run as it is in any case.")
+    if options.get("trace") is not None and not options["trace"].resolve().parent.is_dir():
+        raise BadRequest(f"The folder of --trace {options['trace']} does not exist.", "Make it first.")
     given = {
         "ranks": parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
         "repeat": options["repeat"],
@@ -69,7 +71,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
-        "inspect": options["inspect"],
+        "inspect": options["inspect"] or options.get("trace") is not None,
         "in_place": options.get("in_place"),
     }
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
@@ -92,7 +94,7 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.find import find_suite
 
     path = find_suite(name)
-    for option in ("plain", "change", "emulate_link", "turns", "inspect", "limit", "stall"):
+    for option in ("plain", "change", "emulate_link", "turns", "inspect", "trace", "limit", "stall"):
         if options.get(option):
             raise BadRequest(
                 f"--{option.replace('_', '-')} is for a script; {name} is a suite.",

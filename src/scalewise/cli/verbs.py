@@ -41,11 +41,11 @@ def verbs() -> None:
 
 
 @verbs.command()
-@click.option("--measure", is_flag=True, help="Also measure what lies between ranks here, in 10 s at most.")
+@click.option("--measure", is_flag=True, help="Also measure how fast a device is, and what lies between ranks.")
 @_as_json
 @_quiet
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
-    """What is here: cores, GPUs, versions, the precisions that really work, and the links that were measured."""
+    """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
     from scalewise.cli.machine import look
     from scalewise.console.machine_view import links_json, show_machine
     from scalewise.console.output import Output
@@ -73,6 +73,8 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
 @click.option("--inspect", is_flag=True, help="One more run of each arm, not timed: memory by purpose, transfers, "
               "who works when, gradients.")  # fmt: skip
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a step of all "
+              "ranks as a trace for ui.perfetto.dev; inspects.")  # fmt: skip
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
@@ -99,6 +101,7 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
     output = Output(quiet)
     folder, complete = measure(requested_suite(what, args, options), output, options)
     code = _show(output, folder.path, as_json)
+    _trace(output, folder.path, options["trace"])
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
     return code if complete else FAILED
 
@@ -189,13 +192,18 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
 @verbs.command()
 @click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a step of its "
+              "inspected run as a trace.")  # fmt: skip
 @_as_json
 @_quiet
-def show(folder: Path, as_json: bool, quiet: bool) -> int:
+def show(folder: Path, trace: Path | None, as_json: bool, quiet: bool) -> int:
     """Tables of a suite's folder, or of one run in it."""
     from scalewise.console.output import Output
 
-    return _show(Output(quiet), folder, as_json)
+    output = Output(quiet)
+    code = _show(output, folder, as_json)
+    _trace(output, folder, trace)
+    return code
 
 
 @verbs.command()
@@ -254,6 +262,16 @@ def _show(output: "Output", folder: Path, as_json: bool) -> int:
 
         show_analysis(output, analysis)
     return _verdict(analysis)
+
+
+def _trace(output: "Output", folder: Path, path: Path | None) -> None:
+    if path is not None:
+        from scalewise.analysis.trace import traced_run, write_trace
+        from scalewise.results.load import load
+
+        run = traced_run(load(folder))
+        write_trace(run, path)
+        output.say(f"trace of {run.spec.name} written to {path}; open it in ui.perfetto.dev or chrome://tracing")
 
 
 def _code(folder: Path) -> int:

@@ -22,6 +22,7 @@ from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.console.output import Output, printable
 from scalewise.console.untimed_view import untimed_lines
+from scalewise.console.utilisation_view import use_lines, use_table
 from scalewise.plan.words import value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
@@ -68,6 +69,11 @@ def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
         output.table(_steps_table(experiment))
         output.data.print()
         output.table(_phases_table(experiment))
+    if experiment.utilisation:
+        output.data.print()
+        output.table(use_table(experiment.utilisation))
+        for line in use_lines(experiment.utilisation):
+            show_paragraph(output, line)
     for line in _footnotes(experiment):
         show_paragraph(output, line)
     show_caveats(output, _grouped(experiment.rows))

@@ -12,7 +12,7 @@ from scalewise.predict.measured_link import measured_link, source_text, wire_of
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.wire_fit import NoWireFit
 from scalewise.records.codec import encode
-from scalewise.records.machine import MachineFacts, Probe
+from scalewise.records.machine import MachineFacts, PeakRates, Probe
 from scalewise.units import bytes_text, seconds_text
 
 SHOWN_SIZES = 4
@@ -84,8 +84,16 @@ def _lines(facts: MachineFacts) -> list[tuple[str, str]]:
     lines += [(f"GPU {gpu.index}", f"{gpu.name}, {bytes_text(gpu.memory_bytes)}") for gpu in facts.gpus] or [
         ("GPUs", "none: ranks are logical devices on shares of the cores")
     ]
+    lines += [("peak", _peak_text(peaks)) for peaks in facts.peaks]
     lines.append(("versions", ", ".join(f"{name} {version}" for name, version in facts.versions.items())))
     return lines
+
+
+def _peak_text(peaks: PeakRates) -> str:
+    cores = f"a rank on {peaks.cores} core{'' if peaks.cores == 1 else 's'}" if peaks.cores else "a rank, not pinned"
+    rates = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in peaks.flops_per_second.items())
+    copies = f"copies {peaks.copy_bytes_per_second / 1e9:.3g} GB/s"
+    return f"{peaks.name if peaks.device == 'cuda' else cores}, measured: {rates} Tflop/s; {copies}"
 
 
 def _probe_text(probe: Probe) -> str:

@@ -67,6 +67,10 @@ class RunFolder:
         """What the doctor notes of the rank: `records.notes` and `records.examination`."""
         return self.path / f"rank{rank}.notes.jsonl"
 
+    def calls(self, rank: int) -> Path:
+        """Kernels, operators and collectives of the rank's profiled step, for a trace."""
+        return self.path / f"rank{rank}.calls.json"
+
     def stdout(self, rank: int) -> Path:
         """What the rank printed."""
         return self.path / f"rank{rank}.stdout.log"

@@ -23,6 +23,20 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class PeakRates:
+    """The fastest that one rank's device was measured to be here."""
+
+    device: str  # cuda, cpu
+    name: str  # of the GPU, or of the CPU
+    cores: int  # of the rank; 0: not pinned
+    threads: int  # that torch used
+    torch: str
+    made_unix_seconds: float
+    flops_per_second: dict[str, float]  # of matrix products, by precision: float32, tf32, bfloat16, ...
+    copy_bytes_per_second: float  # read and written
+
+
+@dataclass(frozen=True)
 class MachineFacts:
     """What is here: hardware, versions, and the instruction set that really works."""
 
@@ -38,6 +52,7 @@ class MachineFacts:
     probes: tuple[Probe, ...]
     gpus: tuple[GpuFacts, ...]
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, scalewise, driver
+    peaks: tuple[PeakRates, ...] = ()  # measured for the seats of ranks that were inspected here
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from scalewise.records.inspection import (
     TransferRow,
 )
 from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
+from scalewise.records.utilisation import UTILISATION_KINDS, UtilisationRow
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
@@ -178,6 +179,7 @@ Row = (
     | RehearsalRow
     | ParametersRow
     | RootRow
+    | UtilisationRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -200,4 +202,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     **REHEARSAL_KINDS,
     "parameters": ParametersRow,
     "root": RootRow,
+    **UTILISATION_KINDS,
 }

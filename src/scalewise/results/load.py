@@ -32,6 +32,7 @@ from scalewise.records.rows import (
     TroubleRow,
 )
 from scalewise.records.spec import RunSpec
+from scalewise.records.utilisation import UtilisationRow
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 Kind = TypeVar("Kind")
@@ -160,6 +161,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         notes=noted.notes,
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
         roots=_all(read.rows, RootRow),
+        utilisation=tuple(row for row in read.rows if isinstance(row, typing.get_args(UtilisationRow))),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 

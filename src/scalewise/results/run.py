@@ -23,6 +23,7 @@ from scalewise.records.rows import (
 )
 from scalewise.records.spec import InterventionKind, RunSpec
 from scalewise.records.traffic import Traffic
+from scalewise.records.utilisation import UtilisationRow
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class RankRecord:
     traffic: Traffic | None = None  # what it exchanged with other ranks; None: not read
     parameters: ParametersRow | None = None
     roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
+    utilisation: tuple[UtilisationRow, ...] = ()  # of an inspected run only
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
         if spec.inspect and "inspection/inspector" not in spec.without_hooks:
-            _inspect(recorder)
+            _inspect(recorder, folder)
         if spec.examine:
             _examine(recorder, folder, spec)
         if spec.remedies or spec.show_gradients:
@@ -129,11 +129,11 @@ def _set_workers(recorder: Recorder) -> None:
             set_workers(item.count, lambda: recorder.intervene("workers"))
 
 
-def _inspect(recorder: Recorder) -> None:
+def _inspect(recorder: Recorder, folder: RunFolder) -> None:
     try:
         from scalewise.watch import inspection
 
-        inspection.install(recorder)
+        inspection.install(recorder, folder)
     except Exception as error:
         recorder.journal.trouble("inspecting", error)
 

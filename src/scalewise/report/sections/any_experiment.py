@@ -10,6 +10,7 @@ from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Block, Cell, Column, Paragraph, Section, Table
 from scalewise.report.sections.any_figures import anatomy, memory, speedup, trace
+from scalewise.report.sections.any_utilisation import use_blocks
 from scalewise.units import bytes_text, three_digits
 
 SUITES = ("*",)
@@ -27,6 +28,7 @@ def _section(experiment: ExperimentAnalysis, analysis: Analysis) -> Section:
     blocks += [Paragraph(one.text()) for one in headlines] if len(headlines) <= MOST_HEADLINES else []
     blocks.append(overview(experiment))
     blocks += [one for one in (speedup(experiment), trace(experiment), anatomy(experiment), memory(experiment)) if one]
+    blocks += use_blocks(experiment)
     blocks += [Paragraph(text) for text in _refusals(experiment)]
     growths = [one for one in analysis.memory_growth if one.experiment == experiment.name]
     accounts = [one for one in analysis.memory_accounts if one.experiment == experiment.name]

@@ -14,8 +14,10 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from scalewise.records.folder import RunFolder
 from scalewise.watch.arguments import Argument, receiver
 from scalewise.watch.inspection.close_look import CloseLook
+from scalewise.watch.inspection.device_use import DeviceUse
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.places import in_main_thread
 from scalewise.watch.inspection.timeline import Timeline, now_ns
@@ -38,7 +40,7 @@ class _Depth(threading.local):
 class Inspector:
     """One per process. Every hook is guarded: a fault of ours ends the inspection's part, never the script."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self.step = -1
         self.phase = "own"
         self.paused = False
@@ -49,6 +51,7 @@ class Inspector:
         self._backward_depth = 0
         self._optimizers: dict[int, Optimizer] = {}
         self._look = CloseLook(self, self.broke)
+        self._use = DeviceUse(recorder, folder)
         self._timeline: Timeline | None = Timeline(self.broke)
         self._module_hooks: list[Any] = []
         self._scaling = False  # a scaler is at its step, and has shown its gradients
@@ -66,6 +69,7 @@ class Inspector:
         self._wrap_scaler()
         self._wrap_compile()
         self._look.saved.step_aside_for_transforms()
+        self._use.install()
         atexit.register(self._guarded(self._finish))
 
     def broke(self, where: str, error: Exception) -> None:
@@ -192,6 +196,7 @@ class Inspector:
             self._quietly("timeline", lambda timeline: timeline.begin_step(root, step, timing))
             if step in LOOK_STEPS:
                 self._look.begin_step(root)
+            self._use.count(step)
 
     def _close_step(self, last: bool) -> None:
         """Writes what the last step has shown."""
@@ -212,6 +217,7 @@ class Inspector:
     def _finish(self) -> None:
         if self._recorder.on and self._recorder.started:
             self._close_step(last=True)
+            self._use.finish()
             for row in self._look.last_rows():
                 self._recorder.journal.row(row)
 
@@ -221,13 +227,15 @@ class Inspector:
         self._module_hooks = []
         self._timeline = None
         self._look.stop()
+        self._use.refuse_count(why)
         self._abstain("layers, memory and transfers", why)
 
     def _show_gradients(self, optimizer: Optimizer, scale: float) -> None:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self.paused, began_ns = True, now_ns()
         try:
-            row = gradient_row(self._recorder.step, parameters, scale)
+            with self._use.ours():
+                row = gradient_row(self._recorder.step, parameters, scale)
         finally:
             self.paused = False
         if self._timeline is not None:

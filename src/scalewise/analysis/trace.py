@@ -1,0 +1,196 @@
+"""An inspected run as a trace in the Chrome trace event format, which ui.perfetto.dev and chrome://tracing open.
+
+One process per rank, one thread per track: phases, micro-batches, collectives, and of the profiled step also operators
+and kernels. All ranks of a host share one clock; those of other hosts are aligned at the end of a backward pass.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import scalewise
+from scalewise.errors import BadRequest
+from scalewise.records.folder import RunFolder
+from scalewise.records.step_spans import NamedSpan, StepSpans, read_step_spans
+from scalewise.results.run import LoadedSuite, RankRecord, Run
+from scalewise.units import bytes_text
+
+SHOWN_STEPS = 3  # the profiled one, and what follows
+MICRO = 1e-3  # us in a ns
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What one rank has to show."""
+
+    rank: RankRecord
+    steps: tuple[StepSpans, ...]
+    tracks: dict[str, list[NamedSpan]]  # of the profiled step
+    profiled: int  # number of that step; -1: none was profiled
+    left_out: int  # operators that are not in the tracks
+
+
+def traced_run(loaded: LoadedSuite) -> Run:
+    """The inspected run with the most ranks."""
+    runs = [run for run in loaded.runs if run.spec.inspect and run.measured]
+    if not runs:
+        raise BadRequest(
+            f"{loaded.path} holds no inspected run that ended well, so there is no step to trace.",
+            "Measure it with: scalewise run SCRIPT.py --trace FILE",
+        )
+    return max(runs, key=lambda run: run.spec.world_size)
+
+
+def write_trace(run: Run, path: Path) -> None:
+    """Writes the run's trace; a file that cannot be written is a request that cannot be met."""
+    text = json.dumps(trace_of(run), separators=(",", ":"))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(f"The trace cannot be written to {path}: {error.strerror}.", "Choose another file.") from error
+
+
+def trace_of(run: Run) -> dict[str, Any]:
+    """The whole file as values."""
+    ranks = [one for one in (_traced(run, rank) for rank in run.ranks) if one.steps]
+    shifts, clock = _shifts(ranks)
+    begins = [one.steps[0].begin_ns + shift for one, shift in zip(ranks, shifts, strict=True)]
+    begins += [
+        span.begin_ns + shift
+        for one, shift in zip(ranks, shifts, strict=True)
+        for span in (*one.steps[0].waiting, *one.steps[0].collectives)
+    ]
+    origin_ns = min(begins, default=0)
+    events = [
+        event
+        for one, shift in zip(ranks, shifts, strict=True)
+        for event in _rank_events(one, origin_ns - shift, run.spec.device)
+    ]
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "made by": f"scalewise {scalewise.__version__}",
+            "run": run.spec.name,
+            "clock": clock,
+            "times": "those of an inspected run: the profiled step is slower than a timed one",
+            "operators left out": sum(one.left_out for one in ranks),
+        },
+    }
+
+
+def _traced(run: Run, rank: RankRecord) -> Traced:
+    folder = RunFolder(run.folder)
+    spans = read_step_spans(folder.rank(rank.rank))
+    try:
+        kept = json.loads(folder.calls(rank.rank).read_text(encoding="utf-8"))
+        profiled = int(kept["step"])
+        tracks: dict[str, list[NamedSpan]] = {name: [] for name in kept["tracks"]}
+        for name, track, begin, end, size in kept["calls"]:
+            span = NamedSpan(kept["names"][name], int(begin), int(end), int(size))
+            tracks[kept["tracks"][track]].append(span)
+        left_out = int(kept["left_out"])
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        tracks, profiled, left_out = {}, -1, 0
+    after = [one for one in spans if one.step >= profiled] if profiled >= 0 else []
+    shown = after[:SHOWN_STEPS] or spans[-SHOWN_STEPS:]
+    return Traced(rank, tuple(shown), tracks, profiled, left_out)
+
+
+def _shifts(ranks: Sequence[Traced]) -> tuple[list[int], str]:
+    """What is added to each rank's clock, and how the clocks are one."""
+    hosts = [one.rank.start.host if one.rank.start else "" for one in ranks]
+    if len(set(hosts)) < 2:
+        return [0] * len(ranks), "one host, one clock"
+    marks: dict[str, int] = {}
+    for host, one in zip(hosts, ranks, strict=True):
+        ends = [span.end_ns for span in one.steps[0].phases if span.name == "backward"]
+        marks.setdefault(host, ends[-1] if ends else one.steps[0].end_ns)
+    first = next(iter(marks.values()))
+    told = (
+        "several hosts: their clocks are set to agree where the first backward pass ends, so they are off by its skew"
+    )
+    return [first - marks[host] for host in hosts], told
+
+
+def _rank_events(one: Traced, origin_ns: int, device: str) -> Iterable[Event]:
+    pid = one.rank.rank
+    host = one.rank.start.host if one.rank.start else "unknown host"
+    yield _named("process_name", pid, 0, f"rank {pid} ({device}, {host})")
+    yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+    tracks: list[tuple[str, list[NamedSpan]]] = [
+        ("phases", [span for step in one.steps for span in (*step.waiting, *_step(step, one.profiled), *step.phases)]),
+        ("micro-batches", [span for step in one.steps for span in step.micro_batches]),
+        ("calls of collectives", [span for step in one.steps for span in step.collectives]),
+        *((name, _buckets(name, spans, one)) for name, spans in sorted(one.tracks.items())),
+    ]
+    tid = 0
+    for name, spans in tracks:
+        for number, lane in enumerate(_lanes(spans)):
+            tid += 1
+            yield _named("thread_name", pid, tid, name if not number else f"{name} {number + 1}")
+            yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": {"sort_index": tid}}
+            for span in lane:
+                yield _slice(span, pid, tid, origin_ns)
+
+
+def _step(step: StepSpans, profiled: int) -> list[NamedSpan]:
+    return [NamedSpan(f"step {step.step}{' (profiled)' if step.step == profiled else ''}", step.begin_ns, step.end_ns)]
+
+
+def _buckets(track: str, spans: list[NamedSpan], one: Traced) -> list[NamedSpan]:
+    """Under DDP, all-reduces that begin in a backward pass are those of its buckets."""
+    if track != "collectives" or one.rank.model is None or one.rank.model.wrapper != "DistributedDataParallel":
+        return spans
+    passes = [span for step in one.steps for span in step.phases if span.name == "backward"]
+    named, number = [], 0
+    for span in sorted(spans, key=lambda span: span.begin_ns):
+        inside = any(backward.begin_ns <= span.begin_ns <= backward.end_ns for backward in passes)
+        if inside and "all_reduce" in span.name:
+            number += 1
+            named.append(NamedSpan(f"bucket {number}: {span.name}", span.begin_ns, span.end_ns, span.size_bytes))
+        else:
+            named.append(span)
+    return named
+
+
+def _lanes(spans: Iterable[NamedSpan]) -> list[list[NamedSpan]]:
+    """Slices of one thread must lie inside one another or apart: what crosses another goes to a further lane."""
+    lanes: list[_Lane] = []
+    for span in sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns)):
+        lane = next((one for one in lanes if one.has_room(span)), None)
+        if lane is None:
+            lanes.append(lane := _Lane())
+        lane.spans.append(span)
+        lane.open_ends.append(span.end_ns)
+    return [lane.spans for lane in lanes]
+
+
+class _Lane:
+    """Slices that are properly nested, and the ends of those that are still open."""
+
+    def __init__(self) -> None:
+        self.spans: list[NamedSpan] = []
+        self.open_ends: list[int] = []
+
+    def has_room(self, span: NamedSpan) -> bool:
+        """Whether the slice lies inside the innermost open one, or after all."""
+        while self.open_ends and self.open_ends[-1] <= span.begin_ns:
+            self.open_ends.pop()
+        return not self.open_ends or span.end_ns <= self.open_ends[-1]
+
+
+def _slice(span: NamedSpan, pid: int, tid: int, origin_ns: int) -> Event:
+    begin, length = span.begin_ns - origin_ns, max(0, span.end_ns - span.begin_ns)
+    name = f"{span.name} {bytes_text(span.size_bytes)}" if span.size_bytes else span.name
+    event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": round(begin * MICRO, 3)}
+    event["dur"] = round(length * MICRO, 3)
+    return event | ({"args": {"bytes": span.size_bytes}} if span.size_bytes else {})
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> Event:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
