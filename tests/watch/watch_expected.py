@@ -85,6 +85,8 @@ TABLE = (
     Expected("manual_all_reduce", ranks=2, collectives={"all_reduce": (4, MLP_BYTES)}),
     Expected("sam", micro_batches=2, samples=32),
     Expected("autograd_grad", ("penalty",)),
+    Expected("autograd_grad", ("penalty_by_name",)),
+    Expected("autograd_grad", ("penalty_by_place",)),
     Expected("autograd_grad", ("manual",), loss_seen=False),
     Expected(
         "comm_hook",

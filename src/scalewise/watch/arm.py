@@ -1,6 +1,8 @@
 """Brings the watcher into a rank: reads the run's spec, takes the rank's seat, and hooks into torch."""
 
 import atexit
+import contextlib
+import functools
 import os
 from pathlib import Path
 
@@ -96,7 +98,7 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             _examine(recorder, folder, spec)
         if spec.remedies or spec.show_gradients:
             _replay(recorder, spec)
-        os.register_at_fork(after_in_child=recorder.leave)
+        os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
@@ -158,6 +160,13 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
             remedies.install(recorder, spec.remedies)
     except Exception as error:
         recorder.journal.trouble("replaying", error)
+
+
+def _leave(recorder: Recorder) -> None:
+    """In a forked child: Python would print what is raised here, and the file to note it in is the parent's."""
+    recorder.on = False
+    with contextlib.suppress(Exception):
+        recorder.leave()
 
 
 def _finish(recorder: Recorder) -> None:

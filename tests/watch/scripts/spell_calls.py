@@ -25,9 +25,9 @@ def shown(value):
         return f"dict({', '.join(f'{key}={shown(one)}' for key, one in value.items())})"
     if isinstance(value, (int, float, str, bool, type(None))):
         return repr(value)
-    if hasattr(value, "wait") and hasattr(value, "is_completed"):
+    if hasattr(value, "wait"):  # a handle, or a future
         value.wait()
-        return "work"
+        return "done"
     return "object"
 
 
