@@ -269,8 +269,7 @@ def resumed(arm: ArmRuns) -> Caveat | None:
             "doubt",
             f"{len({name for name, _ in earlier})} of {len(arm.runs)} runs; "
             f"{earlier[0][0]} read {earlier[0][1].text()}",
-            "a run that resumes from another is no repeat of it: leave --in-place out, so that each starts from the folder "
-            "as it was",
+            "a run that resumes from another is no repeat of it: leave --in-place out, so that each starts alike",
         )
     if not reads:
         return None
