@@ -107,7 +107,8 @@ def test_run_doctor_and_rehearse_leave_a_real_checkpoint_alone(project: Path) ->
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     said = " ".join(doctor.stdout.split())
     assert "snapshot.pt changed" in said and "which was there before the run" in said
-    rehearsed = scalewise("rehearse", "train.py", "--ranks", "8", "--no-advice", "--no-check", "--", "20", cwd=project)
+    words = ("--ranks", "8", "--link", "ethernet-25g", "--no-advice", "--no-check", "--", "20")
+    rehearsed = scalewise("rehearse", "train.py", *words, cwd=project)
     assert "damaged" not in rehearsed.stdout and rehearsed.returncode == 0, rehearsed.stdout + rehearsed.stderr
     assert digests(project) == before
     assert not list(project.glob("runs/*/*/.view"))
