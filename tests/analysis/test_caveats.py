@@ -65,7 +65,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "throttled",
         "restricted ISA",
         "watcher incomplete",
-        "resumed from an earlier run",
+        "read an earlier run's file",
     }
     assert len(CHECKS) == len(found) + 3, "drift, hooks that were left out and ranks apart have tests of their own"
     for caveat in found.values():
@@ -235,6 +235,6 @@ def test_a_checkpoint_of_the_users_own_is_a_note_and_one_of_an_earlier_run_a_dou
     assert (own.name, own.severity) == ("read a checkpoint", "note")
     assert own.evidence == "1 of 1 runs read last.pt, which was there before the run"
     (earlier,) = named(reading(ReadFile("last.pt", "exp-ranks1-r0"), ReadFile("other.pt"))).values()
-    assert (earlier.name, earlier.severity) == ("resumed from an earlier run", "doubt")
+    assert (earlier.name, earlier.severity) == ("read an earlier run's file", "doubt")
     assert "last.pt, which exp-ranks1-r0 had written" in earlier.evidence and "--in-place" in earlier.remedy
     assert named(good(outcome=replace(make_outcome(), world=World("overlay")))) == {}

@@ -203,3 +203,14 @@ def test_a_case_sets_its_variables_together():
         ({"case": "small"}, {"DIM": "8", "X": "small"}),
         ({"case": "large"}, {"DIM": "161", "X": "large"}),
     ]
+
+
+def test_a_users_script_is_private_unless_asked_for_in_place_and_ours_are_left_alone():
+    def uses(suite, **more):
+        return {run.folder_use for run in expand(suite, make_machine(), CWD, **more).runs}
+
+    assert uses(suite_of()) == {"private"}
+    assert uses(suite_of(in_place=True)) == uses(changed(suite_of(), in_place=True)) == {"in_place"}
+    assert uses(Suite("s", (Experiment("e", "scalewise:linear"),))) == {"plain"}
+    several = Nodes(2, 0, "h", 1)  # whose ranks may share files by the folder
+    assert uses(suite_of(launcher="torchrun"), nodes=several) == {"in_place"}

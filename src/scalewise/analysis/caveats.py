@@ -313,11 +313,11 @@ def resumed(arm: ArmRuns) -> Caveat | None:
     earlier = [(name, file) for name, file in reads if file.written_by]
     if earlier:
         return Caveat(
-            "resumed from an earlier run",
+            "read an earlier run's file",
             "doubt",
             f"{len({name for name, _ in earlier})} of {len(arm.runs)} runs; "
             f"{earlier[0][0]} read {earlier[0][1].text()}",
-            "leave --in-place out, so that every run starts from the folder as it was",
+            "a run that resumes from another is no repeat of it: leave --in-place out, so that each starts alike",
         )
     if not reads:
         return None

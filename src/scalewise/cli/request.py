@@ -112,6 +112,7 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
         device=options["device"],
         launcher=options["launcher"],
         full=options["full"],
+        in_place=bool(options.get("in_place")),
     )
 
 

@@ -102,6 +102,7 @@ def changed(
     device: DeviceChoice | None = None,
     launcher: LauncherName | None = None,
     full: bool = False,
+    in_place: bool = False,
 ) -> Suite:
     """The suite with what the command line overrides; experiments of one plain process keep it one."""
     experiments = tuple(
@@ -112,6 +113,7 @@ def changed(
             device=device or experiment.device,
             launcher=launcher or experiment.launcher,
             shrink=None if full else experiment.shrink,
+            in_place=in_place or experiment.in_place,
         )
         for experiment in suite.experiments
     )
