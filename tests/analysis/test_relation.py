@@ -159,6 +159,14 @@ def test_a_run_without_events_calls_nobody_apart():
     assert relation_of(make_run([0.01] * STEPS, 2)).kind == "unknown"
 
 
+def test_one_rank_that_trains_beside_others_that_do_not_is_not_called_apart():
+    run = run_of(SILENT)
+    records = (run.ranks[0], replace(run.ranks[1], steps=(), traffic=Traffic()))
+
+    relation = relation_of(replace(run, ranks=records))
+    assert relation.kind == "unknown" and "one of 2 ranks made steps" in relation.evidence
+
+
 def test_one_step_is_not_enough_to_call_ranks_apart():
     run = run_of(SILENT)
     records = tuple(replace(rank, traffic=Traffic({SILENT: 1})) for rank in run.ranks)
@@ -170,6 +178,8 @@ def test_parameters_that_stay_equal_on_different_losses_were_exchanged_unseen():
     assert relation_of(run_of(SILENT, ends=(1.5, 1.5), losses=(0.3, 0.4))).kind == "unknown"
     assert relation_of(run_of(SILENT, ends=(1.5, 1.5), losses=(0.3, 0.3))).kind == "apart", "the same training twice"
     assert relation_of(run_of(SILENT, ends=(1.5, 2.5), losses=(0.3, 0.4))).kind == "apart"
+    unread = run_of(SILENT, ends=(1.5, 1.5), step={"loss": None})
+    assert relation_of(unread).kind == "unknown", "whether the losses differ is not known"
 
 
 def test_a_rehearsal_is_judged_for_the_ranks_it_stands_for():

@@ -4,6 +4,7 @@ Decided once, here, from what the watcher saw between the first module call and 
 doctor and predictions all read the same value. Why so: decision 0018.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -102,6 +103,8 @@ def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
         return "its communication was taken away on purpose"
     if len(seen.ranks) < len(trained) or not seen.ranks:
         return "what the ranks exchanged was not read"
+    if len(seen.ranks) < 2 and run.spec.rehearse is None:
+        return f"one of {seen.world} ranks made steps"
     if any(row.where in ("collective", "DistributedDataParallel") for rank in seen.ranks for row in rank.trouble):
         return "the watcher failed at a collective"
     if seen.steps < LEAST_STEPS:
@@ -141,7 +144,8 @@ def _passed_on(seen: _Seen) -> Relation | None:
         evidence = f"{told}, and gradients were reduced as well: which ranks share a batch is not known"
         return Relation("pipeline", "send and recv", evidence, seen.world, (), None)
     first = min(range(len(seen.ranks)), key=lambda index: seen.ranks[index].rank)
-    rows = [step.rows for step, times in seen.traffic[first].steps.items() for _ in range(times) if step.rows]
+    fed = Counter({step: times for step, times in seen.traffic[first].steps.items() if step.rows})
+    rows = [step.rows or 0 for step in fed.elements()]
     feeding = (seen.ranks[first].rank,)
     if not rows:
         evidence = f"{told}, and by the first stage's calls it cannot be told into how many pieces a batch is cut"
@@ -201,10 +205,10 @@ def _own_batches(seen: _Seen, kind: RelationKind, how: str, evidence: str) -> Re
 
 
 def _same_losses(ranks: Iterable[Sequence[StepRow]]) -> bool:
-    """Whether all ranks saw the same loss in every step in which it was read: they then make the same training."""
+    """Whether all ranks saw the same loss in every step in which all read it, and in one at least."""
     by_rank = [{row.step: row.loss for row in rows if row.loss is not None} for rows in ranks]
     shared = set.intersection(*map(set, by_rank))
-    return all(_equal(losses[step], by_rank[0][step]) for losses in by_rank for step in shared)
+    return bool(shared) and all(_equal(losses[step], by_rank[0][step]) for losses in by_rank for step in shared)
 
 
 def _equal(a: float, b: float) -> bool:

@@ -188,8 +188,9 @@ def _parameters_row(parameters: Sequence[torch.Tensor]) -> ParametersRow | None:
     read = 0
     with torch.no_grad():
         for one in parameters[:MOST_SUMMED]:
-            local = getattr(one, "_local_tensor", one).detach()
-            if local.is_floating_point() and local.layout is torch.strided and not local.is_meta and local.numel():
+            local: torch.Tensor = getattr(one, "_local_tensor", one)
+            plain = type(local) in (torch.Tensor, nn.Parameter) and local.layout is torch.strided and not local.is_meta
+            if plain and local.is_floating_point() and local.numel():
                 values = local.reshape(-1)[:MOST_SUMMED].double()
                 total += float(values.sum())
                 squares += float(values.square().sum())

@@ -107,15 +107,15 @@ def _share(updates: Sequence[Update]) -> float | None:
 
 
 def _after_wrapper(steps: Sequence[_Step], size: int, place: PlaceRow | None, averager: str) -> tuple[Finding, ...]:
-    """The wrapper has averaged: one more factor of the number of ranks on all gradients is one too much."""
+    """The wrapper has averaged: multiplying all gradients by the number of ranks, or dividing, is once too often."""
     for factor in (float(size), 1 / size):
         guilty = [step for step in steps if all(close(one, factor, 0.02) for one in step.ratios)]
         guilty = [step for step in guilty if close(step.weight, 1.0)]
         if len(guilty) >= MOSTLY * len(steps):
             what = "summed over ranks again" if factor > 1 else "divided by the number of ranks again"
             evidence = (
-                f"between {averager}'s reduction and the step the gradient is multiplied by {guilty[0].ratios[0]:.3g} "
-                f"on all {size} ranks, in {len(guilty)} of {len(steps)} steps looked at",
+                f"between {averager}'s reduction and the step the gradient is multiplied by "
+                f"{guilty[0].ratios[0]:.3g} on all {size} ranks, in {len(guilty)} of {len(steps)} steps looked at",
                 f"weight of the loss before it: {guilty[0].weight:.3g}",
             )
             fix = f"# {averager} has averaged the gradients already: leave them as they are\noptimizer.step()"
