@@ -129,5 +129,8 @@ def _compared(name: str, folder: Path) -> dict[str, float]:
         "bare": median(tool[at] for at in kept) / median(bare["steps"][number] for number in settled),
         "data_tool": median(found.phase_seconds["data"][0][at] for at in kept),
         "data_hand": median(own["data"][numbers[at]] for at in kept),
-        "rate_error": told / median(loops[at] for at in kept) / (true / median(own["loops"][numbers[at]] for at in kept)) - 1,
+        "rate_error": told
+        / median(loops[at] for at in kept)
+        / (true / median(own["loops"][numbers[at]] for at in kept))
+        - 1,
     }

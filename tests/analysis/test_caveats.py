@@ -10,7 +10,7 @@ from scalewise.analysis.arms import arm_of
 from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
 from scalewise.plan.words import parse_intervention
 from scalewise.records.machine import GpuSample
-from scalewise.records.rows import TroubleRow
+from scalewise.records.rows import RootRow, TroubleRow
 from scalewise.records.spec import Turns
 
 
@@ -64,7 +64,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "restricted ISA",
         "watcher incomplete",
     }
-    assert len(CHECKS) == len(found) + 1, "drift needs more steps and has a test of its own"
+    assert len(CHECKS) == len(found) + 2, "drift and unknown samples have tests of their own"
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
@@ -199,3 +199,14 @@ def test_steps_that_differ_by_design_are_not_called_too_few_or_drifting():
         ),
     )
     assert not {"too few steps", "drift", "warm-up not over"} & set(named(swept))
+
+
+def test_samples_that_could_not_be_counted_are_said_with_the_module_and_the_reason():
+    run = good(samples_in_all=None, step={"samples_unknown": "several calls", "samples_at": 3, "opened_by": 3})
+    found = named(with_rank(run, roots=(RootRow(3, "Tower"),)))["samples unknown"]
+    assert found.severity == "note"
+    assert "samples/s is not given: Tower is called several times" in found.evidence
+
+
+def test_old_files_give_no_reason_and_get_no_caveat():
+    assert named(good(samples_in_all=None)) == {}

@@ -49,4 +49,6 @@ def sentence(modules: StepModules) -> str:
         return f"A step opens with a call of {opened}."
     if modules.samples_at == modules.opened_by:
         return f"A step opens with a call of {opened}; samples are counted at its input."
-    return f"A step opens with a call of {opened}; samples are counted at the input of {' or '.join(modules.samples_at)}."
+    return (
+        f"A step opens with a call of {opened}; samples are counted at the input of {' or '.join(modules.samples_at)}."
+    )

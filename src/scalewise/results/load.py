@@ -17,7 +17,7 @@ from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
 from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, Row, RootRow, StartRow, StepRow, TroubleRow
+from scalewise.records.rows import EndRow, ExposedRow, MemoryRow, ModelRow, RootRow, Row, StartRow, StepRow, TroubleRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 

@@ -18,7 +18,6 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from scalewise.records.events import UNUSED
 from scalewise.records.pulse import STAMP
 from scalewise.records.rows import RootRow
 from scalewise.watch.recorder import Recorder
@@ -212,7 +211,11 @@ def _name(module: nn.Module) -> str:
     """Of the class inside the wrappers that torch puts around a model."""
     for _ in range(3):
         inner = getattr(module, "_orig_mod", None)
-        if inner is None and type(module).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+        if inner is None and type(module).__name__ in (
+            "DistributedDataParallel",
+            "DataParallel",
+            "FullyShardedDataParallel",
+        ):
             inner = module.module
         if not isinstance(inner, nn.Module):
             break
