@@ -18,7 +18,7 @@ from scalewise.analysis.inspection import FailedInspection, failed_inspections_o
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
-from scalewise.analysis.step_modules import StepModules
+from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
 
@@ -61,7 +61,7 @@ class ArmRow:
     skipped_steps: int
     non_finite_steps: int
     caveats: tuple[Caveat, ...]
-    modules: StepModules = StepModules()  # that the steps open with, and at which samples are counted
+    modules: StepModules = NOTHING_SEEN  # that the steps open with, and at which samples are counted
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         skipped_steps=sum(one.skipped_steps for one in figures),
         non_finite_steps=sum(one.non_finite_steps for one in figures),
         caveats=caveats_of(arm),
-        modules=figures[0].modules if figures else StepModules(),
+        modules=figures[0].modules if figures else NOTHING_SEEN,
     )
 
 

@@ -44,7 +44,7 @@ class Root:
 
 
 class Roots:
-    """The modules called so far, by identity; an optimizer that takes parameters makes all of them be looked up anew."""
+    """The modules called so far; when an optimizer takes parameters, all of them are looked up anew."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
