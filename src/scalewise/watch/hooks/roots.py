@@ -107,7 +107,7 @@ class Roots:
         Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
 
 
-class _Call:
+class Call:
     """A call whose use is followed."""
 
     __slots__ = ("number", "rows", "stamp", "used")
@@ -128,7 +128,7 @@ class Uses:
         self._recorder = recorder
         self.several = False  # the script calls a module several times before one backward pass
         self._all_used = 0  # passes in a row of which every call led to gradients
-        self._calls: list[_Call] = []
+        self._calls: list[Call] = []
         self._not_followed = 0  # calls before the pass that came before following began
         self._first_pass = True
 
@@ -143,7 +143,7 @@ class Uses:
         """Whether the calls of the step that is open are followed."""
         return self._recorder.sampled or (self.several and self._all_used < ENOUGH_PASSES)
 
-    def called(self, root: Root, number: int, rows: int | None) -> _Call | None:
+    def called(self, root: Root, number: int, rows: int | None) -> Call | None:
         """A trained module is called, its stamp is just taken; gives what the result is to be followed with."""
         recorder = self._recorder
         if root.last_pass == recorder.passes and not self.several and not recorder.optimizer_depth:
@@ -152,7 +152,7 @@ class Uses:
         if not self.following:
             self._not_followed += 1
             return None
-        call = _Call(number, rows, recorder.pulse[STAMP])
+        call = Call(number, rows, recorder.pulse[STAMP])
         self._calls.append(call)
         return call
 
@@ -181,7 +181,7 @@ class Uses:
         self._not_followed = 0
 
 
-def follow(call: _Call, result: Any) -> None:
+def follow(call: Call, result: Any) -> None:
     """Puts a hook on the last nodes of the call's graph; a result that cannot be followed counts as used."""
     if torch._C._get_tracing_state() is not None:
         return  # torch.jit.trace calls the module to draw it: no gradient will come
@@ -193,7 +193,7 @@ def follow(call: _Call, result: Any) -> None:
         node.register_prehook(call.lead_to_gradients)
 
 
-def _feeds(call: _Call, calls: list[_Call], used: list[_Call]) -> bool:
+def _feeds(call: Call, calls: list[Call], used: list[Call]) -> bool:
     """A module called once, on as many rows: its detached output feeds the others (a generator its critic)."""
     alone = sum(other.number == call.number for other in calls) == 1
     return alone and any(other.rows == call.rows for other in used)
