@@ -9,7 +9,7 @@ from torch import nn
 from scalewise.records.events import FORWARD, ROOT
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.optimizer import steps_under_way
-from scalewise.watch.hooks.roots import DOUBTFUL, FIXED, TRAINED, Call, Root, Roots, Uses, follow
+from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, Call, Root, Roots, Uses, follow
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -82,7 +82,7 @@ class _TrainedCalls:
         self._recorder, self._probe, self._roots, self._classes = recorder, probe, roots, classes
         self._uses = recorder.uses = Uses(recorder)
         self._last_number = -1  # of the module called last
-        self._opened_by = FIXED  # what the module was that opened the step
+        self._opened_by = TRAINED  # what the module was that opened the step
 
     def begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         """The module is about to be called; gives what its result is to be followed with, if it is."""
@@ -108,7 +108,7 @@ class _TrainedCalls:
         recorder.stamp(FORWARD)
         recorder.value(rows)
         call = self._uses.called(root, number, rows)
-        if self._opened_by != root.standing == TRAINED:
+        if self._opened_by == DOUBTFUL and root.standing == TRAINED:
             self._opened_by = TRAINED
             self._uses.begin_here()
         return call

@@ -70,20 +70,21 @@ class Roots:
         return root.number
 
     def _look_up(self, module: nn.Module, before: Root | None) -> Root:
-        held = {id(one) for optimizer in self._alive() for group in optimizer.param_groups for one in group["params"]}
-        standing = FIXED
-        for parameter in module.parameters():
-            if id(parameter) in held:
-                standing = TRAINED
-                self.trained = True
-                break
-            if parameter.requires_grad:
-                standing = DOUBTFUL
-        root = Root(module, standing, self._generation)
+        root = Root(module, self._standing(module), self._generation)
         if before is not None and before.module() is module:
             root.number, root.last_pass = before.number, before.last_pass
         self._known[id(module)] = root
         return root
+
+    def _standing(self, module: nn.Module) -> int:
+        parameters = list(module.parameters())
+        if not parameters:
+            return FIXED
+        held = {id(one) for optimizer in self._alive() for group in optimizer.param_groups for one in group["params"]}
+        if any(id(one) in held for one in parameters):
+            self.trained = True
+            return TRAINED
+        return DOUBTFUL if any(one.requires_grad for one in parameters) else FIXED
 
     def _alive(self) -> Iterator[Optimizer]:
         for reference in self._optimizers:
