@@ -105,7 +105,7 @@ class Roots:
             except Exception as error:
                 self._recorder.broke("optimizer", error)
 
-        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
+        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign, assignment]
 
 
 class Call:
