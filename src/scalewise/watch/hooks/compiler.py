@@ -48,8 +48,9 @@ def _see_compiled_calls(recorder: Recorder) -> None:
 
     def set_eval_frame(callback: Any) -> Any:
         try:
+            recorder.compiles = True
             if callback is not None and recorder.on and not recorder.open and not recorder.compiled_entry:
-                recorder.compiled_entry = recorder.compiles = True
+                recorder.compiled_entry = True
                 recorder.note(COMPILED)
         except Exception as error:
             recorder.broke("torch.compile", error)
