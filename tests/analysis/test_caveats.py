@@ -10,7 +10,7 @@ from scalewise.analysis.arms import arm_of
 from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
 from scalewise.plan.words import parse_intervention
 from scalewise.records.machine import GpuSample
-from scalewise.records.rows import TroubleRow
+from scalewise.records.rows import RootRow, TroubleRow
 from scalewise.records.spec import Turns
 from scalewise.records.world import ReadFile, World
 
@@ -67,7 +67,8 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "watcher incomplete",
         "read an earlier run's file",
     }
-    assert len(CHECKS) == len(found) + 3, "drift, hooks that were left out and ranks apart have tests of their own"
+    others = "drift, hooks that were left out, ranks apart and unknown samples have tests of their own"
+    assert len(CHECKS) == len(found) + 4, others
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
@@ -238,3 +239,14 @@ def test_a_checkpoint_of_the_users_own_is_a_note_and_one_of_an_earlier_run_a_dou
     assert (earlier.name, earlier.severity) == ("read an earlier run's file", "doubt")
     assert "last.pt, which exp-ranks1-r0 had written" in earlier.evidence and "--in-place" in earlier.remedy
     assert named(good(outcome=replace(make_outcome(), world=World("overlay")))) == {}
+
+
+def test_samples_that_could_not_be_counted_are_said_with_the_module_and_the_reason():
+    run = good(samples_in_all=None, step={"samples_unknown": "several calls", "samples_at": 3, "opened_by": 3})
+    found = named(with_rank(run, roots=(RootRow(3, "Tower"),)))["samples unknown"]
+    assert found.severity == "note"
+    assert "samples/s is not given: Tower is called several times" in found.evidence
+
+
+def test_old_files_give_no_reason_and_get_no_caveat():
+    assert named(good(samples_in_all=None)) == {}

@@ -28,13 +28,40 @@ def test_a_run_without_common_steps_has_no_series():
     assert series(replace(run, ranks=())) is None
 
 
-def test_a_gan_iteration_adds_its_steps():
-    run = make_run([0.1, 0.3] * 10)
-    rows = tuple(replace(row, optimizer=row.step % 2) for row in run.ranks[0].steps)
-    found = series(replace(run, ranks=(replace(run.ranks[0], steps=rows),)))
-    assert found.slowest_seconds == pytest.approx(np.full(10, 0.4))
+def in_turns(run, pattern, samples=None):
+    """The run's steps by several optimizers in turn, which saw so many samples each."""
+    rows = tuple(
+        replace(row, optimizer=pattern[row.step % len(pattern)], samples=(samples or {}).get(row.step, row.samples))
+        for row in run.ranks[0].steps
+    )
+    return series(replace(run, ranks=(replace(run.ranks[0], steps=rows),)))
+
+
+def test_a_gan_iteration_lasts_from_its_first_step_to_the_end_of_its_last_and_counts_samples_once():
+    found = in_turns(make_run([0.1, 0.3] * 10, step={"data_ns": 0}), (0, 1))
+    between = 2000e-9
+    assert found.slowest_seconds == pytest.approx(np.full(10, 0.4 + between), rel=1e-12)
+    assert found.phase_seconds["rest"][0][-1] == pytest.approx((0.1 + 0.3) / 8 + between)
+    assert found.settled_loops()[-1] == pytest.approx(0.4 + 2 * between, rel=1e-12)
     assert found.optimizer_steps == 2
+    assert found.global_samples() == 64
+
+
+def test_several_critic_steps_of_an_iteration_see_several_batches():
+    found = in_turns(make_run([0.1, 0.1, 0.3] * 10), (0, 0, 1))
     assert found.global_samples() == 128
+
+
+def test_an_iteration_of_which_one_optimizer_s_samples_are_unknown_has_none():
+    run = make_run([0.1, 0.3] * 10)
+    found = in_turns(run, (0, 1), samples=dict.fromkeys(range(0, 20, 2)))
+    assert found.global_samples() is None
+
+
+def test_samples_known_of_few_steps_only_are_not_told():
+    run = make_run([0.1] * 20)
+    rows = tuple(replace(row, samples=None if row.step % 3 else 64) for row in run.ranks[0].steps)
+    assert series(replace(run, ranks=(replace(run.ranks[0], steps=rows),))).global_samples() is None
 
 
 def test_the_loop_counts_waiting_for_data_outside_the_step_once():

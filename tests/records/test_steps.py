@@ -144,6 +144,7 @@ def test_what_is_not_a_list_of_events_is_refused(broken):
 STEP_EVENTS = [(ev.DATA,), (ev.DATA_END,), (ev.PAUSE,), (ev.COLLECTIVE,), (ev.COLLECTIVE_END, "all_reduce", 64)]
 STEP_EVENTS += [(ev.FORWARD, 8), (ev.FORWARD, None), (ev.BACKWARD, 0.5), (ev.BACKWARD_END,), (ev.GRAD_END,)]
 STEP_EVENTS += [(ev.OPTIMIZER, 0), (ev.OPTIMIZER, 1), (ev.OPTIMIZER_END,), (ev.AUTOCAST, "bfloat16"), (ev.COMPILED,)]
+STEP_EVENTS += [(ev.ROOT, 0), (ev.ROOT, 1), (ev.BATCH, 8), (ev.UNUSED, 1, 0)]
 STEP_EVENTS += [(ev.REDUCER, "all_reduce", 2, 4096), (ev.SCALER, False, 2.0), (ev.LOSS, 1.0), (ev.WAKE, 7)]
 
 
@@ -158,6 +159,67 @@ def test_the_phases_of_every_step_add_up_whatever_a_loop_does(loop):
     assert [row.step for row in rows] == sorted({row.step for row in rows})
     for row in rows:
         check_laws(row)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=2, max_size=9), st.data())
+def test_the_laws_hold_where_a_step_turns_out_to_have_begun_later(calls, data):
+    time, begins, events = 100, [], [*one_step(80)]
+    for pause, fetches in calls:
+        begins.append(time)
+        events += numbers((ev.FORWARD, time, 8))
+        time += pause
+        if fetches:
+            events += numbers(
+                (
+                    ev.DATA,
+                    time,
+                ),
+                (ev.DATA_END, time + 2),
+            )
+            time += 2
+    dropped = data.draw(st.integers(0, len(begins) - 1))
+    events += numbers((ev.BACKWARD, time, None), (ev.BACKWARD_END, time + 3))
+    events += numbers((ev.UNUSED, time + 3, dropped, begins[dropped] * GRAIN | ev.FORWARD))
+    events += numbers((ev.OPTIMIZER, time + 4, 0), (ev.OPTIMIZER_END, time + 5))
+    first, row = steps_of([events])
+
+    check_laws(row)
+    assert row.step_ns == (time + 5 - begins[dropped]) * GRAIN
+    loop_ns = row.step_ns + row.between_ns + row.data_ns - row.data_inside_ns
+    assert first.at_ns + first.step_ns + loop_ns == row.at_ns + row.step_ns
+
+
+def test_calls_that_led_to_no_gradient_are_neither_in_the_step_nor_in_its_samples():
+    rollout = numbers((ev.ROOT, 200, 0), (ev.FORWARD, 200, 4), (ev.FORWARD, 210, 4), (ev.ROOT, 215, 1))
+    update = numbers((ev.FORWARD, 220, 20), (ev.BACKWARD, 224, None), (ev.BACKWARD_END, 227))
+    end = numbers((ev.UNUSED, 227, 2, 220 * GRAIN | ev.FORWARD), (ev.OPTIMIZER, 228, 0), (ev.OPTIMIZER_END, 230))
+    row = steps_of([one_step(100), rollout, update, end])[1]
+
+    assert (row.step_ns, row.forward_ns, row.between_ns) == (10 * GRAIN, 4 * GRAIN, 110 * GRAIN)
+    assert (row.samples, row.opened_by, row.samples_at) == (20, 1, 1)
+
+
+def test_a_call_that_feeds_the_others_stays_in_the_step_but_does_not_count_samples():
+    feeding = numbers((ev.ROOT, 200, 0), (ev.FORWARD, 200, 16), (ev.ROOT, 202, 1), (ev.FORWARD, 203, 16))
+    again = numbers((ev.FORWARD, 204, 16), (ev.BACKWARD, 205, None), (ev.BACKWARD_END, 206), (ev.UNUSED, 206, 1, 0))
+    row = steps_of([feeding, again, numbers((ev.OPTIMIZER, 207, 0), (ev.OPTIMIZER_END, 210))])[0]
+
+    assert (row.step_ns, row.samples, row.opened_by, row.samples_at) == (10 * GRAIN, 16, 0, 1)
+
+
+def test_gradients_by_autograd_grad_alone_are_the_passes_of_their_step():
+    grad = numbers((ev.FORWARD, 10, 8), (ev.BACKWARD, 12, None), (ev.GRAD_END, 14))
+    (row,) = steps_of([grad, numbers((ev.OPTIMIZER, 15, 0), (ev.OPTIMIZER_END, 16))])
+
+    assert (row.micro_batches, row.samples) == (1, 8)
+
+
+def test_a_gradient_penalty_is_part_of_the_pass_that_follows():
+    grad = numbers((ev.FORWARD, 10, 8), (ev.BACKWARD, 12, None), (ev.GRAD_END, 14))
+    later = numbers((ev.BACKWARD, 14, 0.5), (ev.BACKWARD_END, 15), (ev.OPTIMIZER, 15, 0), (ev.OPTIMIZER_END, 16))
+    (row,) = steps_of([grad, later])
+
+    assert (row.micro_batches, row.samples) == (1, 8)
 
 
 def check_laws(row: StepRow) -> None:

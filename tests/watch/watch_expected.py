@@ -16,7 +16,7 @@ class Expected:
     code: int = 0
     steps: int = 6
     micro_batches: int = 1
-    samples: int | None | tuple[int | None, ...] = 16  # several: of one step after the other, again and again
+    samples: int | tuple[int | None, ...] | None = 16  # several: of one step after the other, again and again
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     autocast: str | None = None
     skipped: tuple[int, ...] = ()  # the steps that the scaler skipped

@@ -7,7 +7,7 @@ from statistics import median
 import numpy as np
 
 from scalewise.analysis.series import PHASES, Series
-from scalewise.analysis.step_modules import StepModules, step_modules
+from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules, step_modules
 from scalewise.records.rows import MemoryRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO
@@ -86,7 +86,7 @@ class RunFigures:
     memory: Memory
     collectives: tuple[Collective, ...]
     exposed: tuple[Exposed, ...]
-    modules: StepModules = StepModules()
+    modules: StepModules = NOTHING_SEEN
 
 
 def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigures:

@@ -18,6 +18,9 @@ class StepModules:
     samples_unknown: str = ""  # a part of a sentence; empty where samples are known, or nothing is said
 
 
+NOTHING_SEEN = StepModules()
+
+
 def step_modules(run: Run, series: Series) -> StepModules:
     """As the first rank that made steps recorded them."""
     record = next(rank for rank in run.ranks if rank.rank == series.ranks[0])

@@ -23,7 +23,7 @@ from scalewise.analysis.relation import Relation
 from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
-from scalewise.analysis.step_modules import StepModules
+from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
@@ -72,7 +72,7 @@ class ArmRow:
     gpu_busy_share: float | None = None  # of the time with a kernel at work, by NVML
     memory_share: float | None = None  # of the GPU's memory that the allocator has reserved at its peak
     relation: Relation | None = None  # what its ranks are to each other
-    modules: StepModules = StepModules()  # that the steps open with, and at which samples are counted
+    modules: StepModules = NOTHING_SEEN  # that the steps open with, and at which samples are counted
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         gpu_busy_share=_mean([gpu_busy_share(one.run) for one in arm.measured]),
         memory_share=_memory_share(arm, figures),
         relation=arm.measured[0].series.relation if arm.measured else None,
-        modules=figures[0].modules if figures else StepModules(),
+        modules=figures[0].modules if figures else NOTHING_SEEN,
     )
 
 

@@ -2,7 +2,8 @@
 
 Every nanosecond between two events is charged to exactly one phase, so the phases of a step add up to the step. A step
 opens with the first forward after the previous one (or, where no module is called, when its data arrived) and ends
-with its optimizer; a second, different optimizer that follows without a forward between still belongs to it.
+with its optimizer; a second, different optimizer that follows without a forward between still belongs to it. Where the
+watcher found that the first forwards led to no gradient, the step begins with the first one that did.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

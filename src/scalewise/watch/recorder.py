@@ -191,7 +191,7 @@ class Recorder:
         A step that is delayed on purpose began before its first call: it stays as it is.
         """
         if self._slow_seconds:
-            began = 0
+            began, unused = 0, unused + 1  # the delay was noted as a call of its own
         self.note(UNUSED, unused, began)
         if began and self.clock is not None and self.marked:
             self.clock.begin_later(begins)

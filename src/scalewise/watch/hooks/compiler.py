@@ -39,14 +39,18 @@ def tell_dynamo(module_call: Any) -> None:
 
 
 def _see_compiled_calls(recorder: Recorder) -> None:
-    """A function compiled whole hides the module calls in it; dynamo's switch, thrown at each entry, does not."""
+    """A function compiled whole hides the module calls in it; dynamo's switch, thrown at each entry, does not.
+
+    It is set to a callback there, and to None where dynamo is disabled, as in `Optimizer.zero_grad`.
+    """
     frames: Any = sys.modules["torch._dynamo.eval_frame"]
     original = frames.set_eval_frame
 
     def set_eval_frame(callback: Any) -> Any:
         try:
-            if callback is None and recorder.on and not recorder.open and not recorder.compiled_entry:
-                recorder.compiled_entry = recorder.compiles = True
+            recorder.compiles = True
+            if callback is not None and recorder.on and not recorder.open and not recorder.compiled_entry:
+                recorder.compiled_entry = True
                 recorder.note(COMPILED)
         except Exception as error:
             recorder.broke("torch.compile", error)

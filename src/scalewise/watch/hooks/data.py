@@ -1,6 +1,7 @@
 """Sees the script wait for its DataLoader, and how many rows the batch has."""
 
 import functools
+import threading
 from typing import Any
 
 from torch.utils.data.dataloader import _BaseDataLoaderIter
@@ -13,10 +14,12 @@ from scalewise.watch.recorder import Recorder
 def install(recorder: Recorder) -> None:
     """Wraps the base class of all loader iterators."""
     original = _BaseDataLoaderIter.__next__
+    this_thread, main_thread = threading.get_ident, threading.main_thread().ident
 
     @functools.wraps(original)
     def __next__(self: Any) -> Any:
-        if recorder.fetching or not (recorder.awake and recorder.on):
+        # A thread that fetches ahead does not make the script wait.
+        if not (recorder.awake and recorder.on) or recorder.fetching or this_thread() != main_thread:
             return original(self)
         recorder.fetching = True
         batch: Any = None

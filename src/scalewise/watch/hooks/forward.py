@@ -9,7 +9,7 @@ from torch import nn
 from scalewise.records.events import FORWARD, ROOT
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.optimizer import steps_under_way
-from scalewise.watch.hooks.roots import DOUBTFUL, FIXED, TRAINED, Root, Roots, Uses, follow
+from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, Call, Root, Roots, Uses, follow
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
@@ -22,11 +22,10 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
     original = nn.Module.__call__
     grad_enabled = torch.is_grad_enabled
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
-    transforms = torch._C._functorch.maybe_current_level
     state = OUTSIDE
     classes: set[type[nn.Module]] = set()  # of the modules that were called from outside
-    roots, uses = Roots(recorder), Uses(recorder)
-    last_number, opened_by = -1, FIXED  # of the root called last; what the module was that opened the step
+    roots = Roots(recorder)
+    begin = _TrainedCalls(recorder, probe, roots, classes).begin
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal state
@@ -66,35 +65,6 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         finally:
             state = OUTSIDE
 
-    def begin(self: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        nonlocal last_number, opened_by
-        classes.add(type(self))
-        if recorder.optimizer_depth and not steps_under_way():
-            recorder.drop_step(0)
-        number = root.number if root.number >= 0 else roots.number(root, self)
-        if number != last_number:
-            last_number = number
-            recorder.note(ROOT, number)
-        if not recorder.open:
-            if not recorder.started:
-                probe.choose_clock(self)
-            recorder.open_step()
-            opened_by = root.standing
-        try:
-            rows = args[0].size(0)
-        except (IndexError, AttributeError, TypeError):
-            rows = rows_of(args, kwargs)
-        if type(rows) is not int or (transforms() is not None and _in_vmap()):
-            rows = None  # torch.jit.trace makes a tensor of it, and under vmap a module sees one sample
-        recorder.stamp(FORWARD)
-        recorder.value(rows)
-        call = uses.called(root, number, rows)
-        if opened_by != root.standing == TRAINED:
-            opened_by = TRAINED
-            uses.begin_here()
-        return call
-
-    recorder.uses = uses
     place = _Place(original, __call__, classes)
     place.everywhere()
 
@@ -106,6 +76,48 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
     recorder.on_rest.append(rest)
     recorder.on_unseen_forward = place.everywhere
+
+
+class _TrainedCalls:
+    """Notes the calls of the modules that are trained, and opens steps with them."""
+
+    def __init__(self, recorder: Recorder, probe: TorchProbe, roots: Roots, classes: set[type[nn.Module]]) -> None:
+        self._recorder, self._probe, self._roots, self._classes = recorder, probe, roots, classes
+        self._uses = recorder.uses = Uses(recorder)
+        self._last_number = -1  # of the module called last
+        self._opened_by = TRAINED  # what the module was that opened the step
+
+    def begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+        """The module is about to be called; gives what its result is to be followed with, if it is."""
+        recorder = self._recorder
+        self._classes.add(type(module))
+        if recorder.optimizer_depth and not steps_under_way():
+            recorder.drop_step(0)
+        number = root.number if root.number >= 0 else self._roots.number(root, module)
+        if number != self._last_number:
+            self._last_number = number
+            recorder.note(ROOT, number)
+        if not recorder.open:
+            if not recorder.started:
+                self._probe.choose_clock(module)
+            recorder.open_step()
+            self._opened_by = root.standing
+        try:
+            rows = args[0].size(0)
+        except (IndexError, AttributeError, TypeError):
+            rows = rows_of(args, kwargs)
+        if type(rows) is not int or (_transform_level() is not None and _in_vmap()):
+            rows = None  # torch.jit.trace makes a tensor of it, and under vmap a module sees one sample
+        recorder.stamp(FORWARD)
+        recorder.value(rows)
+        call = self._uses.called(root, number, rows)
+        if self._opened_by == DOUBTFUL and root.standing == TRAINED:
+            self._opened_by = TRAINED
+            self._uses.begin_here()
+        return call
+
+
+_transform_level = torch._C._functorch.maybe_current_level
 
 
 def _in_vmap() -> bool:

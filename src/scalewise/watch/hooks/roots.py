@@ -44,7 +44,7 @@ class Root:
 
 
 class Roots:
-    """The modules called so far, by identity; an optimizer that takes parameters makes all of them be looked up anew."""
+    """The modules called so far; when an optimizer takes parameters, all of them are looked up anew."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -70,20 +70,21 @@ class Roots:
         return root.number
 
     def _look_up(self, module: nn.Module, before: Root | None) -> Root:
-        held = {id(one) for optimizer in self._alive() for group in optimizer.param_groups for one in group["params"]}
-        standing = FIXED
-        for parameter in module.parameters():
-            if id(parameter) in held:
-                standing = TRAINED
-                self.trained = True
-                break
-            if parameter.requires_grad:
-                standing = DOUBTFUL
-        root = Root(module, standing, self._generation)
+        root = Root(module, self._standing(module), self._generation)
         if before is not None and before.module() is module:
             root.number, root.last_pass = before.number, before.last_pass
         self._known[id(module)] = root
         return root
+
+    def _standing(self, module: nn.Module) -> int:
+        parameters = list(module.parameters())
+        if not parameters:
+            return FIXED
+        held = {id(one) for optimizer in self._alive() for group in optimizer.param_groups for one in group["params"]}
+        if any(id(one) in held for one in parameters):
+            self.trained = True
+            return TRAINED
+        return DOUBTFUL if any(one.requires_grad for one in parameters) else FIXED
 
     def _alive(self) -> Iterator[Optimizer]:
         for reference in self._optimizers:
@@ -104,10 +105,10 @@ class Roots:
             except Exception as error:
                 self._recorder.broke("optimizer", error)
 
-        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
+        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign, assignment]
 
 
-class _Call:
+class Call:
     """A call whose use is followed."""
 
     __slots__ = ("number", "rows", "stamp", "used")
@@ -128,7 +129,7 @@ class Uses:
         self._recorder = recorder
         self.several = False  # the script calls a module several times before one backward pass
         self._all_used = 0  # passes in a row of which every call led to gradients
-        self._calls: list[_Call] = []
+        self._calls: list[Call] = []
         self._not_followed = 0  # calls before the pass that came before following began
         self._first_pass = True
 
@@ -143,7 +144,7 @@ class Uses:
         """Whether the calls of the step that is open are followed."""
         return self._recorder.sampled or (self.several and self._all_used < ENOUGH_PASSES)
 
-    def called(self, root: Root, number: int, rows: int | None) -> _Call | None:
+    def called(self, root: Root, number: int, rows: int | None) -> Call | None:
         """A trained module is called, its stamp is just taken; gives what the result is to be followed with."""
         recorder = self._recorder
         if root.last_pass == recorder.passes and not self.several and not recorder.optimizer_depth:
@@ -152,7 +153,7 @@ class Uses:
         if not self.following:
             self._not_followed += 1
             return None
-        call = _Call(number, rows, recorder.pulse[STAMP])
+        call = Call(number, rows, recorder.pulse[STAMP])
         self._calls.append(call)
         return call
 
@@ -181,7 +182,7 @@ class Uses:
         self._not_followed = 0
 
 
-def follow(call: _Call, result: Any) -> None:
+def follow(call: Call, result: Any) -> None:
     """Puts a hook on the last nodes of the call's graph; a result that cannot be followed counts as used."""
     if torch._C._get_tracing_state() is not None:
         return  # torch.jit.trace calls the module to draw it: no gradient will come
@@ -193,7 +194,7 @@ def follow(call: _Call, result: Any) -> None:
         node.register_prehook(call.lead_to_gradients)
 
 
-def _feeds(call: _Call, calls: list[_Call], used: list[_Call]) -> bool:
+def _feeds(call: Call, calls: list[Call], used: list[Call]) -> bool:
     """A module called once, on as many rows: its detached output feeds the others (a generator its critic)."""
     alone = sum(other.number == call.number for other in calls) == 1
     return alone and any(other.rows == call.rows for other in used)

@@ -171,6 +171,17 @@ class TapeRecorder:
                 self._settle_backward(now)
             self._step.marks.append((name, -1, now))
 
+    def begin_later(self, forward: int) -> None:
+        """The step begins with that call, unless messages were sent before it: those must stay on tape."""
+        if self._inner is not None:
+            self._inner.begin_later(forward)
+        if self._step is not None:
+            calls = [place for place, (what, _, _) in enumerate(self._step.marks) if what == "forward"]
+            before = self._step.marks[: calls[forward]] if forward < len(calls) else []
+            if before and all(number < 0 for _, number, _ in before):
+                self._step.begin = self._step.marks[len(before)][2]
+                del self._step.marks[: len(before)]
+
     def end(self) -> None:
         """The optimizer's step is over."""
         if self._step is not None:
