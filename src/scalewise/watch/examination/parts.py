@@ -27,7 +27,7 @@ class Parts:
 
     def install(self) -> None:
         """Remembers which line made a Subset, itself or by `random_split`."""
-        original = Subset.__init__
+        original: Any = Subset.__init__
 
         @functools.wraps(original)
         def __init__(subset: Any, *args: Any, **kwargs: Any) -> None:
