@@ -26,8 +26,8 @@ CHECK = Check(
     "train_set, test_set = random_split(dataset, [0.9, 0.1], generator=generator)\n"
     "sampler = DistributedSampler(train_set)",
     needs="two ranks with a loader over a Subset and a sampler that knows of ranks",
-    silent="Parts that are dealt out to ranks by hand, without such a sampler, are meant to differ. So are the folds "
-    "of ranks that train apart.",
+    silent="Parts that are dealt out to ranks by hand, without such a sampler or with one for a single replica, are "
+    "meant to differ. So are the folds of ranks that train apart.",
 )
 
 
@@ -56,13 +56,19 @@ def _pairs(case: Case) -> Iterator[_Pair]:
     first = case.first
     for mine in first.parts:
         loader = loader_of(first, mine.loader)
-        if loader is None or not loader.knows_ranks:
+        if loader is None or not _shared_out(loader):
             continue
         for other in case.ranks[1:]:
             same = twin(first, loader, other)
             theirs = next((one for one in other.parts if same is not None and one.loader == same.index), None)
-            if theirs is not None and same is not None and same.knows_ranks:
+            if theirs is not None and same is not None and _shared_out(same):
                 yield _Pair(loader, other, mine, theirs)
+
+
+def _shared_out(loader: LoaderRow) -> bool:
+    """Whether its sampler knows of ranks and draws a share; one for a single replica draws all of a part."""
+    whole = loader.drawn is not None and loader.samples is not None and loader.drawn >= loader.samples
+    return loader.knows_ranks and not whole
 
 
 def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
