@@ -89,17 +89,24 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
-        remedy=Remedy("same_split"),
+        remedy=None if _takes_indices(made) else Remedy("same_split"),
     )
 
 
 def _fix(made: PlaceRow | None) -> str:
     """The script's own split with a generator that is seeded alike, where it fits on one line."""
     line = text_of(made, "")
+    if _takes_indices(made):
+        return f"random.Random(0).shuffle(indices)  # indices drawn with the same seed on every rank\n{line}"
     if "random_split(" not in line or not line.endswith(")"):
         line = "train_set, test_set = random_split(dataset, lengths)"
     generator = "generator = torch.Generator().manual_seed(0)  # the same on every rank"
     return f"{generator}\n{line[:-1]}, generator=generator)"
+
+
+def _takes_indices(made: PlaceRow | None) -> bool:
+    """Whether the script has chosen the indices itself: how it drew them cannot be changed from outside."""
+    return "Subset(" in text_of(made, "")
 
 
 def _evidence(case: Case, pair: _Pair) -> Iterator[str]:
