@@ -108,12 +108,12 @@ def _source(line: SourceLine, marked: bool) -> str:
 
 
 def _checked(diagnosis: Diagnosis) -> Iterator[str]:
-    if diagnosis.passed:
-        yield f"<p><b>Passed ({len(diagnosis.passed)}).</b> {shown(', '.join(diagnosis.passed))}.</p>"
     for reason, names in reasons(diagnosis).items():
         told = f"{', '.join(names)}: {reason.rstrip('.')}"
         yield f"<p><b>Not checked ({len(names)}).</b> {prose(told)}.</p>"
     yield from (f"<p>{prose(note)}</p>" for note in diagnosis.notes)
+    if diagnosis.passed:
+        yield f"<p><b>Passed ({len(diagnosis.passed)}).</b> {shown(', '.join(diagnosis.passed))}.</p>"
     machine = ", ".join(f"{name} {value}" for name, value in diagnosis.machine.items())
     for label, text in (("The examined run is in", diagnosis.folder), ("Machine:", machine)):
         if text:

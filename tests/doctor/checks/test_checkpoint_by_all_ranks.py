@@ -7,6 +7,7 @@ from case_factory import Sheet, make_case
 
 from scalewise.doctor.case import Abstain, case_of
 from scalewise.doctor.checks.checkpoint_by_all_ranks import examine
+from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import SaveNote
 
 LINE = 'torch.save(model.state_dict(), "model.pt")'
@@ -55,3 +56,27 @@ def test_hosts_have_a_disk_each():
 def test_one_rank_is_not_compared():
     with pytest.raises(Abstain):
         examine(make_case(saving("/runs/model.pt")))
+
+
+def test_a_function_that_saves_is_guarded_as_a_whole_with_what_else_it_writes(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "def save_checkpoint(state, best):\n"
+        "    torch.save(state, 'last.pt')\n"
+        "    if best:\n"
+        "        shutil.copyfile('last.pt', 'best.pt')\n"
+    )
+    sheet = Sheet().windows(2)
+    sheet.row(PlaceRow(90, str(script), 2, "save_checkpoint", "torch.save(state, 'last.pt')"))
+    sheet.notes.append(SaveNote(10**6, 90, "/runs/last.pt", 1000))
+    (finding,) = examine(make_case(sheet, ranks=2))
+    assert "    save_checkpoint(...)" in finding.fix
+    assert "# line 4: shutil.copyfile('last.pt', 'best.pt')" in finding.fix
+
+
+def test_a_function_with_another_name_is_not_guarded_whole(tmp_path):
+    sheet = Sheet().windows(2)
+    sheet.row(PlaceRow(90, str(tmp_path / "gone.py"), 2, "main", LINE))
+    sheet.notes.append(SaveNote(10**6, 90, "/runs/last.pt", 1000))
+    (finding,) = examine(make_case(sheet, ranks=2))
+    assert f"    {LINE}\n" in finding.fix and "main(...)" not in finding.fix

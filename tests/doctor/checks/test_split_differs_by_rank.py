@@ -11,14 +11,14 @@ from scalewise.records.examination import PartRow
 SPLIT = "train_set, test_set = random_split(dataset, [0.8, 0.2])"
 
 
-def rank(train, test=(), knows_ranks=True):
+def rank(train, test=(), knows_ranks=True, drawn=64, split=SPLIT):
     sheet = Sheet()
     line = sheet.place("loader = DataLoader(train_set, sampler=sampler)")
     for index, part in enumerate((train, test)):
-        sheet.row(make_loader(index, place=line, knows_ranks=knows_ranks))
+        sheet.row(make_loader(index, place=line, knows_ranks=knows_ranks, drawn=drawn))
         if part:
             members = tuple(sorted(part))
-            sheet.row(PartRow(index, sheet.place(SPLIT), 0, 10, len(part), f"{members}", f"{part}", members))
+            sheet.row(PartRow(index, sheet.place(split), 0, 10, len(part), f"{members}", f"{part}", members))
     return sheet.windows(3)
 
 
@@ -44,6 +44,8 @@ def test_equal_parts_are_right():
 def test_parts_that_are_dealt_out_by_hand_are_not_judged():
     with pytest.raises(Abstain, match="Subset"):
         examine(two(rank((0, 1), knows_ranks=False), rank((2, 3), knows_ranks=False)))
+    with pytest.raises(Abstain, match="Subset"):  # a sampler for one replica draws all of them
+        examine(two(rank((0, 1), drawn=128), rank((2, 3), drawn=128)))
 
 
 def test_a_replay_with_one_seed_proves_it_only_where_the_parts_become_equal():
@@ -52,3 +54,9 @@ def test_a_replay_with_one_seed_proves_it_only_where_the_parts_become_equal():
     same = two(rank((0, 1, 2)), rank((0, 1, 2)))
     assert settle(case, finding, replay("same_split", case, same)).proof == "replayed"
     assert settle(case, finding, replay("same_split", case, case)) == finding
+
+
+def test_indices_that_the_script_draws_itself_are_not_replayed():
+    made = "part = Subset(dataset, indices[20:])"
+    (finding,) = examine(two(rank((0, 1, 2), split=made), rank((1, 2, 3), split=made)))
+    assert finding.remedy is None and finding.fix.endswith(made) and "same seed" in finding.fix

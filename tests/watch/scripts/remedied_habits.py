@@ -87,11 +87,19 @@ def workers():
     return {"workers": [one.num_workers for one in (plain, busy, stream)], "seen": seen}
 
 
+def one_step():
+    """Without a step nothing is recorded."""
+    layer = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+
+
+HABITS = {"split": split, "evaluate": evaluate, "tokens": tokens, "seeds": seeds, "workers": workers}
+
 if __name__ == "__main__":
     dist.init_process_group("gloo")
-    print(
-        json.dumps(
-            {"split": split, "evaluate": evaluate, "tokens": tokens, "seeds": seeds, "workers": workers}[HABIT]()
-        )
-    )
+    said = HABITS[HABIT]()
+    one_step()
+    print(json.dumps(said), flush=True)
     dist.destroy_process_group()

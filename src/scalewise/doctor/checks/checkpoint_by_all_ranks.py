@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ CHECK = Check(
     needs="Two ranks or more that leave notes.",
     silent="A file for each rank; distributed checkpoints; one rank that saves, whichever it is; a disk for each host.",
 )
+SAVING = re.compile("save|checkpoint|ckpt|snapshot", re.IGNORECASE)
 WRITES = (
     "shutil.copyfile", "shutil.copy", "shutil.copy2", "shutil.move", "shutil.rmtree", "os.replace", "os.rename",
     "os.remove", "os.unlink", "os.symlink", "os.link", "torch.save",
@@ -87,24 +89,30 @@ def _finding(
 
 
 def _fix(case: Case, where: PlaceRow | None, saving: str) -> str:
-    """One rank saves; where a function does nothing but save, the whole call is guarded."""
-    if where is None or where.function.startswith("<") or _trains(case, where):
-        return f"if torch.distributed.get_rank() == 0:\n    {saving}\ntorch.distributed.barrier()"
-    further = "".join(f"\n# line {number}: {line}" for number, line in _writes_after(where))
-    also = f"\n# the call, not only the line that saves: this writes, too{further}" if further else ""
-    return f"if torch.distributed.get_rank() == 0:\n    {where.function}(...)\ntorch.distributed.barrier(){also}"
+    """One rank saves; the whole call is guarded where a function is there to save, by its name."""
+    further = [f"# line {number}: {line}" for number, line in _writes_after(where)]
+    guarded = saving
+    if where is not None and _only_saves(case, where):
+        guarded = f"{where.function}(...)"
+        also = ["# the call, not only the line that saves, for this writes as well:"]
+    else:
+        also = ["# and under the same condition, for this writes as well:"]
+    lines = ["if torch.distributed.get_rank() == 0:", f"    {guarded}", "torch.distributed.barrier()"]
+    return "\n".join([*lines, *(also if further else []), *further])
 
 
-def _trains(case: Case, where: PlaceRow) -> bool:
-    """Whether the function that saves trains as well: then its call cannot be one rank's alone."""
-    places = (
-        case.first.place(note) for note in case.first.notes if isinstance(note, (ForwardNote, BackwardNote, StepNote))
-    )
-    return any(one is not None and (one.file, one.function) == (where.file, where.function) for one in places)
+def _only_saves(case: Case, where: PlaceRow) -> bool:
+    """Whether the function is named after saving and does not train as well."""
+    kinds = (ForwardNote, BackwardNote, StepNote)
+    places = (case.first.place(note) for note in case.first.notes if isinstance(note, kinds))
+    trains = any(one is not None and (one.file, one.function) == (where.file, where.function) for one in places)
+    return SAVING.search(where.function) is not None and not trains
 
 
-def _writes_after(where: PlaceRow) -> Iterator[tuple[int, str]]:
+def _writes_after(where: PlaceRow | None) -> Iterator[tuple[int, str]]:
     """Further lines of the same function that change files, by the names of what they call."""
+    if where is None:
+        return
     try:
         source = Path(where.file).read_text(encoding="utf-8")
         tree = ast.parse(source)

@@ -74,11 +74,18 @@ def _steps(members: Sequence[RankCase]) -> list[_Step]:
     updates = [updates_of(rank)[0] for rank in members]
     for one in updates:
         require_one_optimizer(one)
-    steps = [_counted(step) for step in zip(*updates, strict=False)]
-    known = [one for one in steps if one is not None]
-    if len(known) < LEAST and not any(all_sums(one.backwards) for one in updates[0]):
+    steps = list(zip(*updates, strict=False))
+    known = [one for one in map(_counted, steps) if one is not None]
+    if len(known) < LEAST and not any(map(_weighted, steps)):
         raise Abstain(f"how many targets the losses of {LEAST} steps counted could not be seen on every rank")
     return known
+
+
+def _weighted(step: Sequence[Update]) -> bool:
+    """Whether the losses are sums that no rank divides by itself, or means whose weights differ between ranks."""
+    notes = [note for update in step for note in update.backwards]
+    factors = [note.factor for note in notes if note.factor is not None]
+    return all_sums(notes) or (len(factors) == len(notes) and not alike(factors))
 
 
 def _counted(step: Sequence[Update]) -> _Step | None:

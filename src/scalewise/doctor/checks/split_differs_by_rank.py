@@ -26,8 +26,8 @@ CHECK = Check(
     "train_set, test_set = random_split(dataset, [0.9, 0.1], generator=generator)\n"
     "sampler = DistributedSampler(train_set)",
     needs="two ranks with a loader over a Subset and a sampler that knows of ranks",
-    silent="Parts that are dealt out to ranks by hand, without such a sampler, are meant to differ. So are the folds "
-    "of ranks that train apart.",
+    silent="Parts that are dealt out to ranks by hand, without such a sampler or with one for a single replica, are "
+    "meant to differ. So are the folds of ranks that train apart.",
 )
 
 
@@ -56,13 +56,19 @@ def _pairs(case: Case) -> Iterator[_Pair]:
     first = case.first
     for mine in first.parts:
         loader = loader_of(first, mine.loader)
-        if loader is None or not loader.knows_ranks:
+        if loader is None or not _shared_out(loader):
             continue
         for other in case.ranks[1:]:
             same = twin(first, loader, other)
             theirs = next((one for one in other.parts if same is not None and one.loader == same.index), None)
-            if theirs is not None and same is not None and same.knows_ranks:
+            if theirs is not None and same is not None and _shared_out(same):
                 yield _Pair(loader, other, mine, theirs)
+
+
+def _shared_out(loader: LoaderRow) -> bool:
+    """Whether its sampler knows of ranks and draws a share; one for a single replica draws all of a part."""
+    whole = loader.drawn is not None and loader.samples is not None and loader.drawn >= loader.samples
+    return loader.knows_ranks and not whole
 
 
 def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
@@ -83,17 +89,24 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
-        remedy=Remedy("same_split"),
+        remedy=None if _takes_indices(made) else Remedy("same_split"),
     )
 
 
 def _fix(made: PlaceRow | None) -> str:
     """The script's own split with a generator that is seeded alike, where it fits on one line."""
     line = text_of(made, "")
+    if _takes_indices(made):
+        return f"random.Random(0).shuffle(indices)  # indices drawn with the same seed on every rank\n{line}"
     if "random_split(" not in line or not line.endswith(")"):
         line = "train_set, test_set = random_split(dataset, lengths)"
     generator = "generator = torch.Generator().manual_seed(0)  # the same on every rank"
     return f"{generator}\n{line[:-1]}, generator=generator)"
+
+
+def _takes_indices(made: PlaceRow | None) -> bool:
+    """Whether the script has chosen the indices itself: how it drew them cannot be changed from outside."""
+    return "Subset(" in text_of(made, "")
 
 
 def _evidence(case: Case, pair: _Pair) -> Iterator[str]:

@@ -27,7 +27,6 @@ OF_THE_LOOP = (
     "parameters",
     "kept",
     "gradients",
-    "batch_norms",
 )
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.batch_norms import BatchNorms
 from scalewise.watch.examination.loop import EARLY_PASSES, Loop, autocast_now, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.stages import Stages
@@ -26,7 +27,7 @@ MOST_EVALUATED = 200  # passes without gradients whose layers are looked at
 def install(notebook: Notebook) -> None:
     """Wraps `nn.Module.__call__` around the watcher's own wrapper, which modules inside others need not pass."""
     loop, wrappers, calls = loop_of(notebook), wrappers_of(notebook), _Calls()
-    stages = Stages(loop)
+    stages, norms = Stages(loop), BatchNorms(notebook)
     watched: Any = nn.Module.__call__
     plain: Any = nn.Module._wrapped_call_impl
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
@@ -36,6 +37,8 @@ def install(notebook: Notebook) -> None:
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
         if inside:
+            if norms.looking:
+                norms.see(self, args, kwargs)
             if stages.looking:
                 return stages.call(plain, self, args, kwargs)
             return plain(self, *args, **kwargs)
@@ -45,6 +48,7 @@ def install(notebook: Notebook) -> None:
         looked: _Look | None = None
         try:
             try:
+                norms.begin(torch.is_grad_enabled() and self.training, calls.of(self).trained)
                 looked = _Look(self, args, kwargs, loop, wrappers, calls)
                 stages.begin(self, args, kwargs)
             except Exception as error:
@@ -52,6 +56,7 @@ def install(notebook: Notebook) -> None:
             result = watched(self, *args, **kwargs)
         finally:
             inside = False
+            norms.end()
         try:
             if looked is not None:
                 looked.note(loop)

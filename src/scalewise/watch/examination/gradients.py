@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
+from scalewise.watch.examination.batch_norms import capturing, several_ranks
 from scalewise.watch.examination.loop import Loop, loop_of, sampled
 from scalewise.watch.examination.loss import reductions
 from scalewise.watch.examination.notebook import Notebook
@@ -74,7 +75,7 @@ class _Look:
     def at_step(self, optimizer: Optimizer) -> None:
         """Before the optimizer looks at its gradients."""
         loop = self._loop
-        if not (loop.early or sampled(loop.windows + 1)):
+        if not (loop.early or sampled(loop.windows + 1)) or capturing():
             return
         local = [_local(one.grad) for one in parameters_of(optimizer) if one.grad is not None]
         known = [one for one in local if readable(one, early=True)]
@@ -82,7 +83,7 @@ class _Look:
             return  # sparse, or on no device: nothing is said of them
         with quietly():
             zero = not any(one.numel() and bool(one.any()) for one in known)
-            norm = _norm(known) if not zero and _several_ranks() else None
+            norm = _norm(known) if not zero and several_ranks() else None
         ranks = next((found for one in parameters_of(optimizer) if (found := _shard_ranks(one))), [])
         loop.notebook.note(
             "gradients", loop.optimizer(optimizer), len(local), zero and bool(local), self._classes, norm, ranks
@@ -108,11 +109,6 @@ def _shard_ranks(parameter: Any) -> list[int]:
 def _line_of(mesh: Any, dim: int) -> list[int]:
     """The ranks along one dimension of a mesh, through this one."""
     return list(torch.distributed.get_process_group_ranks(mesh.get_group(dim)))
-
-
-def _several_ranks() -> bool:
-    distributed = torch.distributed
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def _norm(tensors: list[torch.Tensor]) -> float | None:

@@ -83,7 +83,7 @@ class Loading:
             self._notebook.aside(row)
 
     def _see_pinning(self) -> None:
-        original = pin_memory.pin_memory
+        original: Any = pin_memory.pin_memory
         inside = threading.local()
 
         @functools.wraps(original)

@@ -27,7 +27,8 @@ class Parts:
 
     def install(self) -> None:
         """Remembers which line made a Subset, itself or by `random_split`."""
-        original = Subset.__init__
+        kind: Any = Subset
+        original = kind.__init__
 
         @functools.wraps(original)
         def __init__(subset: Any, *args: Any, **kwargs: Any) -> None:
@@ -38,7 +39,7 @@ class Parts:
             except Exception as error:
                 self._notebook.broke("subset", error)
 
-        Subset.__init__ = __init__  # type: ignore[method-assign]
+        kind.__init__ = __init__
 
     def row(self, loader: Any, number: int) -> PartRow | None:
         """The part, if the loader draws from a Subset (as `random_split` makes them); None otherwise."""

@@ -17,7 +17,7 @@ def _drops(layer: nn.Module) -> bool:
     if isinstance(layer, _DropoutNd):
         return layer.p > 0
     if isinstance(layer, nn.MultiheadAttention):
-        return layer.dropout > 0
+        return bool(layer.dropout > 0)
     if isinstance(layer, nn.RNNBase):
         return layer.dropout > 0 and layer.num_layers > 1
     attribute = _DROP_PATHS.get(type(layer).__name__)

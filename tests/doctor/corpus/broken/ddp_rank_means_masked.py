@@ -31,8 +31,6 @@ class Trainer:
             with nullcontext() if index else self.model.no_sync():
                 errors = (self.model(signals).squeeze(-1) - wanted).square()
                 ((errors * mask).sum() / counted).backward()
-                #+ # the mean number of a rank, the same on all of them
-                pass  # wrong
         self.optimizer.step()
         self.optimizer.zero_grad()
 

@@ -14,8 +14,7 @@ def accuracy(net, loader):
         right += (net(pictures).argmax(1) == labels).sum().item()
         total += len(labels)
     #+ net.train()
-    return right / total  # wrong
-    #+ return right / total
+    return right / total
 
 
 def main():

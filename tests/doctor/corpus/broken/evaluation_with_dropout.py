@@ -28,8 +28,7 @@ class Trainer:
 
     def run_epoch(self, loader, train):
         #+ self.model.train(train)
-        return [self.run_batch(x, y, train) for x, y in loader]  # wrong
-        #+ return [self.run_batch(x, y, train) for x, y in loader]
+        return [self.run_batch(x, y, train) for x, y in loader]
 
     def train(self):
         for epoch in range(3):

@@ -18,8 +18,7 @@ def clip(parameters, limit):
     factor = torch.clamp(limit / (squares.sqrt() + 1e-6), max=1.0)
     for one in gradients:
         one.mul_(factor)
-    return squares.sqrt()  # wrong
-    #+ return squares.sqrt()
+    return squares.sqrt()
 
 
 def main():
