@@ -58,7 +58,9 @@ def test_recomputation_is_no_work_of_the_model():
 
 
 def test_a_share_above_all_is_refused():
-    found = _use(replace(WORK, flops={"float32": 4 * 10**9}, streamed_bytes=10**9), PROFILE, replace(TIME, cpu_ns=10**9))
+    found = _use(
+        replace(WORK, flops={"float32": 4 * 10**9}, streamed_bytes=10**9), PROFILE, replace(TIME, cpu_ns=10**9)
+    )
 
     assert found.mfu.value is None and "400 %" in found.mfu.reason
     assert found.bandwidth.value is None and "1000 %" in found.bandwidth.reason
@@ -93,7 +95,9 @@ def test_little_hidden_work_does_not_matter():
 
 def test_the_profile_counts_where_dispatch_cannot():
     missing = replace(WORK, flops={}, missing="torch.compile is at work")
-    found = _use(missing, replace(WORK, step=5, method="profile", operand_bytes=None, streamed_bytes=None), PROFILE, TIME)
+    found = _use(
+        missing, replace(WORK, step=5, method="profile", operand_bytes=None, streamed_bytes=None), PROFILE, TIME
+    )
 
     assert found.mfu.value == pytest.approx(0.4) and found.flops_by == "profile"
     assert found.bandwidth.value is None

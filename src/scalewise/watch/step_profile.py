@@ -7,7 +7,6 @@ Not for timed runs: the profiler slows the host down. Whoever wants a step profi
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +46,6 @@ class Profile:
     device: str  # cuda or cpu
     begin_ns: int
     end_ns: int
-    own_ns: int  # inside it, but ours
     busy_ns: int = 0
     launches: int = 0
     families: dict[str, int] = field(default_factory=dict)
@@ -59,8 +57,8 @@ class Profile:
 
     @property
     def wall_ns(self) -> int:
-        """Of the step, without what is ours."""
-        return max(1, self.end_ns - self.begin_ns - self.own_ns)
+        """Of the step."""
+        return max(1, self.end_ns - self.begin_ns)
 
 
 class StepProfiler:
@@ -69,7 +67,6 @@ class StepProfiler:
     def __init__(self) -> None:
         self._profile: Any = None
         self.begin_ns = self.end_ns = 0
-        self._own: list[Span] = []
         self._marks: list[Span] = []
         self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
 
@@ -80,7 +77,8 @@ class StepProfiler:
         if "KINETO_LOG_LEVEL" not in os.environ:
             os.putenv("KINETO_LOG_LEVEL", "99")  # its notes would stand between the script's own lines
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
-        self._profile = profile(activities=activities, record_shapes=True)
+        # Without `acc_events` torch 2.11 warns on the script's stderr.
+        self._profile = profile(activities=activities, record_shapes=True, acc_events=True)
         self._profile.prepare_trace()
 
     def begin(self) -> None:
@@ -95,17 +93,6 @@ class StepProfiler:
             with record_function(f"{MARK} {number}"):
                 self._marks.append((before_ns, now_ns()))
         self.begin_ns = now_ns()
-
-    @contextmanager
-    def ours(self) -> Iterator[None]:
-        """What is done in it is no part of the step."""
-        self._wait()
-        began_ns = now_ns()
-        try:
-            yield
-        finally:
-            self._wait()
-            self._own.append((began_ns, now_ns()))
 
     def step_ended(self) -> None:
         """It may end again, where a further optimizer follows."""
@@ -123,30 +110,12 @@ class StepProfiler:
         number = min(range(MARKS), key=lambda place: self._marks[place][1] - self._marks[place][0])
         mark = next(event for event in events if event.name() == f"{MARK} {number}")
         offset_ns = mark.start_ns() - sum(self._marks[number]) // 2
-        window = Window(self.begin_ns, self.end_ns, tuple(self._own))
+        window = (self.begin_ns, self.end_ns)
         return _read(events, window, self._cuda, offset_ns, mark.start_thread_id())
 
     def _wait(self) -> None:
         if self._cuda and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
-
-
-@dataclass(frozen=True)
-class Window:
-    """The step, with the stretches in it that were ours."""
-
-    begin_ns: int
-    end_ns: int
-    own: tuple[Span, ...] = ()
-
-    def holds(self, begin_ns: int) -> bool:
-        """Whether something that began then belongs to the step."""
-        return self.begin_ns <= begin_ns <= self.end_ns and not any(a <= begin_ns <= b for a, b in self.own)
-
-    @property
-    def own_ns(self) -> int:
-        """Length of those stretches."""
-        return sum(b - a for a, b in self.own)
 
 
 def covered_ns(spans: Iterable[Span]) -> int:
@@ -210,10 +179,10 @@ class _Operator:
         return any(one.name in FORMULAS for one in (self, *self.callers))
 
 
-def _read(events: Sequence[Any], window: Window, cuda: bool, offset_ns: int, main_thread: int) -> Profile:
+def _read(events: Sequence[Any], window: Span, cuda: bool, offset_ns: int, main_thread: int) -> Profile:
     host = [event for event in events if event.device_type() == DeviceType.CPU]
     operators = _operators(host, window, offset_ns)
-    found = Profile("cuda" if cuda else "cpu", window.begin_ns, window.end_ns, window.own_ns)
+    found = Profile("cuda" if cuda else "cpu", *window)
     messages = _messages(host, window, offset_ns)
     if cuda:
         _add_kernels(found, events, operators, window, offset_ns)
@@ -226,10 +195,10 @@ def _read(events: Sequence[Any], window: Window, cuda: bool, offset_ns: int, mai
     return found
 
 
-def _operators(host: Sequence[Any], window: Window, offset_ns: int) -> list[_Operator]:
+def _operators(host: Sequence[Any], window: Span, offset_ns: int) -> list[_Operator]:
     """Those of the step, each told which one called it."""
     chosen = [_Operator(event, offset_ns) for event in host if _is_operator(event)]
-    chosen = [one for one in chosen if window.holds(one.begin_ns)]
+    chosen = [one for one in chosen if window[0] <= one.begin_ns <= window[1]]
     chosen.sort(key=lambda one: (one.thread, one.begin_ns, -one.end_ns))
     open_ones: list[_Operator] = []
     for one in chosen:
@@ -250,12 +219,12 @@ def _is_operator(event: Any) -> bool:
     return "::" in name and not name.startswith(_NO_OPERATORS) and not event.is_async()
 
 
-def _messages(host: Sequence[Any], window: Window, offset_ns: int) -> list[Call]:
+def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
     """Collectives from their call to their end, such as `gloo:all_reduce`."""
     found = []
     for event in host:
         name, begin = event.name(), event.start_ns() - offset_ns
-        if name.startswith(("gloo:", "nccl:")) and window.holds(begin):
+        if name.startswith(("gloo:", "nccl:")) and window[0] <= begin <= window[1]:
             size = _size_bytes(event)
             found.append(Call(name, begin, begin + event.duration_ns(), "collectives", size))
     return found
@@ -275,7 +244,7 @@ def _size_bytes(event: Any) -> int:
 
 
 def _add_kernels(
-    found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Window, offset_ns: int
+    found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Span, offset_ns: int
 ) -> None:
     """Busy time of the GPUs, time by family; a kernel that no counted operator has launched may hide work."""
     on_host = {event.name() for event in events if event.device_type() == DeviceType.CPU}
@@ -286,7 +255,7 @@ def _add_kernels(
         begin = event.start_ns() - offset_ns
         # A range of the host's, shown on the device, has the host's name, and is no kernel.
         on_device = event.device_type() == DeviceType.CUDA and event.name() not in on_host
-        if not on_device or not window.holds(begin):
+        if not on_device or not window[0] <= begin <= window[1]:
             continue
         name, length = event.name(), event.duration_ns()
         family = family_of(name)

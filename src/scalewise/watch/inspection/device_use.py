@@ -19,7 +19,8 @@ from scalewise.watch.work import Work, WorkMode
 COUNTED_STEP = 3  # the close look at memory is over, and one more step is left for the timeline alone
 PREPARED_STEP = 4
 PROFILED_STEP = 5
-PLAIN_STEPS = range(6, 38)  # their CPU time is read, and nothing else
+QUIET_STEPS = range(5, 8)  # nothing else is looked at: they can be shown in a trace
+PLAIN_STEPS = range(6, 38)  # their CPU time is read
 MOST_CALLS = 40_000  # in the file for a trace
 
 
@@ -83,24 +84,13 @@ class DeviceUse:
     def ours(self) -> Iterator[None]:
         """What is done in it belongs to the inspection."""
         counting, self._counting = self._counting, False
+        began_ns, began_cpu_ns = now_ns(), time.process_time_ns()
         try:
-            with self._left_out():
-                yield
+            yield
         finally:
             self._counting = counting
-
-    @contextmanager
-    def _left_out(self) -> Iterator[None]:
-        if self._profiling and self._profiler is not None:
-            with self._profiler.ours():
-                yield
-        elif self._plain_began is not None:
-            began = (now_ns(), time.process_time_ns())
-            yield
-            self._own_plain[0] += now_ns() - began[0]
-            self._own_plain[1] += time.process_time_ns() - began[1]
-        else:
-            yield
+            self._own_plain[0] += now_ns() - began_ns
+            self._own_plain[1] += time.process_time_ns() - began_cpu_ns
 
     def finish(self) -> None:
         """At the end of the script."""
