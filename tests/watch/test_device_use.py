@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_script_of_few_steps_is_told_so(runner) -> None:
 def test_cpu_time_is_read_in_plain_steps(runner) -> None:
     (row,) = _of(runner.watched("fast.py", inspect=True), CpuTimeRow)
 
-    assert row.steps == 32 and 0 < row.cpu_ns and 0 < row.wall_ns and row.threads == 1
+    assert row.steps == 32 and row.cpu_ns > 0 and row.wall_ns > 0 and row.threads == 1
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_phases_tile_the_step(traced) -> None:
         for begin, end, _ in steps:
             inside = sorted(one for one in slices if begin <= one[0] < end and not one[2].startswith("step "))
             assert inside[0][0] == begin and inside[-1][1] == end
-            assert all(a[1] == b[0] for a, b in zip(inside, inside[1:], strict=False))
+            assert all(a[1] == b[0] for a, b in pairwise(inside))
             assert {"forward", "backward", "optimizer"} <= {name for _, _, name in inside}
 
 
