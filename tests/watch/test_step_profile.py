@@ -1,7 +1,10 @@
 """A profiled step adds up: families and host make the step, flops are those by dispatch."""
 
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from scalewise.records.utilisation import HOST
 from scalewise.watch.step_profile import StepProfiler, covered_ns, merged, overlap_ns
@@ -57,6 +60,22 @@ def test_calls_lie_on_the_clock_of_the_script():
     # The profiler has a clock of its own, which is read against the script's at moments that are known to some us.
     slack_ns = 50_000
     assert all(found.begin_ns <= one.begin_ns <= one.end_ns <= found.end_ns + slack_ns for one in found.calls)
+
+
+def test_a_sharded_product_counts_as_what_this_rank_computes():
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        x = DTensor.from_local(torch.randn(8, 32), mesh, [Replicate()])
+        w = DTensor.from_local(torch.randn(32, 16), mesh, [Shard(1)])  # half of 32 columns
+        x @ w  # the first time, DTensor also tries the product on tensors without data
+        _, found = _profiled(lambda: x @ w)
+    finally:
+        dist.destroy_process_group()
+
+    assert found.flops == {"float32": 2 * 8 * 32 * 16}
 
 
 def test_an_operator_that_no_formula_knows_is_named():

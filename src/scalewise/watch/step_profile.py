@@ -149,7 +149,7 @@ def _someone_profiles() -> bool:
 class _Operator:
     """An operator call on the host, inside the one that called it."""
 
-    __slots__ = ("begin_ns", "calls_counted", "end_ns", "event", "inner_ns", "name", "parent", "thread")
+    __slots__ = ("begin_ns", "calls_counted", "end_ns", "event", "inner_ns", "name", "parent", "thread", "wraps")
 
     def __init__(self, event: Any, offset_ns: int) -> None:
         self.event, self.name = event, event.name()
@@ -159,6 +159,7 @@ class _Operator:
         self.parent: _Operator | None = None
         self.inner_ns = 0
         self.calls_counted = False  # it leaves the work to an operator whose flops a formula knows
+        self.wraps = False  # it calls itself on the parts of its tensors, as those of a DTensor
 
     @property
     def self_ns(self) -> int:
@@ -211,6 +212,7 @@ def _operators(host: Sequence[Any], window: Span, offset_ns: int) -> list[_Opera
         if one.name in FORMULAS:
             for caller in one.callers:
                 caller.calls_counted = True
+                caller.wraps = caller.wraps or caller.name == one.name
     return chosen
 
 
@@ -306,7 +308,8 @@ def _largest(names: dict[str, int]) -> dict[str, int]:
 def _add_flops(found: Profile, operators: Sequence[_Operator]) -> None:
     """By the shapes that operators were called with; those whose shapes do not tell are listed."""
     for one in operators:
-        if one.name not in FORMULAS or any(caller.name in FORMULAS for caller in one.callers):
+        inside = any(caller.name in FORMULAS and not caller.wraps for caller in one.callers)
+        if one.name not in FORMULAS or one.wraps or inside:
             continue
         event = one.event
         try:
