@@ -61,6 +61,14 @@ def test_a_script_of_few_steps_is_told_so(runner) -> None:
     assert missing and all("the script made" in text for text in missing)
 
 
+def test_a_profiler_of_the_script_is_left_alone(runner) -> None:
+    ran = runner.watched("own_profiler.py", inspect=True)
+
+    (row,) = _of(ran, ProfileRow)
+    assert "profiler of its own" in row.missing
+    assert sum(_of(ran, WorkRow)[0].flops.values()) == 4 * 8 * 16 * 16
+
+
 def test_cpu_time_is_read_in_plain_steps(runner) -> None:
     (row,) = _of(runner.watched("fast.py", inspect=True), CpuTimeRow)
 

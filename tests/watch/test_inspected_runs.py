@@ -36,6 +36,7 @@ UNCHANGED = [
     ("exits.py", (), 0),
     ("child_processes.py", (), 0),
     ("inspect_threads.py", (), 0),
+    ("own_profiler.py", (), 0),
 ]
 ABSTAINING = [
     ("compiled.py", ("aot_eager",), 0, "torch.compile"),

@@ -4,9 +4,10 @@ Not for timed runs: the profiler slows the host down. Whoever wants a step profi
 `begin` and `end` around it, then `read`. Nothing here changes what the script computes or prints.
 """
 
+import functools
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from scalewise.watch.work import FORMULAS, flops_of_event, precision_of
 
 MARK = "scalewise: mark"
 MARKS = 4
+THE_SCRIPT_PROFILES = "the script uses a profiler of its own"
 SHOWN_NAMES = 5
 _HEAVY = ("matmul", "attention", "convolution", "other")  # work that a formula should know
 _NO_OPERATORS = ("autograd::", "torch::")  # bookkeeping around operators
@@ -64,6 +66,8 @@ class Profile:
 class StepProfiler:
     """One profile of one step; it never starts where the script profiles itself."""
 
+    making = False  # a profiler of torch's is being made, and it is ours
+
     def __init__(self) -> None:
         self._profile: Any = None
         self.begin_ns = self.end_ns = 0
@@ -72,20 +76,23 @@ class StepProfiler:
 
     def prepare(self) -> None:
         """Before the step; what must be loaded is loaded now."""
-        if _someone_profiles():
-            raise RuntimeError("the script uses a profiler of its own")
+        if _profiler_enabled():
+            raise RuntimeError(THE_SCRIPT_PROFILES)
         if "KINETO_LOG_LEVEL" not in os.environ:
             os.putenv("KINETO_LOG_LEVEL", "99")  # its notes would stand between the script's own lines
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
-        # Without `acc_events` torch 2.11 warns on the script's stderr.
-        self._profile = profile(activities=activities, record_shapes=True, acc_events=True)
-        self._profile.prepare_trace()
+        StepProfiler.making = True
+        try:
+            # Without `acc_events` torch 2.11 warns on the script's stderr.
+            self._profile = profile(activities=activities, record_shapes=True, acc_events=True)
+            self._profile.prepare_trace()
+        finally:
+            StepProfiler.making = False
 
     def begin(self) -> None:
         """The step opens."""
-        if _someone_profiles():
-            self._profile = None
-            raise RuntimeError("the script uses a profiler of its own")
+        if _profiler_enabled():
+            raise RuntimeError(THE_SCRIPT_PROFILES)
         self._profile.start_trace()
         self._wait()
         for number in range(MARKS):  # what the profiler's clock says at moments that ours knows
@@ -139,8 +146,22 @@ def overlap_ns(a: Sequence[Span], b: Sequence[Span]) -> int:
     return covered_ns(a) + covered_ns(b) - covered_ns([*a, *b])
 
 
-def _someone_profiles() -> bool:
-    return bool(_profiler_enabled())
+def when_the_script_profiles(act: Callable[[], None]) -> None:
+    """Calls `act` before the script makes a profiler: two at once would break its own."""
+    for kind in (profile, torch.autograd.profiler.profile):
+        _tell_of_making(kind, act)
+
+
+def _tell_of_making(kind: Any, act: Callable[[], None]) -> None:
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not StepProfiler.making:
+            act()
+        original(self, *args, **kwargs)
+
+    kind.__init__ = __init__
 
 
 # ---- from the profiler's events to a profile

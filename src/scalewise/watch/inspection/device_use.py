@@ -13,7 +13,14 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from scalewise.records.folder import RunFolder
 from scalewise.records.utilisation import CpuTimeRow, ProfileRow, WorkRow
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.step_profile import Profile, StepProfiler, in_order, now_ns
+from scalewise.watch.step_profile import (
+    THE_SCRIPT_PROFILES,
+    Profile,
+    StepProfiler,
+    in_order,
+    now_ns,
+    when_the_script_profiles,
+)
 from scalewise.watch.work import Work, WorkMode
 
 COUNTED_STEP = 3  # the close look at memory is over, and one more step is left for the timeline alone
@@ -61,6 +68,7 @@ class DeviceUse:
                 self._guarded(self._ended)
 
         recorder.open_step, recorder.optimizer_end = opened, ended
+        when_the_script_profiles(lambda: self._guarded(self._step_aside))
 
     # ---- what the inspector tells
 
@@ -149,6 +157,13 @@ class DeviceUse:
             if self._ends >= self._ends_before:
                 self._write_profile()  # evaluation may follow, and need not be profiled
 
+    def _step_aside(self) -> None:
+        """The script is about to make a profiler."""
+        if self._profiling and self._profiler is not None:
+            self._attempt(self._profiler.end)
+        self._profiler, self._profiling = None, False
+        self._profile_refused = THE_SCRIPT_PROFILES
+
     def _write_work(self) -> None:
         self._counting = False
         self._leave_mode()
@@ -214,7 +229,8 @@ class DeviceUse:
 
     def _leave_mode(self) -> None:
         mode: Any = self._mode
-        if mode is not None and mode is _get_current_dispatch_mode():
+        on_top: Any = _get_current_dispatch_mode()
+        if mode is not None and mode is on_top:
             self._mode = None
             mode.__exit__(None, None, None)
 
