@@ -152,6 +152,8 @@ BAD_REQUESTS = [
     (["run", "train.py", "--emulate-link", "1ms,1GB/s", "--change", "emulate_link:1s,1B/s"], "too", "Say it once"),
     (["run", "train.py", "--limit", "-1"], "--limit -1 is not a time", "above 0"),
     (["run", "train.py", "--nodes", "2", "--launcher", "torchrun"], "is not HOST:PORT", "host 0"),
+    (["run", "train.py", "--trace", "nowhere/t.json"], "nowhere/t.json does not exist", "Make it first"),
+    (["run", "tour", "--trace", "t.json"], "--trace is for a script", "tour.toml"),
     (["run", "tour", "--plain"], "--plain is for a script", "tour.toml"),
     (["run", "tour", "--", "--batch"], "'--batch' is an argument for a script", "tour.toml"),
     (["run", "bad.toml"], "bad.toml has 3 errors", "did you mean 'ranks'?"),
@@ -174,6 +176,26 @@ def test_a_bad_request_is_a_sentence_a_hint_and_exit_code_1(folder, words, said,
     assert ran.stdout == "" and "Traceback" not in ran.stderr
     said_in_one_line = " ".join(ran.stderr.split())
     assert said in said_in_one_line and hint in said_in_one_line
+
+
+def test_a_trace_is_written_and_the_use_of_the_device_is_told(folder):
+    ran = scalewise("run", "train.py", "--ranks", "2", "--trace", "t.json", "--json", "--", "20", cwd=folder)
+
+    assert ran.returncode in (0, 3), ran.stderr
+    (use,) = json.loads(ran.stdout)["experiments"][0]["utilisation"]
+    assert use["flops_per_step"] > 0 and use["peak_flops_per_second"] > 0 and use["families"]
+    assert use["mfu"]["value"] is None or 0 < use["mfu"]["value"] <= 1
+    events = json.loads((folder / "t.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in events} == {0, 1}
+    assert "ui.perfetto.dev" in ran.stderr
+
+
+def test_a_run_that_was_not_inspected_cannot_be_traced(folder):
+    scalewise("run", "train.py", "--", "5", cwd=folder)
+    (suite,) = (folder / "runs").iterdir()
+    ran = scalewise("show", str(suite), "--trace", "t.json", cwd=folder)
+
+    assert ran.returncode == 1 and "no inspected run" in ran.stderr and "Traceback" not in ran.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(folder):

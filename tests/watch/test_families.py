@@ -20,6 +20,8 @@ NAMES = {
         "aten::_scaled_dot_product_flash_attention_for_cpu",
         "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>",
         "fmha_cutlassF_f32_aligned_64x64_rf_sm80(AttentionKernel::Params)",
+        "void cudnn::fusion::compute_dot_do_o_specialized<true, 128>(void const*, void const*, void*)",
+        "void cudnn::fusion::convert_dq_to_16bits<true, 128>(void const*, void*)",
         "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_6_64x128x128_4x1x1_kernel0_0",
     ],
     "convolution": [
@@ -50,7 +52,12 @@ NAMES = {
         "triton_red_fused__log_softmax_5",
         "aten::mse_loss",
     ],
-    "indexing": ["aten::embedding_dense_backward", "aten::index_select", "void indexSelectLargeIndex<float, long>"],
+    "indexing": [
+        "void at::native::(anonymous namespace)::compute_num_of_partial_segments<long>(long const*)",
+        "aten::embedding_dense_backward",
+        "aten::index_select",
+        "void indexSelectLargeIndex<float, long>",
+    ],
     "copy": [
         "aten::copy_",
         "aten::cat",

@@ -120,6 +120,12 @@ class _SpanMachine(StepMachine):
 
     def _give(self) -> None:
         self._now.step = self._number
+        # The machine may have learnt that the step began later than it seemed.
+        self._now.phases = [
+            NamedSpan(span.name, max(span.begin_ns, self._begin_ns), span.end_ns)
+            for span in self._now.phases
+            if span.end_ns > self._begin_ns
+        ]
         self.found.append(self._now)
         self._now = StepSpans()
         super()._give()

@@ -8,16 +8,17 @@ import re
 
 _TABLE = (
     ("communication", r"nccl|gloo|c10d|ucc:|mpi:|allreduce|all_reduce|allgather|reduce_scatter|sendrecv"),
-    ("attention", r"flash|fmha|attention|sdpa|mha_"),
+    ("attention", r"flash|fmha|attention|sdpa|mha_|dot_do_o|convert_dq"),
     ("optimizer", r"multi_tensor|_foreach_|_fused_(adam|sgd|adagrad|lamb)|fused_?adam|_amp_|amp_(update|non_finite)"),
-    ("convolution", r"conv|cudnn.*(fprop|dgrad|wgrad)|_(fprop|dgrad|wgrad)_|implicit_gemm|winograd|wgrad|dgrad|im2col"),
+    ("convolution", r"conv(?!ert)|cudnn.*(fprop|dgrad|wgrad)|_(fprop|dgrad|wgrad)_|implicit_gemm|winograd|"
+                    r"wgrad|dgrad|im2col"),
     ("normalisation", r"layer_?norm|batch_?norm|group_?norm|instance_?norm|rms_?norm|bn_(fw|bw)|rownorm|rowwisemoments|"
                       r"gammabeta|computefusedparams|batchnorm|weight_norm|local_response"),
     ("matmul", r"gemm|gemv|cutlass|nvjet|xmma|splitk|cublas|wmma|::(mm|addmm|bmm|baddbmm|mv|addmv|dot|vdot|ger|addr|"
                r"matmul|linear|_scaled_mm|_int_mm|_grouped_mm|addbmm|mkldnn_linear|mkl_linear|mkldnn_rnn_layer|"
                r"_linear_pointwise)$|_linear_pointwise|dot_kernel|reduce_1block|triton_tem|_rnn|rnn_"),
     ("indexing", r"embedding|index|gather|scatter|take|::select_backward|slice_backward|masked_(select|scatter)|"
-                 r"nonzero|one_hot|bincount|triton_.*embedding|krn_partial|compute_grad_weight"),
+                 r"nonzero|one_hot|bincount|triton_.*embedding|krn_partial|compute_grad_weight|partial_segment"),
     ("reduction", r"reduce|softmax|nll_loss|cross_?entropy|triton_(red|per)_|scan|sort|topk|argm(ax|in)|cumsum|"
                   r"::(sum|mean|max|min|amax|amin|prod|norm|linalg_vector_norm|var|std|var_mean|any|all|logsumexp|aminmax|"
                   r"mse_loss|l1_loss|smooth_l1_loss|huber_loss|binary_cross_entropy|kl_div|_local_scalar_dense|count_nonzero|"

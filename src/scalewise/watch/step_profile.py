@@ -4,10 +4,10 @@ Not for timed runs: the profiler slows the host down. Whoever wants a step profi
 `begin` and `end` around it, then `read`. Nothing here changes what the script computes or prints.
 """
 
+import functools
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from scalewise.watch.work import FORMULAS, flops_of_event, precision_of
 
 MARK = "scalewise: mark"
 MARKS = 4
+THE_SCRIPT_PROFILES = "the script uses a profiler of its own"
 SHOWN_NAMES = 5
 _HEAVY = ("matmul", "attention", "convolution", "other")  # work that a formula should know
 _NO_OPERATORS = ("autograd::", "torch::")  # bookkeeping around operators
@@ -47,7 +48,6 @@ class Profile:
     device: str  # cuda or cpu
     begin_ns: int
     end_ns: int
-    own_ns: int  # inside it, but ours
     busy_ns: int = 0
     launches: int = 0
     families: dict[str, int] = field(default_factory=dict)
@@ -59,35 +59,40 @@ class Profile:
 
     @property
     def wall_ns(self) -> int:
-        """Of the step, without what is ours."""
-        return max(1, self.end_ns - self.begin_ns - self.own_ns)
+        """Of the step."""
+        return max(1, self.end_ns - self.begin_ns)
 
 
 class StepProfiler:
     """One profile of one step; it never starts where the script profiles itself."""
 
+    making = False  # a profiler of torch's is being made, and it is ours
+
     def __init__(self) -> None:
         self._profile: Any = None
         self.begin_ns = self.end_ns = 0
-        self._own: list[Span] = []
         self._marks: list[Span] = []
         self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
 
     def prepare(self) -> None:
         """Before the step; what must be loaded is loaded now."""
-        if _someone_profiles():
-            raise RuntimeError("the script uses a profiler of its own")
+        if _profiler_enabled():
+            raise RuntimeError(THE_SCRIPT_PROFILES)
         if "KINETO_LOG_LEVEL" not in os.environ:
             os.putenv("KINETO_LOG_LEVEL", "99")  # its notes would stand between the script's own lines
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
-        self._profile = profile(activities=activities, record_shapes=True)
-        self._profile.prepare_trace()
+        StepProfiler.making = True
+        try:
+            # Without `acc_events` torch 2.11 warns on the script's stderr.
+            self._profile = profile(activities=activities, record_shapes=True, acc_events=True)
+            self._profile.prepare_trace()
+        finally:
+            StepProfiler.making = False
 
     def begin(self) -> None:
         """The step opens."""
-        if _someone_profiles():
-            self._profile = None
-            raise RuntimeError("the script uses a profiler of its own")
+        if _profiler_enabled():
+            raise RuntimeError(THE_SCRIPT_PROFILES)
         self._profile.start_trace()
         self._wait()
         for number in range(MARKS):  # what the profiler's clock says at moments that ours knows
@@ -95,17 +100,6 @@ class StepProfiler:
             with record_function(f"{MARK} {number}"):
                 self._marks.append((before_ns, now_ns()))
         self.begin_ns = now_ns()
-
-    @contextmanager
-    def ours(self) -> Iterator[None]:
-        """What is done in it is no part of the step."""
-        self._wait()
-        began_ns = now_ns()
-        try:
-            yield
-        finally:
-            self._wait()
-            self._own.append((began_ns, now_ns()))
 
     def step_ended(self) -> None:
         """It may end again, where a further optimizer follows."""
@@ -123,30 +117,12 @@ class StepProfiler:
         number = min(range(MARKS), key=lambda place: self._marks[place][1] - self._marks[place][0])
         mark = next(event for event in events if event.name() == f"{MARK} {number}")
         offset_ns = mark.start_ns() - sum(self._marks[number]) // 2
-        window = Window(self.begin_ns, self.end_ns, tuple(self._own))
+        window = (self.begin_ns, self.end_ns)
         return _read(events, window, self._cuda, offset_ns, mark.start_thread_id())
 
     def _wait(self) -> None:
         if self._cuda and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
-
-
-@dataclass(frozen=True)
-class Window:
-    """The step, with the stretches in it that were ours."""
-
-    begin_ns: int
-    end_ns: int
-    own: tuple[Span, ...] = ()
-
-    def holds(self, begin_ns: int) -> bool:
-        """Whether something that began then belongs to the step."""
-        return self.begin_ns <= begin_ns <= self.end_ns and not any(a <= begin_ns <= b for a, b in self.own)
-
-    @property
-    def own_ns(self) -> int:
-        """Length of those stretches."""
-        return sum(b - a for a, b in self.own)
 
 
 def covered_ns(spans: Iterable[Span]) -> int:
@@ -170,8 +146,22 @@ def overlap_ns(a: Sequence[Span], b: Sequence[Span]) -> int:
     return covered_ns(a) + covered_ns(b) - covered_ns([*a, *b])
 
 
-def _someone_profiles() -> bool:
-    return bool(_profiler_enabled())
+def when_the_script_profiles(act: Callable[[], None]) -> None:
+    """Calls `act` before the script makes a profiler: two at once would break its own."""
+    for kind in (profile, torch.autograd.profiler.profile):
+        _tell_of_making(kind, act)
+
+
+def _tell_of_making(kind: Any, act: Callable[[], None]) -> None:
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not StepProfiler.making:
+            act()
+        original(self, *args, **kwargs)
+
+    kind.__init__ = __init__
 
 
 # ---- from the profiler's events to a profile
@@ -180,7 +170,7 @@ def _someone_profiles() -> bool:
 class _Operator:
     """An operator call on the host, inside the one that called it."""
 
-    __slots__ = ("begin_ns", "calls_counted", "end_ns", "event", "inner_ns", "name", "parent", "thread")
+    __slots__ = ("begin_ns", "calls_counted", "end_ns", "event", "inner_ns", "name", "parent", "thread", "wraps")
 
     def __init__(self, event: Any, offset_ns: int) -> None:
         self.event, self.name = event, event.name()
@@ -190,6 +180,7 @@ class _Operator:
         self.parent: _Operator | None = None
         self.inner_ns = 0
         self.calls_counted = False  # it leaves the work to an operator whose flops a formula knows
+        self.wraps = False  # it calls itself on the parts of its tensors, as those of a DTensor
 
     @property
     def self_ns(self) -> int:
@@ -210,10 +201,10 @@ class _Operator:
         return any(one.name in FORMULAS for one in (self, *self.callers))
 
 
-def _read(events: Sequence[Any], window: Window, cuda: bool, offset_ns: int, main_thread: int) -> Profile:
+def _read(events: Sequence[Any], window: Span, cuda: bool, offset_ns: int, main_thread: int) -> Profile:
     host = [event for event in events if event.device_type() == DeviceType.CPU]
     operators = _operators(host, window, offset_ns)
-    found = Profile("cuda" if cuda else "cpu", window.begin_ns, window.end_ns, window.own_ns)
+    found = Profile("cuda" if cuda else "cpu", *window)
     messages = _messages(host, window, offset_ns)
     if cuda:
         _add_kernels(found, events, operators, window, offset_ns)
@@ -226,10 +217,10 @@ def _read(events: Sequence[Any], window: Window, cuda: bool, offset_ns: int, mai
     return found
 
 
-def _operators(host: Sequence[Any], window: Window, offset_ns: int) -> list[_Operator]:
+def _operators(host: Sequence[Any], window: Span, offset_ns: int) -> list[_Operator]:
     """Those of the step, each told which one called it."""
     chosen = [_Operator(event, offset_ns) for event in host if _is_operator(event)]
-    chosen = [one for one in chosen if window.holds(one.begin_ns)]
+    chosen = [one for one in chosen if window[0] <= one.begin_ns <= window[1]]
     chosen.sort(key=lambda one: (one.thread, one.begin_ns, -one.end_ns))
     open_ones: list[_Operator] = []
     for one in chosen:
@@ -242,6 +233,7 @@ def _operators(host: Sequence[Any], window: Window, offset_ns: int) -> list[_Ope
         if one.name in FORMULAS:
             for caller in one.callers:
                 caller.calls_counted = True
+                caller.wraps = caller.wraps or caller.name == one.name
     return chosen
 
 
@@ -250,12 +242,12 @@ def _is_operator(event: Any) -> bool:
     return "::" in name and not name.startswith(_NO_OPERATORS) and not event.is_async()
 
 
-def _messages(host: Sequence[Any], window: Window, offset_ns: int) -> list[Call]:
+def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
     """Collectives from their call to their end, such as `gloo:all_reduce`."""
     found = []
     for event in host:
         name, begin = event.name(), event.start_ns() - offset_ns
-        if name.startswith(("gloo:", "nccl:")) and window.holds(begin):
+        if name.startswith(("gloo:", "nccl:")) and window[0] <= begin <= window[1]:
             size = _size_bytes(event)
             found.append(Call(name, begin, begin + event.duration_ns(), "collectives", size))
     return found
@@ -275,7 +267,7 @@ def _size_bytes(event: Any) -> int:
 
 
 def _add_kernels(
-    found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Window, offset_ns: int
+    found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Span, offset_ns: int
 ) -> None:
     """Busy time of the GPUs, time by family; a kernel that no counted operator has launched may hide work."""
     on_host = {event.name() for event in events if event.device_type() == DeviceType.CPU}
@@ -286,7 +278,7 @@ def _add_kernels(
         begin = event.start_ns() - offset_ns
         # A range of the host's, shown on the device, has the host's name, and is no kernel.
         on_device = event.device_type() == DeviceType.CUDA and event.name() not in on_host
-        if not on_device or not window.holds(begin):
+        if not on_device or not window[0] <= begin <= window[1]:
             continue
         name, length = event.name(), event.duration_ns()
         family = family_of(name)
@@ -337,7 +329,8 @@ def _largest(names: dict[str, int]) -> dict[str, int]:
 def _add_flops(found: Profile, operators: Sequence[_Operator]) -> None:
     """By the shapes that operators were called with; those whose shapes do not tell are listed."""
     for one in operators:
-        if one.name not in FORMULAS or any(caller.name in FORMULAS for caller in one.callers):
+        inside = any(caller.name in FORMULAS and not caller.wraps for caller in one.callers)
+        if one.name not in FORMULAS or one.wraps or inside:
             continue
         event = one.event
         try:

@@ -13,13 +13,21 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from scalewise.records.folder import RunFolder
 from scalewise.records.utilisation import CpuTimeRow, ProfileRow, WorkRow
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.step_profile import Profile, StepProfiler, in_order, now_ns
+from scalewise.watch.step_profile import (
+    THE_SCRIPT_PROFILES,
+    Profile,
+    StepProfiler,
+    in_order,
+    now_ns,
+    when_the_script_profiles,
+)
 from scalewise.watch.work import Work, WorkMode
 
 COUNTED_STEP = 3  # the close look at memory is over, and one more step is left for the timeline alone
 PREPARED_STEP = 4
 PROFILED_STEP = 5
-PLAIN_STEPS = range(6, 38)  # their CPU time is read, and nothing else
+QUIET_STEPS = range(5, 8)  # nothing else is looked at: they can be shown in a trace
+PLAIN_STEPS = range(6, 38)  # their CPU time is read
 MOST_CALLS = 40_000  # in the file for a trace
 
 
@@ -60,6 +68,7 @@ class DeviceUse:
                 self._guarded(self._ended)
 
         recorder.open_step, recorder.optimizer_end = opened, ended
+        when_the_script_profiles(lambda: self._guarded(self._step_aside))
 
     # ---- what the inspector tells
 
@@ -83,24 +92,13 @@ class DeviceUse:
     def ours(self) -> Iterator[None]:
         """What is done in it belongs to the inspection."""
         counting, self._counting = self._counting, False
+        began_ns, began_cpu_ns = now_ns(), time.process_time_ns()
         try:
-            with self._left_out():
-                yield
+            yield
         finally:
             self._counting = counting
-
-    @contextmanager
-    def _left_out(self) -> Iterator[None]:
-        if self._profiling and self._profiler is not None:
-            with self._profiler.ours():
-                yield
-        elif self._plain_began is not None:
-            began = (now_ns(), time.process_time_ns())
-            yield
-            self._own_plain[0] += now_ns() - began[0]
-            self._own_plain[1] += time.process_time_ns() - began[1]
-        else:
-            yield
+            self._own_plain[0] += now_ns() - began_ns
+            self._own_plain[1] += time.process_time_ns() - began_cpu_ns
 
     def finish(self) -> None:
         """At the end of the script."""
@@ -158,6 +156,13 @@ class DeviceUse:
             self._profiler.step_ended()
             if self._ends >= self._ends_before:
                 self._write_profile()  # evaluation may follow, and need not be profiled
+
+    def _step_aside(self) -> None:
+        """The script is about to make a profiler."""
+        if self._profiling and self._profiler is not None:
+            self._attempt(self._profiler.end)
+        self._profiler, self._profiling = None, False
+        self._profile_refused = THE_SCRIPT_PROFILES
 
     def _write_work(self) -> None:
         self._counting = False
@@ -224,7 +229,8 @@ class DeviceUse:
 
     def _leave_mode(self) -> None:
         mode: Any = self._mode
-        if mode is not None and mode is _get_current_dispatch_mode():
+        on_top: Any = _get_current_dispatch_mode()
+        if mode is not None and mode is on_top:
             self._mode = None
             mode.__exit__(None, None, None)
 

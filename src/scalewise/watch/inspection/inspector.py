@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from scalewise.records.folder import RunFolder
 from scalewise.watch.arguments import Argument, receiver
 from scalewise.watch.inspection.close_look import CloseLook
-from scalewise.watch.inspection.device_use import DeviceUse
+from scalewise.watch.inspection.device_use import QUIET_STEPS, DeviceUse
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.places import in_main_thread
 from scalewise.watch.inspection.timeline import Timeline, now_ns
@@ -231,6 +231,8 @@ class Inspector:
         self._abstain("layers, memory and transfers", why)
 
     def _show_gradients(self, optimizer: Optimizer, scale: float) -> None:
+        if self._recorder.step in QUIET_STEPS:
+            return
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self.paused, began_ns = True, now_ns()
         try:
