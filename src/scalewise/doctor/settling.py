@@ -24,3 +24,17 @@ def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
     share = spared.milliseconds / spared.step_milliseconds if spared.step_milliseconds else 0.0
     words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.remedy.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
+
+
+MATTERS = 0.02  # of a step: what a fix spares below that is not worth a word
+
+
+def priced_or_dismissed(finding: Finding, replayed: Replayed, of: str) -> Finding | None:
+    """The same for what is a mistake only where it costs time; None: the fix was measured to spare next to nothing."""
+    settled = priced_by_time(finding, replayed, of)
+    spared = replayed.spared
+    if replayed.trouble or not replayed.applied or spared is None:
+        return settled
+    if spared.milliseconds < MATTERS * spared.step_milliseconds:
+        return None
+    return settled if settled.proof == "replayed" else replace(settled, proof="suspected", price=None)

@@ -26,6 +26,7 @@ OF_THE_LOOP = (
     "parameters",
     "kept",
 )
+OF_SPEED = ("copies", "housekeeping", "settings", "graph", "recompiling", "device_work")
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
@@ -37,6 +38,7 @@ CONCERNS = (
     "launchers",
     "saves",
     "warned",
+    *OF_SPEED,
 )
 OF_DISTRIBUTED = ("collectives", "groups")
 
