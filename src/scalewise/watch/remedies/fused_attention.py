@@ -143,13 +143,31 @@ class Deferred(torch.Tensor):
         if name == "__get__" or name in ("size", "dim", "numel", "is_floating_point", "ndimension", "stride"):
             return _plainly(func, *args, **kwargs)
         first = args[0] if args else None
-        step = _STEPS.get(name.strip("_").removesuffix("_") if name.startswith("__") else name)
+        if isinstance(first, Deferred) and name.endswith("_") and not name.endswith("__"):
+            return _in_place(first, name, args[1:], kwargs)
+        step = _STEPS.get(name.strip("_"))
         if isinstance(first, Deferred) and step is not None:
             result = step(first, *args[1:], **kwargs)
             if result is not None:
                 return result
         args, kwargs = tree_map(_computed, (args, kwargs))
         return func(*args, **kwargs)
+
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Comes here only by a way that cannot be seen: its gradients would be lost."""
+        raise NotImplementedError(f"scores were put off and {func} asks for them")
+
+
+def _in_place(scores: Deferred, name: str, args: Any, kwargs: Any) -> Deferred:
+    """`scores.masked_fill_(...)`: whoever holds the scores must see them changed."""
+    step = _STEPS.get(name[:-1])
+    changed = step(scores, *args, **kwargs) if step is not None else None
+    if not isinstance(changed, Deferred):
+        raise NotImplementedError(f"scores were put off and {name} would change them")
+    scores.recipe = changed.recipe
+    return scores
 
 
 def _plainly(func: Any, *args: Any, **kwargs: Any) -> Any:
