@@ -266,11 +266,11 @@ class HousekeepingNote(Note):
 
 
 @dataclass(frozen=True)
-class RecompileNote(Note):
-    """torch.compile compiled a function again because a guard of the last compilation failed."""
+class CompileNote(Note):
+    """torch.compile compiled a function, or compiled it again because a guard of the last compilation failed."""
 
     function: str  # name, file and line of the function
-    reason: str  # the guard that failed, as torch writes it
+    reason: str  # the guard that failed, as torch writes it; empty: the first compilation
     duration_ns: int
 
 
@@ -301,5 +301,5 @@ NOTE_KINDS: dict[str, type[Note]] = {
     "warning": WarningNote,
     "copy": CopyNote,
     "housekeeping": HousekeepingNote,
-    "recompile": RecompileNote,
+    "compile": CompileNote,
 }

@@ -10,7 +10,7 @@ from scalewise.doctor.device import LEAST_STEPS
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import counted
-from scalewise.records.notes import RecompileNote
+from scalewise.records.notes import CompileNote
 from scalewise.records.spec import Remedy
 
 CHECK = Check(
@@ -34,9 +34,9 @@ WARM_UP = 1  # windows
 def examine(case: Case) -> tuple[Finding, ...]:
     """One finding for each function."""
     steps = len(case.windows(LEAST_STEPS))
-    if not any(rank.record.start for rank in case.ranks):
-        raise Abstain("no rank has begun")
-    by_function: dict[str, list[RecompileNote]] = {}
+    if not case.first.all(CompileNote):
+        raise Abstain("nothing was compiled by torch.compile")
+    by_function: dict[str, list[CompileNote]] = {}
     for note in late(case.first):
         by_function.setdefault(note.function, []).append(note)
     return tuple(
@@ -44,16 +44,17 @@ def examine(case: Case) -> tuple[Finding, ...]:
     )
 
 
-def late(rank: RankCase) -> tuple[RecompileNote, ...]:
-    """Recompilations after the first windows."""
+def late(rank: RankCase) -> tuple[CompileNote, ...]:
+    """Compilations after the first windows that a failed guard asked for."""
     begin_ns = rank.windows[WARM_UP - 1].notes[-1].at_ns if len(rank.windows) >= WARM_UP else 0
-    return tuple(note for note in rank.all(RecompileNote) if note.at_ns > begin_ns)
+    return tuple(note for note in rank.all(CompileNote) if note.reason and note.at_ns > begin_ns)
 
 
-def _finding(case: Case, function: str, notes: list[RecompileNote], steps: int) -> Finding:
+def _finding(case: Case, function: str, notes: list[CompileNote], steps: int) -> Finding:
     rank = case.first
     spent_ns = sum(note.duration_ns for note in notes)
-    name = function.partition(" ")[0]
+    # A compiled module is entered through a function of torch's own.
+    name = "the model" if "_dynamo" in function else function.partition(" ")[0]
     kinds = Counter(_kind(note.reason) for note in notes)
     common = kinds.most_common(1)[0][0]
     shown = next(note.reason for note in notes if _kind(note.reason) == common)

@@ -26,7 +26,7 @@ OF_THE_LOOP = (
     "parameters",
     "kept",
 )
-OF_SPEED = ("copies", "housekeeping", "settings", "graph", "recompiling", "device_work")
+OF_SPEED = ("copies", "housekeeping", "settings", "graph", "compiling", "device_work")
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",

@@ -1,7 +1,7 @@
 """Counts what a backward pass is made of, in autograd's own graph: matmuls, convolutions, attention step by step.
 
 The graph is looked at twice, so that shapes which change from step to step are seen to. Where attention is computed
-step by step, the next forward pass is looked at once more to learn from which lines.
+step by step, the forward passes of the next step are looked at to learn from which lines.
 """
 
 import functools
@@ -40,13 +40,14 @@ def install(notebook: Notebook) -> None:
     lines = _Lines(notebook)
 
     def look(tensors: list[torch.Tensor]) -> None:
-        if loop.backwards not in PASSES or not tensors:
-            return
         try:
+            lines.stop()
+            if loop.backwards not in PASSES or not tensors:
+                return
             row = graph_row(loop, tensors)
             notebook.row(row)
             if row.attention and loop.backwards == PASSES[0]:
-                lines.look_once()
+                lines.look()
         except Exception as error:
             notebook.broke("graph", error)
 
@@ -130,25 +131,42 @@ def _dtype(node: Any) -> str:
 
 
 class _Lines:
-    """Learns in one forward pass which lines compute attention."""
+    """Learns in the forward passes before the next backward pass which lines compute attention."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
+        self._looking = False
 
-    def look_once(self) -> None:
-        """In the next call of an outermost module, around all other hooks; then nothing of it is left."""
-        notebook = self._notebook
+    def look(self) -> None:
+        """From now on, around all other hooks of module calls."""
+        calls = _Calls(self._notebook)
+        lines = self
         original: Any = nn.Module.__call__
+        inside = False
 
         @functools.wraps(original)
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if nn.Module.__call__ is not __call__ or not (torch.is_grad_enabled() and self.training):
+            nonlocal inside
+            if inside or not lines._looking or not torch.is_grad_enabled():
                 return original(self, *args, **kwargs)
-            nn.Module.__call__ = original  # type: ignore[method-assign]
-            with _Calls(notebook):
-                return original(self, *args, **kwargs)
+            inside = True
+            try:
+                with calls:
+                    return original(self, *args, **kwargs)
+            finally:
+                inside = False
 
+        self._looking = True
+        self._put_back = (original, __call__)
         nn.Module.__call__ = __call__  # type: ignore[method-assign]
+
+    def stop(self) -> None:
+        """Nothing of it is left, unless another hook lies around it by now."""
+        if self._looking:
+            self._looking = False
+            original, ours = self._put_back
+            if nn.Module.__call__ is ours:
+                nn.Module.__call__ = original
 
 
 class _Calls(TorchFunctionMode):

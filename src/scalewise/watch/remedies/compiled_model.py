@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.spec import AxisValue
 from scalewise.watch.hooks import compiler
@@ -27,9 +28,9 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
             return original(self, *args, **kwargs)
         if id(self) not in seen and self.training and torch.is_grad_enabled():
             seen.add(id(self))
-            if next(self.parameters(), None) is not None and self._compiled_call_impl is None:
+            if next(self.parameters(), None) is not None:
                 recorder.intervene(f"remedy:{NAME}")
-                self.compile()
+                _compile(self)
         inside = True
         try:
             return original(self, *args, **kwargs)
@@ -38,3 +39,9 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
     nn.Module.__call__ = __call__  # type: ignore[method-assign]
     compiler.tell_dynamo(__call__)
+
+
+def _compile(model: nn.Module) -> None:
+    """Its forward function, for hooks and wrappers around it stay as they are; of a wrapper that of its model."""
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
+    inner.forward = torch.compile(inner.forward)

@@ -153,7 +153,6 @@ class Deferred(torch.Tensor):
         args, kwargs = tree_map(_computed, (args, kwargs))
         return func(*args, **kwargs)
 
-
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Comes here only by a way that cannot be seen: its gradients would be lost."""

@@ -1,5 +1,5 @@
 """Trains with anomaly detection, which was switched on to find a NaN that is long gone."""
-# doctor: expect=debugging-left-on also=launch-bound style=function mode=python threads=auto
+# doctor: expect=debugging-left-on style=function mode=python threads=auto
 
 import torch
 from torch import nn

@@ -18,7 +18,7 @@ def main():
     model = DistributedDataParallel(nn.Sequential(*layers, nn.Linear(1024, 8)).to(device), device_ids=[device.index])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=False)
     scaler = torch.amp.GradScaler("cuda")
-    x, y = torch.randn(16384, 1024, device=device), torch.randn(16384, 8, device=device)
+    x, y = torch.randn(65536, 1024, device=device), torch.randn(65536, 8, device=device)
     for _ in range(80):
         optimizer.zero_grad()
         with torch.autocast("cuda", dtype=torch.float16):

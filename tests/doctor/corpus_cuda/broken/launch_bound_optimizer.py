@@ -11,8 +11,8 @@ layers = [layer for _ in range(48) for layer in (nn.Linear(256, 256), nn.GELU())
 model = nn.Sequential(*layers, nn.Linear(256, 8)).to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)  # wrong
 # + optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-x = torch.randn(32768, 256, device=device)
-y = torch.randn(32768, 8, device=device)
+x = torch.randn(49152, 256, device=device)
+y = torch.randn(49152, 8, device=device)
 
 for _ in range(80):
     loss = nn.functional.mse_loss(model(x), y)

@@ -1,4 +1,4 @@
-"""Notes when torch.compile compiles a function again, with the guard that failed."""
+"""Notes when torch.compile compiles a function, and again with the guard that failed."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ def install(notebook: Notebook) -> None:
         try:
             _see(notebook)
         except Exception as error:
-            notebook.broke("recompiling", error)
+            notebook.broke("compiling", error)
 
     after_import("torch._dynamo", act)
 
@@ -33,11 +33,9 @@ def _see(notebook: Notebook) -> None:
     def reasons(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         found = reasons_of(entries, frame, *args, **kwargs)
         try:
-            code = frame.f_code
-            where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
-            failed[:] = [(where, _guard(found[0] if found else ""))]
+            failed[:] = [(_name(frame.f_code), _guard(found[0] if found else ""))]
         except Exception as error:
-            notebook.broke("recompiling", error)
+            notebook.broke("compiling", error)
         return found
 
     @functools.wraps(compile_)
@@ -47,19 +45,25 @@ def _see(notebook: Notebook) -> None:
         try:
             return compile_(*args, **kwargs)
         finally:
-            if failed and notebook.on:
+            if notebook.on:
                 try:
-                    notebook.note("recompile", *failed[0], perf_counter_ns() - began_ns)
+                    function, guard = failed[0] if failed else (_name(args[0]) if args else "", "")
+                    notebook.note("compile", function, guard, perf_counter_ns() - began_ns)
                 except Exception as error:
-                    notebook.broke("recompiling", error)
-                failed.clear()
+                    notebook.broke("compiling", error)
+            failed.clear()
 
     frames.get_and_maybe_log_recompilation_reasons = reasons
     frames._compile = compiled
 
 
+def _name(code: Any) -> str:
+    name, file, line = (getattr(code, key, "") for key in ("co_name", "co_filename", "co_firstlineno"))
+    return f"{name} ({file}:{line})"
+
+
 def _guard(reason: Any) -> str:
-    """The guard alone: `0/1: tensor 'x' size mismatch at index 0. expected 8, actual 9`, without the number."""
-    text = str(reason).strip().partition("\n")[0]
+    """The guard alone: of `0/1: self.calls == 0  # self.calls += 1  # train.py:18 in forward` the condition."""
+    text = str(reason).strip().partition("\n")[0].partition("  #")[0].strip()
     number, colon, rest = text.partition(": ")
-    return (rest if colon and number.replace("/", "").isdigit() else text)[:MOST_LETTERS]
+    return (rest if colon and number.replace("/", "").isdigit() else text)[:MOST_LETTERS] or "a guard that has no name"
