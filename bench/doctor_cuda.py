@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus_scripts import CUDA_CORPUS, Clinic, Examined, Script, clinic, scripts
+from corpus_scripts import CUDA_CORPUS, Clinic, Script, clinic, scripts
 
 from bench.doctor_prices import Tolerant
 from scalewise.cli.measure import Here
@@ -30,7 +30,6 @@ class Judged:
     script: Script
     mended: bool
     diagnosis: Diagnosis
-    examined: Examined
 
     @property
     def found(self) -> dict[str, Finding]:
@@ -61,8 +60,8 @@ def table(quick: bool = False, names: Sequence[str] = (), twins: bool = True) ->
             return {"gpu": None}
         print(f"\nDoctor on {here.facts.gpus[0].name}: {len(broken)} broken scripts, and {len(correct)} correct ones")
         for script in broken:
-            twin = _judged(opened, here, script, mend=True) if twins else None
-            rows.append(_print(_judged(opened, here, script), twin))
+            sick = _judged(opened, here, script)
+            rows.append(_print(sick, _judged(opened, here, script, mend=True) if twins else None))
         sound = [_judged(opened, here, script) for script in correct]
     for one in sound:
         print(f"  {one.script.name:<28}correct  {'silent' if not one.false else 'FALSE ' + ', '.join(one.false)}")
@@ -79,12 +78,18 @@ def table(quick: bool = False, names: Sequence[str] = (), twins: bool = True) ->
 def _judged(opened: Clinic, here: Here, script: Script, mend: bool = False) -> Judged:
     examined = opened.examine(script, mend=mend, device="cuda")
     diagnosis = examined.diagnosis
+    outcome = examined.case.run.outcome
+    if outcome is None or outcome.kind != "finished":
+        print(f"  {script.name}{', mended' if mend else ''} did not get through: {outcome.sentence if outcome else ''}")
     if any(one.remedy for one in diagnosis.findings):
         folder = Path(tempfile.mkdtemp(dir=opened.folder))
         make = maker(SuiteFolder(folder), here, Tolerant())
-        diagnosis = replay_findings(examined.case, diagnosis, make)
+        try:
+            diagnosis = replay_findings(examined.case, diagnosis, make)
+        except Exception as error:  # one script that cannot be replayed must not end the table
+            print(f"  {script.name}: the replays failed: {type(error).__name__}: {error}")
         shutil.rmtree(folder, ignore_errors=True)
-    return Judged(script, mend, diagnosis, examined)
+    return Judged(script, mend, diagnosis)
 
 
 def _print(sick: Judged, twin: Judged | None) -> dict[str, object]:
