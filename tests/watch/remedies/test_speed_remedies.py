@@ -64,6 +64,7 @@ def deferring(monkeypatch):
     fused = []
     long = lambda left, right: left.dim() == right.dim() and min(left.shape[-2], right.shape[-1]) >= 32  # noqa: E731
     monkeypatch.setattr(fused_attention, "_may_be_scores", long)
+    monkeypatch.setattr(fused_attention, "_causal", {})
     monkeypatch.setattr(Deferred, "applied", staticmethod(lambda: fused.append(1)))
     return _deferring(torch.matmul), fused
 
@@ -92,6 +93,7 @@ def test_attention_by_hand_is_fused_with_the_same_result_and_gradients(deferring
     found = by_hand(product, q, k, v, mask, in_place)
     assert type(found) is torch.Tensor and fused == [1]
     torch.testing.assert_close(found, expected)
+    assert len(fused_attention._causal) == 1, "whether a mask is causal is asked once for a line"
     for one, other in zip(*(torch.autograd.grad(y.square().sum(), (q, k, v)) for y in (found, expected)), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 

@@ -136,6 +136,7 @@ class _Lines:
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._looking = False
+        self._put_back: tuple[Any, Any] = (None, None)  # what was there, and what stands there now
 
     def look(self) -> None:
         """From now on, around all other hooks of module calls."""
@@ -166,7 +167,7 @@ class _Lines:
             self._looking = False
             original, ours = self._put_back
             if nn.Module.__call__ is ours:
-                nn.Module.__call__ = original
+                nn.Module.__call__ = original  # type: ignore[method-assign]
 
 
 class _Calls(TorchFunctionMode):

@@ -7,8 +7,10 @@ softmax, dropout and the product with the values follow, one fused call does it 
 
 import functools
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import torch
@@ -107,17 +109,30 @@ class Recipe:
         return attend(self.queries, keys, values, attn_mask=mask, **options)
 
 
-_causal: dict[tuple[int, ...], bool] = {}
+_causal: dict[tuple[Any, ...], bool] = {}
+_HERE = (__file__, torch.__path__[0])
 
 
 def _is_causal(mask: torch.Tensor) -> bool:
-    """Whether it lets every position see itself and those before it; looked at once for each shape."""
+    """Whether it lets every position see itself and those before it; looked at once for each line and shape.
+
+    To look every time would make the host wait for the GPU, which no fix does.
+    """
     shape = tuple(mask.shape)
-    if shape not in _causal:
+    key = (*_line(), *shape)
+    if key not in _causal:
         length, others = shape[-2:]
         lower = torch.ones(length, others, dtype=torch.bool, device=mask.device).tril()
-        _causal[shape] = length == others and bool((mask == lower).all())
-    return _causal[shape]
+        _causal[key] = length == others and bool((mask == lower).all())
+    return _causal[key]
+
+
+def _line() -> tuple[str, int]:
+    """Where the script asks for it: the first frame that is neither ours nor torch's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
 
 
 class Deferred(torch.Tensor):
@@ -154,7 +169,9 @@ class Deferred(torch.Tensor):
         return func(*args, **kwargs)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Comes here only by a way that cannot be seen: its gradients would be lost."""
         raise NotImplementedError(f"scores were put off and {func} asks for them")
 
