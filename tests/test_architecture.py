@@ -78,7 +78,7 @@ def test_a_rank_needs_only_torch_numpy_and_the_standard_library(path):
 def test_a_file_says_what_it_is_is_short_and_has_a_telling_name(path):
     text = path.read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), "a docstring atop the file"
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 500
     assert path.stem not in FORBIDDEN_NAMES and path.parent.name not in FORBIDDEN_NAMES
 
 
