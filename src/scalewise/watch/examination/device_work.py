@@ -4,6 +4,7 @@ Only where a GPU computes, and never beside a profiler of the script's own.
 """
 
 import functools
+import inspect
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +22,10 @@ STEPS = 2
 MOST_NAMES = 12
 MOST_LETTERS = 120
 _OPTIMIZER = "Optimizer.step#"
+# Without it torch warns of cycles, which there are none of, and the script would print that.
+_QUIET: dict[str, Any] = (
+    {"acc_events": True} if "acc_events" in inspect.signature(torch.profiler.profile.__init__).parameters else {}
+)
 
 
 def install(notebook: Notebook) -> None:
@@ -82,7 +87,7 @@ class _Records:
         activities = torch.profiler.ProfilerActivity
         self.starting = True
         try:
-            profiler = torch.profiler.profile(activities=[activities.CPU, activities.CUDA])
+            profiler = torch.profiler.profile(activities=[activities.CPU, activities.CUDA], **_QUIET)
             torch.cuda.synchronize()  # what is left of earlier steps is not of this one
             profiler.start()
             self._profiler, self._begin = profiler, step
