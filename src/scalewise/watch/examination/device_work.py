@@ -5,6 +5,7 @@ Only where a GPU computes, and never beside a profiler of the script's own.
 
 import functools
 import inspect
+import os
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -22,6 +23,7 @@ STEPS = 2
 MOST_NAMES = 12
 MOST_LETTERS = 120
 _OPTIMIZER = "Optimizer.step#"
+_LOG_LEVEL = "KINETO_LOG_LEVEL"
 # Without it torch warns of cycles, which there are none of, and the script would print that.
 _QUIET: dict[str, Any] = (
     {"acc_events": True} if "acc_events" in inspect.signature(torch.profiler.profile.__init__).parameters else {}
@@ -86,6 +88,8 @@ class _Records:
             return
         activities = torch.profiler.ProfilerActivity
         self.starting = True
+        if _LOG_LEVEL not in os.environ:  # some versions of the profiler tell the terminal that they begin and end
+            os.putenv(_LOG_LEVEL, "99")
         try:
             profiler = torch.profiler.profile(activities=[activities.CPU, activities.CUDA], **_QUIET)
             torch.cuda.synchronize()  # what is left of earlier steps is not of this one
@@ -96,6 +100,8 @@ class _Records:
             raise
         finally:
             self.starting = False
+            if _LOG_LEVEL not in os.environ:
+                os.unsetenv(_LOG_LEVEL)
 
     def _end(self) -> None:
         profiler, self._profiler, self._done = self._profiler, None, True
