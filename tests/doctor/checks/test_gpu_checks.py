@@ -251,7 +251,7 @@ def test_anomaly_detection_in_every_step_is_found_with_its_line():
     sheet = Loop().steps_of(20)
     sheet.row(make_settings(device="", anomaly=True, anomaly_place=sheet.place("set_detect_anomaly(True)")))
     (finding,) = debugging_left_on.examine(make_case(sheet, ranks=1, wrapped=False))
-    assert "in 20 of 20 steps" in finding.sentence and finding.where.text == "set_detect_anomaly(True)"
+    assert "on in 20 of 20 steps" in finding.evidence[0] and finding.where.text == "set_detect_anomaly(True)"
     assert finding.counts and finding.remedy == Remedy("debugging_off")
 
 
@@ -267,6 +267,15 @@ def test_launches_that_block_are_found_on_a_gpu_only():
     (finding,) = debugging_left_on.examine(on_gpu(settings=make_settings(launch_blocking=True)))
     assert "CUDA_LAUNCH_BLOCKING" in finding.sentence
     assert debugging_left_on.examine(on_gpu(settings=make_settings(launch_blocking=True, device=""))) == ()
+
+
+def test_collectives_that_are_compared_first_are_found_on_several_ranks_only():
+    sheet = Loop().steps_of(20).row(make_settings(distributed_debug="DETAIL", device=""))
+    (finding,) = debugging_left_on.examine(make_case(sheet, ranks=2))
+    assert "TORCH_DISTRIBUTED_DEBUG is DETAIL" in finding.sentence
+    assert debugging_left_on.examine(make_case(sheet, ranks=1)) == ()
+    with pytest.raises(Abstain, match="not seen"):
+        debugging_left_on.examine(make_case(Loop().steps_of(20), ranks=1))
 
 
 def recompiles(times, case_steps=20):

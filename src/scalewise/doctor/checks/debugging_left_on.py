@@ -1,21 +1,26 @@
-"""Aids of a search for a mistake that are on in every step: anomaly detection, CUDA_LAUNCH_BLOCKING."""
+"""Debugging that is on in every step: anomaly detection, CUDA_LAUNCH_BLOCKING, TORCH_DISTRIBUTED_DEBUG."""
 
-from scalewise.doctor.case import Case
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.device import LEAST_STEPS, MOSTLY
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
-from scalewise.records.examination import SettingsRow
+from scalewise.records.examination import PlaceRow, SettingsRow
+from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Remedy
 
 CHECK = Check(
     name="debugging-left-on",
     group="gpu",
     severity="slow",
-    detects="Anomaly detection or CUDA_LAUNCH_BLOCKING is on in four of five steps or more.",
+    detects="Anomaly detection, CUDA_LAUNCH_BLOCKING or TORCH_DISTRIBUTED_DEBUG=DETAIL is on in four of five steps.",
     why="Anomaly detection keeps the stack of every operation and looks for NaN in every gradient, which waits for the "
-    "GPU each time. CUDA_LAUNCH_BLOCKING makes the host wait for every kernel, so that nothing overlaps.",
+    "GPU each time. CUDA_LAUNCH_BLOCKING makes the host wait for every kernel, so that nothing overlaps. DETAIL makes "
+    "all ranks compare every collective before they enter it.",
     example="torch.autograd.set_detect_anomaly(True)",
     fix="torch.autograd.set_detect_anomaly(False)  # or around the one step that is suspected",
     needs="Five backward passes.",
@@ -24,49 +29,69 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """By what was set when backward passes began."""
+    """By what was set when backward passes began; one finding for each kind."""
     steps = len(case.windows(LEAST_STEPS))
     rows = case.first.rows(SettingsRow)
-    found = []
-    anomaly = _steps_with(rows, "anomaly", steps)
-    if anomaly >= MOSTLY * steps:
-        place = next((row.anomaly_place for row in reversed(rows) if row.anomaly), None)
-        where = None if place is None else case.first.places.get(place)
-        found.append(
-            Finding(
-                check=CHECK.name,
-                severity="slow",
-                sentence=f"Anomaly detection is on in {anomaly} of {steps} steps.",
-                evidence=("torch.is_anomaly_enabled() when backward passes began",),
-                fix=f"# leave out: {where.text}" if where else CHECK.fix,
-                where=where,
-                steps_seen=steps,
-                remedy=_REMEDY,
-            )
+    if not rows:
+        raise Abstain("torch's switches were not seen")
+    kinds = (_anomaly(case, rows), _blocking(), _checked_collectives(case))
+    return tuple(
+        Finding(
+            check=CHECK.name,
+            severity="slow",
+            sentence=kind.sentence,
+            evidence=(f"on in {on} of {steps} steps, when their backward passes began",),
+            fix=kind.fix,
+            where=kind.where,
+            steps_seen=steps,
+            remedy=_REMEDY,
         )
-    blocking = _steps_with(rows, "launch_blocking", steps)
-    if blocking >= MOSTLY * steps and rows[-1].device:
-        found.append(
-            Finding(
-                check=CHECK.name,
-                severity="slow",
-                sentence="CUDA_LAUNCH_BLOCKING is set: the host waits for every kernel.",
-                evidence=(f"the variable is set in {blocking} of {steps} steps, on {rows[-1].device}",),
-                fix="unset CUDA_LAUNCH_BLOCKING  # in the shell, or leave the line out that sets it",
-                steps_seen=steps,
-                remedy=_REMEDY,
-            )
-        )
-    return tuple(found)
+        for kind in kinds
+        if (on := _steps_with(rows, kind.on, steps)) >= MOSTLY * steps
+    )
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One switch, and what is said of it where it is on."""
+
+    on: Callable[[SettingsRow], bool]
+    sentence: str
+    fix: str
+    where: PlaceRow | None = None
+
+
+def _anomaly(case: Case, rows: tuple[SettingsRow, ...]) -> _Kind:
+    place = next((row.anomaly_place for row in reversed(rows) if row.anomaly), NOWHERE)
+    where = case.first.places.get(place)
+    fix = f"# leave out: {where.text}" if where else CHECK.fix
+    return _Kind(lambda row: row.anomaly, "Anomaly detection is on.", fix, where)
+
+
+def _blocking() -> _Kind:
+    return _Kind(
+        lambda row: row.launch_blocking and bool(row.device),
+        "CUDA_LAUNCH_BLOCKING is set: the host waits for every kernel.",
+        "unset CUDA_LAUNCH_BLOCKING  # in the shell, or leave the line out that sets it",
+    )
+
+
+def _checked_collectives(case: Case) -> _Kind:
+    several = case.world_size > 1
+    return _Kind(
+        lambda row: row.distributed_debug == "DETAIL" and several,
+        "TORCH_DISTRIBUTED_DEBUG is DETAIL: all ranks compare every collective before they enter it.",
+        "unset TORCH_DISTRIBUTED_DEBUG  # in the shell, or leave the line out that sets it",
+    )
 
 
 _REMEDY = Remedy("debugging_off")
 
 
-def _steps_with(rows: tuple[SettingsRow, ...], switch: str, steps: int) -> int:
+def _steps_with(rows: tuple[SettingsRow, ...], on: Callable[[SettingsRow], bool], steps: int) -> int:
     """In how many steps a switch was on; a row holds until the next one."""
     until = [row.step for row in rows[1:]] + [steps + 1]
-    return sum(max(0, end - row.step) for row, end in zip(rows, until, strict=True) if getattr(row, switch))
+    return sum(max(0, end - row.step) for row, end in zip(rows, until, strict=True) if on(row))
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:

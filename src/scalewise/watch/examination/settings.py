@@ -36,6 +36,11 @@ def matmul_precision() -> str:
         return "high" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "highest"
 
 
+def _distributed_debug() -> str:
+    dist = torch.distributed
+    return str(dist.get_debug_level()).rpartition(".")[2] if dist.is_available() and dist.is_initialized() else "OFF"
+
+
 class _Settings:
     """The row that was written last."""
 
@@ -54,7 +59,7 @@ class _Settings:
             torch.backends.cudnn.deterministic or torch.are_deterministic_algorithms_enabled(),
             torch.is_anomaly_enabled(),
             os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"),
-            os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper(),
+            _distributed_debug(),
         )
         if now == self._last:
             return

@@ -1,4 +1,4 @@
-"""Aids of a search for a mistake are switched off: anomaly detection and CUDA_LAUNCH_BLOCKING."""
+"""Debugging is switched off: anomaly detection, CUDA_LAUNCH_BLOCKING and TORCH_DISTRIBUTED_DEBUG."""
 
 import functools
 import os
@@ -18,6 +18,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Whatever the script asks for."""
     _no_anomaly(recorder)
     _no_blocking(recorder)
+    _no_checked_collectives(recorder)
 
 
 def _no_anomaly(recorder: Recorder) -> None:
@@ -54,3 +55,11 @@ def _no_blocking(recorder: Recorder) -> None:
 
     forget()
     torch.cuda._lazy_init = _lazy_init
+
+
+def _no_checked_collectives(recorder: Recorder) -> None:
+    """The level is read from the environment when torch is imported, and holds for process groups made later."""
+    dist = torch.distributed
+    if dist.is_available() and dist.get_debug_level() != dist.DebugLevel.OFF:
+        dist.set_debug_level(dist.DebugLevel.OFF)
+        recorder.intervene(f"remedy:{NAME}")
