@@ -68,13 +68,22 @@ def _finding(case: Case, function: str, notes: list[CompileNote], steps: int) ->
             *(f"guard: {note.reason}" for note in notes[:3]),
             f"one compilation takes {middle:.0f} ms in the middle, {spent_ns / 1e9:.2f} s in all",
         ),
-        fix=CHECK.fix,
+        fix=_fix(shown),
         where=rank.place(notes[0]),
         price=Price(
             spent_ns / 1e6 / steps, "ms per step", "compiling again", f"measured, spread over the {steps} steps seen"
         ),
         steps_seen=steps,
         remedy=Remedy("dynamic_shapes"),
+    )
+
+
+def _fix(guard: str) -> str:
+    if "mismatch" in guard or ".size()" in guard or "shape" in guard:
+        return CHECK.fix
+    return (
+        "# make what changes a tensor (self.register_buffer), or let torch.compile not take it for a constant:\n"
+        "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
     )
 
 
@@ -88,6 +97,6 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if replayed.trouble or not replayed.applied or not replayed.mended.ranks:
         return finding
     before, after = (len(late(side.first)) for side in (replayed.plain, replayed.mended))
-    words = f"compiled again {before} times as it is, {after} times with dynamic=True"
+    words = f"compiled again {before} times as it is, {after} times with sizes and numbers left open"
     proof = "replayed" if 2 * after < before else finding.proof
     return replace(finding, evidence=(*finding.evidence, words), proof=proof)
