@@ -48,7 +48,8 @@ def test_what_is_a_mistake_only_where_it_costs_time_is_dismissed_where_it_costs_
     assert settled(settle=priced_or_dismissed).proof == "replayed"
     assert settled(0.05, 0.15, settle=priced_or_dismissed) is None, "one percent"
     assert settled(-3.0, -1.0, settle=priced_or_dismissed) is None, "slower"
-    vague = settled(-1.0, 3.0, settle=priced_or_dismissed)
-    assert vague.proof == "suspected" and vague.price is None
+    for low, high in ((-1.0, 3.0), (-2.0, 2.0)):
+        vague = settled(low, high, settle=priced_or_dismissed)
+        assert vague.proof == "suspected" and vague.price is None
     assert settled(applied=0, settle=priced_or_dismissed) == FINDING
     assert settled(trouble="rank 0 raised", settle=priced_or_dismissed).proof == "suspected"

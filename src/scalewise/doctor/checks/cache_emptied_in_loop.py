@@ -8,7 +8,7 @@ from scalewise.doctor.device import MOSTLY, WARM_UP, by_line, loop_ns
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_or_dismissed
+from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import HousekeepingNote
 from scalewise.records.spec import Remedy
@@ -72,6 +72,6 @@ def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows:
     )
 
 
-def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """What the loop gains without these calls, memory that need not be asked for again included."""
-    return priced_or_dismissed(finding, replayed, "tidying up memory, and asking for it again")
+    return priced_by_time(finding, replayed, "tidying up memory, and asking for it again")
