@@ -15,7 +15,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("which", nargs="*", metavar="BENCHMARK", help=f"any of {', '.join(BENCHMARKS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a look, not a result")
-    parser.add_argument("--cuda", action="store_true", help="overhead on the GPU instead of the CPU")
+    parser.add_argument("--cuda", action="store_true", help="overhead and doctor on the GPU instead of the CPU")
     parser.add_argument("--json", type=Path, help="write the results here, too")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]

@@ -16,13 +16,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "doctor"))
 
 from corpus_scripts import Examined, clinic, scripts
 
+from bench import doctor_cuda
 from bench.doctor_prices import price_table
 
 ONE_IN = 10  # of a quick look
 
 
 def run(quick: bool, cuda: bool) -> dict[str, object]:
-    """Prints precision, recall and prices, and gives them back."""
+    """Prints precision, recall and prices, and gives them back; with `cuda` those of the scripts that need a GPU."""
+    if cuda:
+        return doctor_cuda.table(quick)
     broken, correct = scripts("broken"), scripts("correct")
     if quick:
         broken, correct = broken[::ONE_IN], correct[::ONE_IN]

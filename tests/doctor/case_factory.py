@@ -15,12 +15,15 @@ from factories import make_run
 from scalewise.doctor.case import Case, case_of
 from scalewise.records.examination import (
     DeviceUseRow,
+    DeviceWorkRow,
     ExaminationRow,
     FailureRow,
+    GraphRow,
     LoaderRow,
     OptimizerRow,
     ParameterSumsRow,
     PlaceRow,
+    SettingsRow,
     WorkerSeedRow,
     WrapperRow,
     WrapperUseRow,
@@ -80,6 +83,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "batch_norm": {"layer": 0, "samples": 4, "values": 4, "means": [0.0], "variances": [1.0]},
     "seed": {"call": "torch.manual_seed"},
     "twice": {"loss": "cross_entropy", "before": "softmax"},
+    "copy": {"call": "to", "size_bytes": 1 << 24, "pinned": False, "non_blocking": False, "duration_ns": 1000,
+             "again": 0},
+    "housekeeping": {"call": "torch.cuda.empty_cache", "duration_ns": 1000},
+    "compile": {"function": "forward (/scripts/train.py:3)", "reason": "size mismatch", "duration_ns": 1000},
 }  # fmt: skip
 LINES: dict[str, str] = {
     "forward": "loss = criterion(model(x), y)",
@@ -274,6 +281,23 @@ def make_device_use(*asked: str, got: str = "cpu") -> DeviceUseRow:
 def make_failure(error: str = "RuntimeError", message: str = "", **changes: Any) -> FailureRow:
     """The exception that ended a rank."""
     return replace(FailureRow(error, message, NOWHERE), **changes)
+
+
+def make_settings(step: int = 1, **changes: Any) -> SettingsRow:
+    """torch's switches as they come, on a GPU with TF32."""
+    row = SettingsRow(step, "NVIDIA H200", (9, 0), "highest", False, False, False, NOWHERE, False, "OFF")
+    return replace(row, **changes)
+
+
+def make_graph(step: int = 3, **changes: Any) -> GraphRow:
+    """Eight float32 matmuls on a GPU."""
+    return replace(GraphRow(step, "cuda", 40, {"float32": 8}, 0, "shapes", (), 0, False), **changes)
+
+
+def make_work(step: int = 30, **changes: Any) -> DeviceWorkRow:
+    """Two steps of 500 kernels, 2 us each."""
+    row = DeviceWorkRow(step, 2, 1000, 2_000_000, 2_000_000, 20_000_000, 0, {}, {})
+    return replace(row, **changes)
 
 
 def make_case(

@@ -29,6 +29,8 @@ from scalewise.records.spec import Mode, RunSpec
 from scalewise.results.load import load
 
 CORPUS = Path(__file__).parent / "corpus"
+CUDA_CORPUS = Path(__file__).parent / "corpus_cuda"  # scripts that show their mistake on a GPU alone
+KINDS = ("broken", "correct")
 LIMIT_SECONDS = 60.0
 KEYS = ("expect", "also", "style", "ranks", "mode", "on", "stall", "threads", "steps", "env", "args")
 # Some CPUs advertise bfloat16 instructions that kill the process.
@@ -139,9 +141,9 @@ def read_script(path: Path) -> Script:
     )
 
 
-def scripts(kind: str) -> tuple[Script, ...]:
+def scripts(kind: str, corpus: Path = CORPUS) -> tuple[Script, ...]:
     """The scripts of a folder of the corpus (broken, correct), by name."""
-    return tuple(read_script(path) for path in sorted((CORPUS / kind).glob("*.py")))
+    return tuple(read_script(path) for path in sorted((corpus / kind).glob("*.py")))
 
 
 def has_mending(text: str) -> bool:
@@ -273,7 +275,7 @@ def main() -> None:
     parser.add_argument("--unchecked", action="store_true", help="why checks abstained")
     parser.add_argument("--log", action="store_true", help="what the script printed")
     args = parser.parse_args()
-    known = (*scripts("broken"), *scripts("correct"))
+    known = tuple(one for corpus in (CORPUS, CUDA_CORPUS) for kind in KINDS for one in scripts(kind, corpus))
     asked = [one for one in known if not args.names or any(part in one.name for part in args.names)]
     if not asked:
         sys.exit(f"no script of the corpus is called like {', '.join(args.names)}")

@@ -4,13 +4,26 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from corpus_scripts import CORPUS, Clinic, Examined, Script, clinic, has_mending, mended, read_script, scripts
+import torch
+from corpus_scripts import (
+    CORPUS,
+    CUDA_CORPUS,
+    Clinic,
+    Examined,
+    Script,
+    clinic,
+    has_mending,
+    mended,
+    read_script,
+    scripts,
+)
 
 from scalewise.doctor.check import rules
 
 BROKEN = scripts("broken")
 CORRECT = scripts("correct")
-TIMED = frozenset({"input-bound", "straggler", "threads-per-rank", "one-device-at-a-time"})
+ON_A_GPU = (*scripts("broken", CUDA_CORPUS), *scripts("correct", CUDA_CORPUS))
+TIMED = frozenset({"input-bound", "straggler", "threads-per-rank", "one-device-at-a-time", "cache-emptied-in-loop"})
 TRIES = 4
 CHECKS = frozenset(rule.check.name for rule in rules())
 
@@ -62,7 +75,15 @@ def test_nothing_is_found_once_the_mistake_is_mended(room: Clinic, script: Scrip
     assert not examined.found and not examined.crashed, examined.told()
 
 
-@pytest.mark.parametrize("script", BROKEN, ids=name_of)
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here; with one, bench doctor --cuda prices")
+@pytest.mark.parametrize("script", ON_A_GPU, ids=name_of)
+def test_on_a_gpu_the_planted_mistake_is_found(room: Clinic, script: Script):
+    """Found at least as a suspicion: what times prove is a matter of `python -m bench doctor --cuda`."""
+    examined = room.examine(script, device="cuda")
+    assert not examined.missed and not examined.crashed, examined.told()
+
+
+@pytest.mark.parametrize("script", (*BROKEN, *scripts("broken", CUDA_CORPUS)), ids=name_of)
 def test_a_broken_script_says_what_it_expects_and_how_it_is_mended(script: Script):
     assert script.expect, "a broken script expects a finding"
     assert script.expect | script.also <= CHECKS
@@ -72,7 +93,7 @@ def test_a_broken_script_says_what_it_expects_and_how_it_is_mended(script: Scrip
 
 
 def test_every_check_has_two_scripts_with_its_mistake():
-    expected = Counter(name for script in BROKEN for name in script.expect)
+    expected = Counter(name for script in (*BROKEN, *ON_A_GPU) for name in script.expect)
     assert not {name: expected[name] for name in sorted(CHECKS) if expected[name] < 2}
 
 
@@ -82,7 +103,7 @@ def test_there_are_many_right_scripts_that_look_suspicious():
 
 
 def test_no_script_of_the_corpus_knows_of_the_doctor():
-    for path in CORPUS.rglob("*.py"):
+    for path in (*CORPUS.rglob("*.py"), *CUDA_CORPUS.rglob("*.py")):
         assert "scalewise" not in path.read_text(encoding="utf-8"), path
 
 

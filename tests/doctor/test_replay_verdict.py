@@ -101,6 +101,14 @@ def test_a_check_settles_its_own_finding_with_what_was_seen() -> None:
     assert shown.gradients.factor == 0.25
 
 
+def test_a_finding_that_its_check_gives_up_is_a_check_that_passed() -> None:
+    check = Check(SLOW.check, "accumulation", "slow", "", "", "", "", "")
+    rule = Rule(check, lambda case: (), lambda case, finding, shown: None)
+    other = Finding("never-zeroed", "wrong", "It is.", (), "fix")
+    told = replay_findings(observed(), a_diagnosis(SLOW, other), Bench(), [rule])
+    assert told.findings == (other,) and told.passed == (SLOW.check,)
+
+
 def test_a_wrong_finding_without_words_of_its_own_tells_of_the_gradient() -> None:
     bench = Bench(inspection=(GradientRow(0, 100, 5, 0, 2.0, 0.5),))
     bench.plain = {"inspection": (GradientRow(0, 100, 50, 0, 8.0, 2.0),)}

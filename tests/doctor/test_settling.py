@@ -5,16 +5,16 @@ from case_factory import Sheet, make_case
 
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed, Spared
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.settling import priced_by_time, priced_or_dismissed
 from scalewise.records.spec import Remedy
 
 FINDING = Finding("tiny-buckets", "slow", "Small.", ("8 buckets",), "fix")
 
 
-def settled(low=1.0, high=3.0, applied=2, trouble="", timed=True):
+def settled(low=1.0, high=3.0, applied=2, trouble="", timed=True, settle=priced_by_time):
     case = make_case(Sheet().windows(2))
     spared = Spared((low + high) / 2, low, high, 10.0, "measured in turns") if timed else None
-    return priced_by_time(FINDING, Replayed(Remedy("ddp_option"), case, case, applied, spared, trouble), "small pieces")
+    return settle(FINDING, Replayed(Remedy("ddp_option"), case, case, applied, spared, trouble), "small pieces")
 
 
 def test_a_faster_step_is_the_price():
@@ -42,3 +42,14 @@ def test_a_mended_script_that_fails_makes_it_a_suspicion():
 @pytest.mark.parametrize("values", [{"applied": 0}, {"timed": False}])
 def test_a_replay_that_says_nothing_changes_nothing(values):
     assert settled(**values) == FINDING
+
+
+def test_what_is_a_mistake_only_where_it_costs_time_is_dismissed_where_it_costs_none():
+    assert settled(settle=priced_or_dismissed).proof == "replayed"
+    assert settled(0.05, 0.15, settle=priced_or_dismissed) is None, "one percent"
+    assert settled(-3.0, -1.0, settle=priced_or_dismissed) is None, "slower"
+    for low, high in ((-1.0, 3.0), (-2.0, 2.0)):
+        vague = settled(low, high, settle=priced_or_dismissed)
+        assert vague.proof == "suspected" and vague.price is None
+    assert settled(applied=0, settle=priced_or_dismissed) == FINDING
+    assert settled(trouble="rank 0 raised", settle=priced_or_dismissed).proof == "suspected"

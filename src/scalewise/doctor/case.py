@@ -61,6 +61,10 @@ class RankCase:
         """The notes of one kind, in order."""
         return tuple(note for note in self.notes if isinstance(note, kind))
 
+    def rows(self, kind: type[SomeRow]) -> tuple[SomeRow, ...]:
+        """The rows of one kind, in order."""
+        return _of(self.record.examination, kind)
+
 
 @dataclass(frozen=True)
 class Case:

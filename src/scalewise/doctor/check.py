@@ -11,9 +11,11 @@ from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Finding, Severity
 from scalewise.doctor.replay import Replayed
 
-Group = Literal["accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model"]
+Group = Literal[
+    "accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model", "gpu"
+]
 GROUPS: tuple[Group, ...] = (
-    "accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model",
+    "accumulation", "precision", "data", "ddp", "hang", "timing", "machine", "model parallel", "model", "gpu",
 )  # fmt: skip
 
 
@@ -38,7 +40,8 @@ class Rule:
 
     check: Check
     examine: Callable[[Case], tuple[Finding, ...]]  # raises Abstain
-    settle: Callable[[Case, Finding, Replayed], Finding] | None  # what a replay of the finding's remedy makes of it
+    # What a replay of the finding's remedy makes of it; None: it was no mistake after all.
+    settle: Callable[[Case, Finding, Replayed], Finding | None] | None
 
 
 @functools.cache

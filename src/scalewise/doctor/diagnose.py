@@ -20,6 +20,7 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "left-early": ("uneven-ranks",),
     "collective-on-some-ranks": ("uneven-ranks",),
     "straggler": ("one-device-for-all", "threads-per-rank"),
+    "launch-bound": ("debugging-left-on", "recompiled-in-loop"),
 }
 MOST_LETTERS = 300  # of an exception's words
 

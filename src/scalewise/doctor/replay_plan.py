@@ -9,7 +9,7 @@ from scalewise.doctor.finding import Diagnosis
 from scalewise.records.spec import Remedy, RunSpec, Turns
 from scalewise.results.run import Run
 
-MOST_REPLAYS = 4
+MOST_REPLAYS = 6
 MOST_SWEPT = 3  # values of sweeps on top of them, where time is left
 MOST_SECONDS = 60.0  # of one replay
 LEAST_SECONDS = 20.0  # two runs have to start, and wait for each other
@@ -20,7 +20,8 @@ SHORTEST_RUN_SECONDS = 0.5
 RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
 MOST_MEMORY = 0.8  # of what there is
 # The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
-_NO_TURNS = ("cached_input", "workers")
+# A host that runs ahead of its GPU cannot do so across a turn.
+_NO_TURNS = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from scalewise.results.run import Run
 Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
 
 MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
-_WHOLE_LOOP = ("cached_input", "workers")  # waiting for data is no part of a step
+# Waiting for data is no part of a step, nor are copies before it and reads after it.
+_WHOLE_LOOP = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
 
 
 class Unusable(Exception):
@@ -49,9 +50,17 @@ def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequenc
             findings = [_unsettled(one, str(reason)) if _has(one, replay) else one for one in findings]
             continue
         made += 1
-        findings = [_settled(case, one, shown, among) if _has(one, replay) else one for one in findings]
+        settled = [_settled(case, one, shown, among) if _has(one, replay) else one for one in findings]
+        findings = [one for one in settled if one is not None]
     notes = tuple(_notes(made, time.monotonic() - began, [one.remedy.label() for one in left]))
-    return replace(diagnosis, findings=worst_first(findings), notes=(*diagnosis.notes, *notes))
+    still = {one.check for one in findings}
+    dismissed = tuple(dict.fromkeys(one.check for one in diagnosis.findings if one.check not in still))
+    return replace(
+        diagnosis,
+        findings=worst_first(findings),
+        passed=(*diagnosis.passed, *dismissed),
+        notes=(*diagnosis.notes, *notes),
+    )
 
 
 def _notes(made: int, seconds: float, left: Sequence[str]) -> Iterator[str]:
@@ -140,8 +149,8 @@ def _of_the_loop(arm: ArmRuns) -> ArmRuns:
     return replace(arm, measured=tuple(replace(one, median=loop) for one, loop in measured if loop is not None))
 
 
-def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule] | None) -> Finding:
-    """What the check makes of it; a check that fails by itself leaves the finding as it was."""
+def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule] | None) -> Finding | None:
+    """What the check makes of it, None if nothing is left; a check that fails by itself leaves it as it was."""
     rule = next((one for one in (rules() if among is None else among) if one.check.name == finding.check), None)
     settle = rule.settle if rule else None
     try:

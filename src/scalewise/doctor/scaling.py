@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.script_words import called_on, text_of
@@ -51,10 +52,26 @@ def precisions(window: Window) -> frozenset[str | None]:
     return frozenset(found)
 
 
-def carried_scale(window: Window, until: Note) -> float | None:
+def known_scales(windows: Sequence[Window]) -> dict[int, float]:
+    """By the number of a window, the last loss scale that was read before it or in it.
+
+    On a GPU the scale is read in the first windows only. It changes seldom and by small factors, so later windows go by
+    the last one that is known.
+    """
+    found: dict[int, float] = {}
+    last: float | None = None
+    for window in windows:
+        last = next((note.scale for note in reversed(window.scaler) if note.scale is not None), last)
+        if last is not None:
+            found[window.number] = last
+    return found
+
+
+def carried_scale(window: Window, until: Note, known: float | None = None) -> float | None:
     """The scale that a GradScaler put into the gradients and did not take out before `until`; None: there is none.
 
-    Where the factor of a backward pass is known it decides: a loss that was not scaled leaves no scale.
+    Where the factor of a backward pass is known it decides: a loss that was not scaled leaves no scale. `known` stands
+    in for a scale that was not read in this window.
     """
     last: float | None = None  # that a loss was multiplied with
     fresh = False  # and no backward pass since
@@ -63,7 +80,7 @@ def carried_scale(window: Window, until: Note) -> float | None:
         if note is until:
             break
         if isinstance(note, ScalerNote) and note.call == "scale":
-            last, fresh = note.scale, True
+            last, fresh = known if note.scale is None else note.scale, True
         elif isinstance(note, ScalerNote) and note.call in ("unscale_", "step"):
             carried = None
         elif isinstance(note, BackwardNote):

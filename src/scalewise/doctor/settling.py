@@ -24,3 +24,22 @@ def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
     share = spared.milliseconds / spared.step_milliseconds if spared.step_milliseconds else 0.0
     words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.remedy.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
+
+
+MATTERS = 0.02  # of a step: what a fix spares below that is not worth a word
+SURELY_NOT = 0.05  # of a step: the most that it may spare, at the upper end of the interval, to be dismissed
+
+
+def priced_or_dismissed(finding: Finding, replayed: Replayed, of: str) -> Finding | None:
+    """The same for what is a mistake only where it costs time; None: the fix was measured to spare next to nothing.
+
+    Where the interval is too wide to tell, a suspicion stays.
+    """
+    settled = priced_by_time(finding, replayed, of)
+    spared = replayed.spared
+    if replayed.trouble or not replayed.applied or spared is None:
+        return settled
+    step = spared.step_milliseconds
+    if spared.milliseconds < MATTERS * step and spared.high < SURELY_NOT * step:
+        return None
+    return settled if settled.proof == "replayed" else replace(settled, proof="suspected", price=None)

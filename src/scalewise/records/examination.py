@@ -90,6 +90,7 @@ class OptimizerRow:
     place: int
     parameters: int
     owned: bool  # its class is torch's own
+    options: dict[str, bool] = field(default_factory=dict)  # fused, foreach, capturable: as they act, where known
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,69 @@ class MeasuredRow:
     value: float
 
 
+@dataclass(frozen=True)
+class SettingsRow:
+    """torch's switches that decide speed, as they were at a backward pass; a row is written where one has changed."""
+
+    step: int  # that is under way, counted from 1
+    device: str  # name of the GPU of the loss; empty: none
+    capability: tuple[int, ...]  # of that GPU, (9, 0)
+    matmul_precision: str  # torch.get_float32_matmul_precision(): highest, high, medium
+    cudnn_benchmark: bool
+    cudnn_deterministic: bool  # or deterministic algorithms are asked for
+    anomaly: bool  # anomaly detection is on
+    anomaly_place: int  # line that switched it on, or NOWHERE
+    launch_blocking: bool  # CUDA_LAUNCH_BLOCKING is set
+    distributed_debug: str  # OFF, INFO, DETAIL
+
+
+@dataclass(frozen=True)
+class AttentionSeen:
+    """softmax(Q K') V that was computed step by step, with the scores in memory."""
+
+    shape: tuple[int, ...]  # of the scores
+    dtype: str
+    times: int
+
+
+@dataclass(frozen=True)
+class GraphRow:
+    """What one backward pass is made of, counted in autograd's graph."""
+
+    step: int
+    device: str
+    nodes: int
+    matmuls: dict[str, int]  # dtype of the result -> count
+    convolutions: int
+    shapes: str  # digest of the shapes of all matmuls and convolutions
+    attention: tuple[AttentionSeen, ...]
+    fused_attention: int  # scaled_dot_product_attention by a fused kernel
+    compiled: bool  # parts are compiled and cannot be looked into
+
+
+@dataclass(frozen=True)
+class AttentionRow:
+    """A line that computes attention step by step, and how it calls it."""
+
+    place: int
+    call: str  # softmax, scaled_dot_product_attention, multi_head_attention_forward
+
+
+@dataclass(frozen=True)
+class DeviceWorkRow:
+    """What a GPU did in a few settled steps, by its own records (CUPTI)."""
+
+    step: int  # the first of them
+    steps: int
+    kernels: int
+    busy_ns: int  # at least one kernel or copy was running
+    kernel_ns: int  # sum over kernels
+    span_ns: int  # from the first to the last of them, slower than usual for being recorded
+    optimizer_kernels: int  # launched inside optimizers' steps
+    copies: dict[str, tuple[int, int]]  # `HtoD (Pageable -> Device)` -> count, nanoseconds
+    slowest: dict[str, tuple[int, int]]  # names of the kernels that took longest -> count, nanoseconds
+
+
 ExaminationRow = (
     PlaceRow
     | WrapperRow
@@ -192,6 +256,10 @@ ExaminationRow = (
     | PartRow
     | LoadingRow
     | MeasuredRow
+    | SettingsRow
+    | GraphRow
+    | AttentionRow
+    | DeviceWorkRow
 )
 
 EXAMINATION_KINDS = {
@@ -210,4 +278,8 @@ EXAMINATION_KINDS = {
     "part": PartRow,
     "loading": LoadingRow,
     "measured": MeasuredRow,
+    "settings": SettingsRow,
+    "graph": GraphRow,
+    "attention": AttentionRow,
+    "device_work": DeviceWorkRow,
 }

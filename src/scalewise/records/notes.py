@@ -200,6 +200,7 @@ class HostReadNote(Note):
     call: str
     device: str
     wait_ns: int
+    by: str = ""  # the library's module that read on the script's behalf; empty: the script itself
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,35 @@ class TwiceNote(Note):
     before: str  # softmax, sigmoid
 
 
+@dataclass(frozen=True)
+class CopyNote(Note):
+    """A tensor of the host was copied to a device."""
+
+    call: str  # to, cuda, copy_
+    size_bytes: int
+    pinned: bool | None  # None: not asked, because the device is stood in for
+    non_blocking: bool
+    duration_ns: int  # of the call on the host
+    again: int  # times that the same tensor, unchanged, was copied before
+
+
+@dataclass(frozen=True)
+class HousekeepingNote(Note):
+    """The script tidied memory up by hand: `torch.cuda.empty_cache`, `gc.collect`, ..."""
+
+    call: str
+    duration_ns: int
+
+
+@dataclass(frozen=True)
+class CompileNote(Note):
+    """torch.compile compiled a function, or compiled it again because a guard of the last compilation failed."""
+
+    function: str  # name, file and line of the function
+    reason: str  # the guard that failed, as torch writes it; empty: the first compilation
+    duration_ns: int
+
+
 NOTE_KINDS: dict[str, type[Note]] = {
     "forward": ForwardNote,
     "backward": BackwardNote,
@@ -324,4 +354,7 @@ NOTE_KINDS: dict[str, type[Note]] = {
     "batch_norm": BatchNormNote,
     "seed": SeedNote,
     "twice": TwiceNote,
+    "copy": CopyNote,
+    "housekeeping": HousekeepingNote,
+    "compile": CompileNote,
 }

@@ -1,11 +1,13 @@
 """Tests of the checks of how a GradScaler is used."""
 
+from dataclasses import replace
+
 import pytest
 from case_factory import Sheet, make_case, make_failure
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import clip_before_unscale, scaler_bypassed, scaler_never_updated, scaler_with_bf16
-from scalewise.records.notes import AutocastNote
+from scalewise.records.notes import AutocastNote, StepNote
 from scalewise.records.spec import Remedy
 
 SCALE = 65536.0
@@ -54,6 +56,42 @@ def test_clipping_of_scaled_gradients_is_found():
 def test_clipping_by_order_of_calls_alone_is_a_suspicion():
     (finding,) = clipped(clip={"ratio": None})
     assert finding.proof == "suspected"
+
+
+def as_on_a_gpu(sheet, read_windows):
+    """The same notes as they are made on a GPU, where scale, factor and ratio are read in the first windows only."""
+    steps = 0
+    for index, note in enumerate(sheet.notes):
+        if steps >= read_windows:
+            hidden = {"scale": None, "factor": None, "ratio": None, "left": None, "norm": None}
+            known = {name: None for name in hidden if hasattr(note, name)}
+            sheet.notes[index] = replace(note, **known)
+        steps += isinstance(note, StepNote)
+    return sheet
+
+
+def test_clipping_of_scaled_gradients_is_found_when_the_scale_was_read_in_the_first_windows_only():
+    sheet = as_on_a_gpu(loop(100, clip={"ratio": 1.0}), read_windows=12)
+    (finding,) = clip_before_unscale.examine(make_case(sheet, ranks=1))
+    assert finding.proof == "observed" and "100 of 100 clippings" in finding.evidence[0]
+
+
+def test_a_long_loop_with_everything_in_its_place_passes_when_the_scale_was_read_in_the_first_windows_only():
+    sheet = as_on_a_gpu(loop(100, unscale=True, clip={"ratio": 1 / SCALE}), read_windows=12)
+    assert not clip_before_unscale.examine(make_case(sheet, ranks=1))
+
+
+def test_steps_past_the_scaler_are_counted_after_the_scale_is_no_longer_read():
+    sheet = as_on_a_gpu(loop(100, direct=True), read_windows=12)
+    (finding,) = scaler_bypassed.examine(make_case(sheet, ranks=1))
+    assert "in 100 of 100 steps" in finding.sentence
+
+
+def test_a_scale_that_was_never_read_and_clipping_that_was_never_seen_are_no_pass():
+    with pytest.raises(Abstain, match="scale was never read"):
+        clip_before_unscale.examine(make_case(as_on_a_gpu(loop(clip={"ratio": 1.0}), read_windows=0), ranks=1))
+    with pytest.raises(Abstain, match="by hand"):
+        clip_before_unscale.examine(make_case(loop(), ranks=1))
 
 
 @pytest.mark.parametrize("clip", [{"ratio": 1 / SCALE}, {"limit": float("inf")}, {"limit": SCALE, "ratio": 1.0}])

@@ -8,7 +8,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import carried_scale, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.scaling import carried_scale, known_scales, require_working_scaler, scaler_names, taken_out
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote
@@ -52,16 +52,21 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if not any(window.scaler for window in windows):
         raise Abstain("no enabled GradScaler was used")
     clips = [note for window in windows for note in window.clips]
-    early = [one for window in windows for one in _early(window)]
+    if not clips:
+        raise Abstain("neither clip_grad_norm_ nor clip_grad_value_ was called; clipping by hand is not looked at")
+    scales = known_scales(windows)
+    if not scales:
+        raise Abstain("the loss scale was never read")
+    early = [one for window in windows for one in _early(window, scales.get(window.number))]
     if not early or len(early) < len(clips) / 4:
         return ()
     return (_finding(case, early, len(clips)),)
 
 
-def _early(window: Window) -> list[Clipped]:
+def _early(window: Window, known: float | None) -> list[Clipped]:
     found = []
     for note in window.clips:
-        scale = carried_scale(window, note)
+        scale = carried_scale(window, note, known)
         if scale is None or math.isinf(note.limit) or note.limit >= MEANT_SHARE * scale:
             continue
         if note.ratio is None or not taken_out(note.ratio, scale):

@@ -1,87 +1,82 @@
 """The host reads a number from the device at every step, and waits for it each time."""
 
 import re
-from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
-from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
+from scalewise.doctor.device import MOSTLY, by_line, loop_ns, settled_windows
 from scalewise.doctor.finding import Finding, Price, Proof
 from scalewise.doctor.parting import short
-from scalewise.doctor.spans import undisturbed_from
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote
+from scalewise.records.spec import Remedy
 
 CHECK = Check(
     name="read-every-step",
     group="timing",
     severity="slow",
-    detects="One line reads a tensor of the GPU (.item(), .cpu(), float(), if ...) in four of five steps or more.",
+    detects="One line reads a tensor of the GPU (.item(), .cpu(), float(), if ..., print) in four of five steps, "
+    "itself or through a logger, a metric or a scheduler.",
     why="The host waits until the GPU has done all it was given; then the GPU waits until the host has handed out the "
     "next step. Neither works while the other does.",
     example="for x, y in loader:\n    loss = step(x, y)\n    total += loss.item()",
     fix="total = torch.zeros((), device=device)\nfor x, y in loader:\n    loss = step(x, y)\n"
     "    total += loss.detach()  # stays on the GPU\nprint(total.item())  # once",
     needs="A script that asks for a GPU, and five optimizer steps.",
-    silent="Reads now and then; reads of tensors on the host; reads that a library makes; on a GPU, waits too short to "
-    "matter.",
+    silent="Reads now and then; reads of tensors on the host; reads of torch's own, such as a GradScaler's; on a GPU, "
+    "waits too short to matter.",
 )
-LEAST_STEPS = 5
-LEAST_SHARE = 0.8  # of the steps
 LEAST_WAIT_NS = 100_000
 LEAST_OF_STEP = 0.05
-WARM_UP = 2
+# torch reads on its own account, too: a scaler its found infinities, an optimizer its steps. These read what the script
+# has given them to read.
+_ASKED_FOR = ("torch._tensor_str", "torch.optim.lr_scheduler", "torch.nn.utils.clip_grad", "torch.utils.tensorboard")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """One finding per rank 0's loop: the line that waits longest stands for it, with all others beside it."""
     if not asks_for_gpu(case):
         raise Abstain("the script asks for no GPU")
-    windows = _settled(case)
-    reads = _reads(case.first, windows)
-    often = {line: waits for line, waits in reads.items() if len(waits) >= LEAST_SHARE * len(windows)}
+    windows = settled_windows(case)
+    often = {line: reads for line, reads in _reads(case, windows).items() if len(reads) >= MOSTLY * len(windows)}
     if not often:
         return ()
-    wait_ns = sum(median(waits.values()) for waits in often.values())
-    if not case.run.spec.on_cpu and wait_ns < max(LEAST_WAIT_NS, LEAST_OF_STEP * _step_ns(windows)):
+    wait_ns = sum(map(_wait_ns, often.values()))
+    if not case.run.spec.on_cpu and wait_ns < max(LEAST_WAIT_NS, LEAST_OF_STEP * loop_ns(windows)):
         return ()
     return (_finding(case, often, wait_ns, len(windows)),)
 
 
-def _settled(case: Case) -> tuple[Window, ...]:
-    """On a GPU without the first passes, for which the examination itself waits: the script's reads then need not."""
-    windows = case.windows(LEAST_STEPS)[WARM_UP:]
-    if case.run.spec.on_cpu:
-        return windows
-    begin = undisturbed_from(case.first)
-    begin_ns = case.first.notes[begin].at_ns if begin < len(case.first.notes) else 0
-    later = tuple(window for window in windows if begin_ns and window.notes[0].at_ns >= begin_ns)
-    if len(later) < LEAST_STEPS:
-        raise Abstain(f"needs {LEAST_STEPS} steps after the first passes that are looked at closely, saw {len(later)}")
-    return later
-
-
-def _reads(rank: RankCase, windows: tuple[Window, ...]) -> dict[PlaceRow, dict[int, int]]:
-    """Line -> window -> nanoseconds waited in it; what is read after a step belongs to the next window."""
-    found: dict[PlaceRow, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for window in windows:
-        for note in window.all(HostReadNote):
-            place = rank.place(note)
-            if place is not None and not note.call.endswith(INDIRECT):
-                found[place][window.number] += note.wait_ns
+def _reads(case: Case, windows: tuple[Window, ...]) -> dict[PlaceRow, dict[int, list[HostReadNote]]]:
+    """The reads of each line of the script in each window, less those that are torch's own affair."""
+    found = {}
+    for place, notes in by_line(case, windows, HostReadNote).items():
+        owed = {number: [note for note in some if _is_the_scripts(note)] for number, some in notes.items()}
+        found[place] = {number: some for number, some in owed.items() if some}
     return found
 
 
-def _step_ns(windows: tuple[Window, ...]) -> float:
-    ends = [window.notes[-1].at_ns for window in windows]
-    return (ends[-1] - ends[0]) / max(1, len(ends) - 1)
+def _is_the_scripts(note: HostReadNote) -> bool:
+    """Whether the script could do without it: it reads itself, or asks a library for what makes it read."""
+    if not note.call.endswith(INDIRECT):
+        return True
+    return bool(note.by) and (note.by.startswith(_ASKED_FOR) or not f"{note.by}.".startswith("torch."))
 
 
-def _finding(case: Case, often: dict[PlaceRow, dict[int, int]], wait_ns: float, windows: int) -> Finding:
+def _wait_ns(reads: dict[int, list[HostReadNote]]) -> float:
+    return median(sum(note.wait_ns for note in some) for some in reads.values())
+
+
+def _finding(case: Case, often: dict[PlaceRow, dict[int, list[HostReadNote]]], wait_ns: float, windows: int) -> Finding:
     on_cpu = case.run.spec.on_cpu
-    lines = sorted(often, key=lambda line: -sum(often[line].values()))
+    lines = sorted(often, key=lambda line: -_wait_ns(often[line]))
     first = lines[0]
     waits = "" if on_cpu else f", waiting {wait_ns / 1e6:.2f} ms per step"
     proof: Proof = "suspected" if on_cpu else "observed"
@@ -90,14 +85,34 @@ def _finding(case: Case, often: dict[PlaceRow, dict[int, int]], wait_ns: float, 
         check=CHECK.name,
         severity="slow",
         sentence=f"{short(first)} reads a tensor from the GPU in {len(often[first])} of {windows} steps{waits}.",
-        evidence=(*(f"{short(line)} in {len(often[line])} of {windows} steps: {line.text}" for line in lines), how),
+        evidence=(*(_told(line, often[line], windows) for line in lines), how),
         fix=_fix(first.text.partition("  #")[0]),
         where=first,
         also=tuple(lines[1:]),
         price=None if on_cpu else Price(wait_ns / 1e6, "ms per step", "the host waiting for the GPU", how),
         proof=proof,
         steps_seen=windows,
+        remedy=None if on_cpu else Remedy("seldom_read", {"lines": ",".join(map(_line, lines))}),
     )
+
+
+def _line(place: PlaceRow) -> str:
+    return f"{Path(place.file).name}:{place.line}"
+
+
+def _told(line: PlaceRow, reads: dict[int, list[HostReadNote]], windows: int) -> str:
+    readers = sorted({note.by for some in reads.values() for note in some if note.by})
+    by = f" (read by {', '.join(readers)})" if readers else ""
+    return f"{short(line)} in {len(reads)} of {windows} steps: {line.text}{by}"
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """What the loop gains when the line reads once in fifty steps; a host that waits may cost nothing at all."""
+    settled = priced_by_time(finding, replayed, "the loop waiting for these reads")
+    spared = replayed.spared
+    if settled.proof == "replayed" or spared is None:
+        return settled
+    return replace(settled, proof="suspected", price=None)
 
 
 def _fix(text: str) -> str:

@@ -5,7 +5,7 @@ import statistics
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.scaling import carried_scale, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.scaling import carried_scale, known_scales, require_working_scaler, scaler_names, taken_out
 from scalewise.doctor.script_words import called_on
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import StepNote
@@ -32,7 +32,12 @@ def examine(case: Case) -> tuple[Finding, ...]:
     windows = case.windows(1)
     if not any(window.scaler for window in windows):
         raise Abstain("no enabled GradScaler was used")
-    past = [(window.step, scale) for window in windows if window.step and (scale := _carried(window)) is not None]
+    scales = known_scales(windows)
+    past = [
+        (window.step, scale)
+        for window in windows
+        if window.step and (scale := _carried(window, scales.get(window.number))) is not None
+    ]
     return (_finding(case, past),) if len(past) > 1 or (past and _stopped(case)) else ()
 
 
@@ -42,12 +47,12 @@ def _stopped(case: Case) -> bool:
     return failure is not None and MESSAGE in failure.message
 
 
-def _carried(window: Window) -> float | None:
+def _carried(window: Window, known: float | None) -> float | None:
     """The scale in the gradients that the step applied; None: there was none, or it was taken out."""
     step = window.step
     if step is None or step.scaled or step.skipped:
         return None
-    scale = carried_scale(window, step)
+    scale = carried_scale(window, step, known)
     ratio = _ratio(window)
     return None if scale is None or (ratio is not None and taken_out(ratio, scale)) else scale
 

@@ -28,6 +28,7 @@ OF_THE_LOOP = (
     "kept",
     "gradients",
 )
+OF_SPEED = ("copies", "housekeeping", "settings", "graph", "compiling", "device_work")
 CONCERNS = (
     *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
@@ -40,6 +41,7 @@ CONCERNS = (
     "saves",
     "warned",
     "seeds",
+    *OF_SPEED,
 )
 OF_DISTRIBUTED = ("collectives", "groups")
 

@@ -17,7 +17,7 @@ from scalewise.records.notes import INDIRECT
 from scalewise.watch import redirect
 from scalewise.watch.examination.notebook import Notebook
 
-CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__")
+CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__")
 _WARNING = ("item", "__bool__", "__float__", "__int__", "__index__")  # of tensors that require a gradient
 _WATCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -67,8 +67,8 @@ class _Reads:
                 self._inside = False
             wait_ns = perf_counter_ns() - began_ns
             if name != "to" or not (on_device(result) or _does_not_wait(args, kwargs)):
-                indirect = "" if notebook.places.of_user(caller) else INDIRECT
-                notebook.note("host_read", f"{name.strip('_')}{indirect}", "cuda", wait_ns)
+                by = "" if notebook.places.of_user(caller) else str(frame.f_globals.get("__name__", "a library"))
+                notebook.note("host_read", f"{name.strip('_')}{INDIRECT if by else ''}", "cuda", wait_ns, by)
             return result
 
         return noted

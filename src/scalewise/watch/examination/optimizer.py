@@ -95,7 +95,8 @@ class _Steps:
         if number not in self._described:
             self._described.add(number)
             place, owned = loop.notebook.places.here(), type(optimizer).__module__.startswith("torch.")
-            loop.notebook.row(OptimizerRow(number, type(optimizer).__name__, place, could, owned))
+            options = optimizer_options(optimizer)
+            loop.notebook.row(OptimizerRow(number, type(optimizer).__name__, place, could, owned, options))
         loop.notebook.note("step", number, lasted_ns, skipped, loop.scaling > 0, ratio, have, could, left, norm)
         loop.step_over()
 
@@ -107,6 +108,12 @@ class _Steps:
         if probe is None or ratio is None or norm is None:
             return None, None, None
         return ratio * probe.unclipped, left, norm * probe.unclipped
+
+
+def optimizer_options(optimizer: Any) -> dict[str, bool]:
+    """How it was told to update its parameters; what it was not told is left out."""
+    group = optimizer.param_groups[0] if optimizer.param_groups else {}
+    return {name: group[name] for name in ("fused", "foreach", "capturable") if type(group.get(name)) is bool}
 
 
 def gradients_of(optimizer: Any) -> tuple[int, int]:

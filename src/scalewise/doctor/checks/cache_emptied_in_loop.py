@@ -1,0 +1,77 @@
+"""Memory is tidied up by hand in every step: the allocator's cache emptied, garbage collected."""
+
+from statistics import median
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.device import MOSTLY, WARM_UP, by_line, loop_ns
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parting import short
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.settling import priced_by_time
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import HousekeepingNote
+from scalewise.records.spec import Remedy
+
+CHECK = Check(
+    name="cache-emptied-in-loop",
+    group="gpu",
+    severity="slow",
+    detects="torch.cuda.empty_cache(), ipc_collect() or gc.collect() is called in four of five steps or more.",
+    why="torch keeps freed memory of the GPU for the next allocation. Emptied, every step waits for the GPU, gives the "
+    "memory back and asks the driver for it again. gc.collect() looks at every object of the process. Neither lets a "
+    "larger batch fit.",
+    example="for x, y in loader:\n    step(x, y)\n    torch.cuda.empty_cache()",
+    fix="for x, y in loader:\n    step(x, y)\n# at most between epochs: torch.cuda.empty_cache()",
+    needs="Five optimizer steps.",
+    silent="Calls now and then, between epochs or around evaluation; calls that take no time.",
+)
+LEAST_STEPS = 5
+LEAST_NS = 100_000
+LEAST_SHARE = 0.02  # of the loop
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding for all lines that tidy up."""
+    windows = case.windows(LEAST_STEPS)[WARM_UP:]
+    if not case.first.all(HousekeepingNote):
+        return ()
+    often = {
+        place: notes
+        for place, notes in by_line(case, windows, HousekeepingNote).items()
+        if len(notes) >= MOSTLY * len(windows)
+    }
+    lasted = {
+        place: median(sum(note.duration_ns for note in some) for some in notes.values())
+        for place, notes in often.items()
+    }
+    total_ns = sum(lasted.values())
+    if total_ns < max(LEAST_NS, LEAST_SHARE * loop_ns(windows)):
+        if often and case.run.spec.on_cpu:
+            raise Abstain("memory is tidied up in every step; on the CPU its price on a GPU cannot be seen")
+        return ()
+    calls = {place: notes[min(notes)][0].call for place, notes in often.items()}
+    return (_finding(lasted, calls, len(windows)),)
+
+
+def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows: int) -> Finding:
+    lines = sorted(lasted, key=lambda line: -lasted[line])
+    first = lines[0]
+    total_ns = sum(lasted.values())
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"{short(first)} calls {calls[first]}() in every step, which takes {total_ns / 1e6:.2f} ms.",
+        evidence=tuple(f"{short(line)}: {calls[line]}(), {lasted[line] / 1e6:.2f} ms in the middle" for line in lines),
+        fix="\n".join(f"# leave out: {line.text}" for line in lines),
+        where=first,
+        also=tuple(lines[1:]),
+        price=Price(total_ns / 1e6, "ms per step", "tidying up memory", "measured by the host"),
+        steps_seen=windows,
+        remedy=Remedy("no_housekeeping"),
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """What the loop gains without these calls, memory that need not be asked for again included."""
+    return priced_by_time(finding, replayed, "tidying up memory, and asking for it again")

@@ -1,0 +1,81 @@
+"""The same tensor is copied to the GPU again in every step."""
+
+from statistics import median
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.check import Check
+from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
+from scalewise.doctor.device import MOSTLY, by_line, gpu_settings, loop_ns, settled_windows
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parting import short
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.script_words import text_of
+from scalewise.doctor.settling import priced_or_dismissed
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import CopyNote
+from scalewise.records.spec import Remedy
+from scalewise.units import bytes_text
+
+CHECK = Check(
+    name="same-copy-every-step",
+    group="gpu",
+    severity="slow",
+    detects="A line copies the same unchanged tensor to the GPU in four of five steps or more: a mask, weights.",
+    why="A copy that is already there crosses the bus again, and from pageable memory the host waits for it each time.",
+    example="mask = torch.tril(torch.ones(n, n))\nfor x, y in loader:\n    loss = step(x, y, mask.to(device))",
+    fix="mask = torch.tril(torch.ones(n, n)).to(device)  # once; in a module: self.register_buffer('mask', mask)\n"
+    "for x, y in loader:\n    loss = step(x, y, mask)",
+    needs="A script that asks for a GPU, and copies to it in the loop.",
+    silent="Copies too small and too quick to matter; tensors that were written to since the last copy.",
+)
+LEAST_BYTES = 1 << 16  # in a step, where its time cannot be seen
+LEAST_SHARE = 0.02  # of the loop, where it can
+
+
+def examine(case: Case) -> tuple[Finding, ...]:
+    """One finding for all such lines; how long the calls took is no proof, for they may wait for other work."""
+    if not asks_for_gpu(case):
+        raise Abstain("the script asks for no GPU")
+    on_cpu = case.run.spec.on_cpu
+    if not on_cpu:
+        gpu_settings(case)
+    windows = settled_windows(case)
+    found: dict[PlaceRow, tuple[float, float]] = {}
+    for place, notes in by_line(case, windows, CopyNote).items():
+        again = [[note for note in some if note.again] for some in notes.values()]
+        if sum(map(bool, again)) >= MOSTLY * len(windows):
+            sizes, times = ([sum(getattr(note, name) for note in some) for some in again] for name in _FIGURES)
+            found[place] = (median(sizes), median(times))
+    size, lasted_ns = (sum(one[index] for one in found.values()) for index in (0, 1))
+    if size < LEAST_BYTES if on_cpu else lasted_ns < LEAST_SHARE * loop_ns(windows):
+        return ()
+    return (_finding(case, found, size, len(windows)),) if found else ()
+
+
+_FIGURES = ("size_bytes", "duration_ns")
+
+
+def _finding(case: Case, found: dict[PlaceRow, tuple[float, float]], size: float, windows: int) -> Finding:
+    on_cpu = case.run.spec.on_cpu
+    lines = sorted(found, key=lambda line: -found[line][1])
+    first = lines[0]
+    lasted_ns = sum(lasted for _, lasted in found.values())
+    how = "on the CPU its price on a GPU cannot be seen" if on_cpu else "measured by the host, waiting included"
+    return Finding(
+        check=CHECK.name,
+        severity="slow",
+        sentence=f"{short(first)} copies the same {bytes_text(size)} to the GPU in every step.",
+        evidence=(*(f"{short(line)}: {bytes_text(found[line][0])}: {line.text}" for line in lines), how),
+        fix=f"# once, before the loop: move the tensor to the GPU and keep it there\n{text_of(first, CHECK.fix)}",
+        where=first,
+        also=tuple(lines[1:]),
+        price=None if on_cpu else Price(lasted_ns / 1e6, "ms per step", "copying it again", how),
+        proof="suspected",
+        steps_seen=windows,
+        remedy=None if on_cpu else Remedy("kept_copies"),
+    )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
+    """What the loop gains when the copy is kept."""
+    return priced_or_dismissed(finding, replayed, "copying the same tensor again")

@@ -1,0 +1,78 @@
+"""What an examined run says of its GPU: which one, how torch was set, and the windows in which nothing disturbed it."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import TypeVar
+
+from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.spans import undisturbed_from
+from scalewise.doctor.windows import Window
+from scalewise.records.examination import DeviceWorkRow, GraphRow, PlaceRow, SettingsRow
+from scalewise.records.notes import Note
+
+SomeNote = TypeVar("SomeNote", bound=Note)
+LEAST_STEPS = 5
+WARM_UP = 2
+MOSTLY = 0.8  # of the windows
+
+
+def gpu_settings(case: Case) -> SettingsRow:
+    """The switches as they were last set, of a run that trains on a GPU; abstains where there is none."""
+    if case.run.spec.on_cpu:
+        raise Abstain("examined on the CPU, where a GPU's time cannot be seen")
+    rows = case.first.rows(SettingsRow)
+    if not rows or not rows[-1].device:
+        raise Abstain("nothing was trained on a GPU")
+    return rows[-1]
+
+
+def graphs(case: Case) -> tuple[GraphRow, ...]:
+    """What backward passes are made of; abstains where that was not seen."""
+    found = case.first.rows(GraphRow)
+    if not found:
+        raise Abstain("no backward pass was looked into")
+    if found[-1].compiled:
+        raise Abstain("the model is compiled: its operations cannot be told apart")
+    return found
+
+
+def recorded_work(case: Case) -> DeviceWorkRow:
+    """What the GPU recorded of a few steps; abstains where it recorded nothing."""
+    found = case.first.rows(DeviceWorkRow)
+    if not found:
+        raise Abstain("the GPU recorded no step: the script was too short, or has a profiler of its own")
+    if not found[-1].kernels:
+        raise Abstain("the GPU's records hold no kernel: CUPTI does not work here")
+    return found[-1]
+
+
+def settled_windows(case: Case, least: int = LEAST_STEPS) -> tuple[Window, ...]:
+    """On a GPU without the first passes, for which the examination itself waits: the script's reads then need not."""
+    windows = case.windows(least)[WARM_UP:]
+    if case.run.spec.on_cpu:
+        return windows
+    begin = undisturbed_from(case.first)
+    begin_ns = case.first.notes[begin].at_ns if begin < len(case.first.notes) else 0
+    later = tuple(window for window in windows if begin_ns and window.notes[0].at_ns >= begin_ns)
+    if len(later) < least:
+        raise Abstain(f"needs {least} steps after the first passes that are looked at closely, saw {len(later)}")
+    return later
+
+
+def loop_ns(windows: Sequence[Window]) -> float:
+    """From the end of one step to the end of the next, in the middle of them all."""
+    ends = [window.notes[-1].at_ns for window in windows]
+    gaps = [later - earlier for earlier, later in pairwise(ends)]
+    return median(gaps) if gaps else 0.0
+
+
+def by_line(case: Case, windows: Sequence[Window], kind: type[SomeNote]) -> dict[PlaceRow, dict[int, list[SomeNote]]]:
+    """Line -> number of the window -> its notes; what comes after a step belongs to the next window."""
+    found: dict[PlaceRow, dict[int, list[SomeNote]]] = {}
+    for window in windows:
+        for note in window.all(kind):
+            place = case.first.place(note)
+            if place is not None:
+                found.setdefault(place, {}).setdefault(window.number, []).append(note)
+    return found
