@@ -146,7 +146,7 @@ def _put(into: dict[int, float], ranks: int, values: Sequence[float]) -> None:
 def _prediction(part: Part | None) -> tuple[dict[int, float], bool | None]:
     """By the rehearsal's own check: real ranks, measured in the same minutes."""
     checks = [one for one in (part or {}).get("checks") or [] if one.get("ratio")]
-    errors = {int(one["ranks"]): 1 / one["ratio"] - 1 for one in checks}
+    errors = {int(one["ranks"]): one["ratio"] - 1 for one in checks}
     return errors, all(one["inside"] for one in checks) if checks else None
 
 
