@@ -41,9 +41,13 @@ def main() -> None:
     }
     for name in args.which or every:
         benchmark = importlib.import_module(f"bench.{name}")
-        options = {key: getattr(args, key) for key in ("folder", "only", "results")} if name == "wild" else {}
-        if name == "wild":
-            options["verbs"] = args.verbs.split(",")
+        wild_options = {
+            "folder": args.folder,
+            "only": args.only,
+            "verbs": args.verbs.split(","),
+            "results": args.results,
+        }
+        options = wild_options if name == "wild" else {}
         try:
             results[name] = benchmark.run(quick=args.quick, cuda=args.cuda, **options)
         except BadRequest as error:
