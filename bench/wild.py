@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.wild_judge import judge, print_table
+from bench.wild_judge import judge, print_table, works_alone
 from bench.wild_list import VERBS, Script, chosen, read_list
 from bench.wild_parts import PARTS, Part, timed
 from scalewise.errors import BadRequest, did_you_mean
@@ -58,13 +58,16 @@ def run(
 
 
 def _done(script: Script, verbs: Sequence[str], kept: "Kept", rounds: int) -> None:
-    """Every part that is not kept yet."""
+    """Every part that is not kept yet; nothing but a new try of a script that fails alone."""
     work = Path(tempfile.mkdtemp(prefix=f"scalewise-wild-{script.name}-"))
     wanted = ["alone", *verbs, *(["timed"] if "run" in verbs else [])]
     try:
         for name in wanted:
-            if name in kept.parts(script):
+            parts = kept.parts(script)
+            if name in parts and works_alone(parts) is not False:
                 continue
+            if name != "alone" and works_alone(parts) is False:
+                break
             print(f"  {name}", flush=True)
             try:
                 part = timed(script, work, rounds) if name == "timed" else PARTS[name](script, work)

@@ -37,7 +37,7 @@ class Judged:
 
 def judge(script: Script, parts: dict[str, Part]) -> Judged:
     """What the parts of one script come to."""
-    works = _works_alone(parts.get("alone"))
+    works = works_alone(parts)
     found = [one["check"] for one in (parts.get("doctor") or {}).get("found") or [] if one["counts"]]
     true = script.true_findings | script.expected_findings
     steps, disturbances, samples = _timed_errors(script, parts.get("timed") or {})
@@ -67,8 +67,9 @@ def _seconds(part: Part) -> float:
     return sum(float(one["seconds"]) for one in part.values())
 
 
-def _works_alone(part: Part | None) -> bool | None:
-    return all(one["code"] == 0 for one in part.values()) if part else None
+def works_alone(parts: dict[str, Part]) -> bool | None:
+    """Whether the script ended well without scalewise, with every number of ranks; None: not tried."""
+    return all(one["code"] == 0 for one in parts["alone"].values()) if "alone" in parts else None
 
 
 def _verdict(verb: str, part: Part, works_alone: bool | None) -> str:

@@ -171,7 +171,10 @@ def test_a_real_script_that_fails_is_a_row_and_the_next_one_goes_on(tmp_path):
         file.write('[[script]]\nname = "two"\npath = "s/train.py"\nplain = true\nbegin = "no"\nend = "no"\n')
     result = wild.run(quick=True, cuda=False, folder=tmp_path, verbs=["run"])
     assert {name: one["alone"] for name, one in result["scripts"].items()} == {"one": "fails", "two": "fails"}
-    assert result["scripts"]["one"]["verbs"] == {"run": "fails alone too"}
+    assert result["scripts"]["one"]["verbs"] == {}, "nothing else is tried with a script that fails alone"
+    (tmp_path / "s" / "train.py").write_text(TRAINS)
+    result = wild.run(quick=True, cuda=False, folder=tmp_path, verbs=["run"], only=["one"])
+    assert result["scripts"]["one"]["verbs"] == {"run": "ok"}, "and it is tried anew, because it may have been mended"
 
 
 def test_ctrl_c_keeps_what_was_done(tmp_path, monkeypatch, capsys):
