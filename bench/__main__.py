@@ -1,4 +1,7 @@
-"""Runs the benchmarks: `python -m bench [BENCHMARK ...] [--quick] [--json PATH]`; without a name, all of them."""
+"""Runs the benchmarks: `python -m bench [BENCHMARK ...] [--quick] [--json PATH]`; without a name, all of them.
+
+`wild` needs a folder of training scripts: `python -m bench wild --from FOLDER`.
+"""
 
 import argparse
 import importlib
@@ -7,7 +10,9 @@ import platform
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes")
+from scalewise.errors import BadRequest
+
+BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes", "wild")
 
 
 def main() -> None:
@@ -17,18 +22,36 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a look, not a result")
     parser.add_argument("--cuda", action="store_true", help="overhead and doctor on the GPU instead of the CPU")
     parser.add_argument("--json", type=Path, help="write the results here, too")
+    wild = parser.add_argument_group("wild", "training scripts of your own")
+    wild.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="holds the scripts and wild.toml")
+    wild.add_argument("--only", action="append", default=[], metavar="NAME", help="this script; may be given again")
+    wild.add_argument("--verbs", default="run,doctor,rehearse", help="[default: %(default)s]")
+    wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
+    if "wild" in args.which and args.folder is None:
+        parser.error("wild needs --from FOLDER, a folder with training scripts and their wild.toml")
+    every = [name for name in BENCHMARKS if name != "wild" or args.folder is not None]
     results: dict[str, object] = {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "quick": args.quick,
     }
-    for name in args.which or BENCHMARKS:
+    for name in args.which or every:
         benchmark = importlib.import_module(f"bench.{name}")
-        results[name] = benchmark.run(quick=args.quick, cuda=args.cuda)
+        wild_options = {
+            "folder": args.folder,
+            "only": args.only,
+            "verbs": args.verbs.split(","),
+            "results": args.results,
+        }
+        options = wild_options if name == "wild" else {}
+        try:
+            results[name] = benchmark.run(quick=args.quick, cuda=args.cuda, **options)
+        except BadRequest as error:
+            parser.exit(1, f"{error.sentence} {error.hint}".strip() + "\n")
         sys.stdout.flush()
     if args.json:
         args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
