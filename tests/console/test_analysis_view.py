@@ -91,7 +91,7 @@ def test_a_number_is_never_parted_from_its_percent_sign(capsys):
 def test_the_same_caveat_of_several_arms_is_said_once(capsys):
     text = seen(capsys, make_run(noisy(10, 0.010, 1), 1), make_run(noisy(10, 0.006, 2), 2))
 
-    assert text.count("DOUBT  too few steps") == 1
+    assert text.count("IMPRECISE  too few steps") == 1
     assert "too few steps (2 arms)" in text
 
 
