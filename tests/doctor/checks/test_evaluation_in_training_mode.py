@@ -87,6 +87,8 @@ def test_a_replay_prices_how_far_the_outputs_are_off():
     measured = trained().row(MeasuredRow("eval_mode", "output", 0.1)).row(MeasuredRow("eval_mode", "output", 0.3))
     settled = settle(case, finding, replay("eval_mode", case, make_case(measured)))
     assert settled.proof == "replayed" and settled.price.value == pytest.approx(0.2)
+    suspected = replace(finding, proof="suspected")
+    assert settle(case, suspected, replay("eval_mode", case, make_case(measured))).proof == "suspected"
     equal = make_case(trained().row(MeasuredRow("eval_mode", "output", 0.0)))
     assert settle(case, finding, replay("eval_mode", case, equal)).proof == "suspected"
     assert settle(case, finding, replace(replay("eval_mode", case, equal), trouble="it raised")) == finding

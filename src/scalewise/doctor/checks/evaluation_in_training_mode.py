@@ -153,4 +153,5 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if not share:
         words = "replayed both ways on the same inputs, the outputs are equal"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
-    return replace(finding, price=price, proof="replayed")
+    # That it is an evaluation at all is not shown by a replay: a suspicion gets its price and stays one.
+    return replace(finding, price=price, proof="replayed" if finding.proof == "observed" else finding.proof)
