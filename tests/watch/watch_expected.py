@@ -114,6 +114,7 @@ TABLE = (
     Expected("transforms", ("collate",), steps=8),
     Expected("transforms", ("generator",), steps=8),
     Expected("transforms", ("loop",), opened_by="Sequential", steps=8),
+    Expected("fetches_ahead", steps=8),
     Expected("teacher", ("frozen",), opened_by="Sequential", steps=8),
     Expected("teacher", ("no_grad",), steps=8),
     Expected("teacher", ("trainable",), opened_by="Sequential", steps=8),
