@@ -19,7 +19,7 @@ from bench.wild_timer import HandTime, hand_time, put_marks
 from scalewise.errors import BadRequest
 
 TIMER = Path(__file__).parent / "scripts" / "hand_timer.py"
-TAIL_CHARACTERS = 2000
+TAIL_CHARACTERS = 5000
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "runs", ".git")
 
 Part = dict[str, Any]
