@@ -12,7 +12,7 @@ from scalewise.records.notes import CompileNote, HousekeepingNote
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow
 from scalewise.records.spec import Remedy
-from scalewise.watch.remedies import fused_attention
+from scalewise.watch.remedies import fused_attention, fused_optimizer
 from scalewise.watch.remedies.fused_attention import Deferred, _deferring
 
 
@@ -56,6 +56,14 @@ def test_one_compilation_does_for_all_sizes(runner, plain):
     before = json.loads(plain.stdout[0])
     assert before["graphs"] == 6 and said["graphs"] == 1 and applied == 1
     assert said["loss"] == pytest.approx(before["loss"])
+
+
+def test_parameters_are_found_in_every_form_that_an_optimizer_takes():
+    a, b, c = (nn.Parameter(torch.ones(1)) for _ in range(3))
+    groups = [{"params": (one for one in (a, b)), "lr": 0.1}, {"params": c}]
+    assert [id(one) for one in fused_optimizer._tensors(groups)] == [id(a), id(b), id(c)]
+    assert groups[0]["params"] == [a, b], "a generator can be read once"
+    assert fused_optimizer._tensors([("weight", a), ("bias", b)]) == [a, b]
 
 
 @pytest.fixture

@@ -72,6 +72,8 @@ def _step_ns(case: Case) -> float:
     """The middle step of those that neither the examination nor the recording lengthen."""
     first = settled_windows(case)[0].number
     recorded = recorded_work(case)
+    if len(case.first.record.steps) != len(case.first.windows):
+        raise Abstain("steps of several optimizers cannot be told apart here")
     usual = [row.step_ns for row in case.first.record.steps[first : recorded.step - 1]]
     if not usual:
         raise Abstain("no step was left alone before the GPU's work was recorded")

@@ -24,8 +24,9 @@ def install(notebook: Notebook) -> None:
             notebook.broke("settings", error)
 
     loop.on_backward.append(look)
-    for kind in (torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly):
-        _see_switched_on(notebook, settings, kind)
+    # Not where the second is constructed: torch warns there, and names the line that called.
+    _see_switched_on(notebook, settings, torch.autograd.set_detect_anomaly, "__init__")
+    _see_switched_on(notebook, settings, torch.autograd.detect_anomaly, "__enter__")
 
 
 def matmul_precision() -> str:
@@ -37,7 +38,7 @@ def matmul_precision() -> str:
 
 
 def _distributed_debug() -> str:
-    dist = torch.distributed
+    dist: Any = torch.distributed
     return str(dist.get_debug_level()).rpartition(".")[2] if dist.is_available() and dist.is_initialized() else "OFF"
 
 
@@ -80,15 +81,15 @@ class _Settings:
         self._loop.notebook.row(row)
 
 
-def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any) -> None:
-    original = kind.__init__
+def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any, name: str) -> None:
+    original = getattr(kind, name)
 
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def switch(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         try:
             settings.anomaly_place = notebook.places.here()
         except Exception as error:
             notebook.broke("settings", error)
 
-    kind.__init__ = __init__
+    setattr(kind, name, switch)
