@@ -73,6 +73,7 @@ REFUSED = {
         (WORK, replace(WORK, step=5, method="profile", flops={"float32": 8 * 10**8}), PROFILE, TIME),
         "different work",
     ),
+    "no profile": ((WORK, TIME), "no step was profiled"),
     "nothing counted": ((replace(WORK, flops={}), PROFILE, TIME), "no operator was seen"),
     "not reached": ((replace(WORK, missing="the script made 2 steps"), PROFILE, TIME), "made 2 steps"),
     "other precision": ((replace(WORK, flops={"int8": 10**8}), PROFILE, TIME), "no peak was measured in int8"),
@@ -87,6 +88,17 @@ def test_mfu_is_refused_where_it_would_not_be_true(name):
 
     assert found.mfu.value is None
     assert reason in found.mfu.reason
+
+
+def test_an_iteration_of_two_optimizers_is_not_one_step():
+    rows = {"step": {"samples": None}}
+    timed = make_run([STEP] * 40, name="one-r0", **rows)
+    turns = tuple(replace(row, optimizer=row.step % 2) for row in timed.ranks[0].steps)
+    timed = replace(timed, ranks=(replace(timed.ranks[0], steps=turns),))
+    found = _use(WORK, PROFILE, TIME, timed=timed)
+
+    assert found.mfu.value is None and "an iteration has 2 optimizer steps" in found.mfu.reason
+    assert found.achieved_flops_per_second is None
 
 
 def test_little_hidden_work_does_not_matter():

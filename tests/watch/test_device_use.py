@@ -84,7 +84,7 @@ def traced(runner):
 
 
 def _slices(trace, name):
-    """Slices of the tracks of that name: rank -> begin and end in ns, and name."""
+    """Slices of the tracks of that name: rank -> begin and end as a viewer adds them up, and name."""
     tracks = {
         (event["pid"], event["tid"]): event["args"]["name"]
         for event in trace["traceEvents"]
@@ -93,8 +93,7 @@ def _slices(trace, name):
     found = defaultdict(list)
     for event in trace["traceEvents"]:
         if event["ph"] == "X" and tracks[event["pid"], event["tid"]].startswith(name):
-            begin = round(event["ts"] * 1000)
-            found[event["pid"]].append((begin, begin + round(event["dur"] * 1000), event["name"]))
+            found[event["pid"]].append((event["ts"], event["ts"] + event["dur"], event["name"]))
     return found
 
 
@@ -129,8 +128,7 @@ def test_slices_of_a_track_are_nested_or_apart(traced) -> None:
     tracks = defaultdict(list)
     for event in trace["traceEvents"]:
         if event["ph"] == "X":
-            begin = round(event["ts"] * 1000)
-            tracks[event["pid"], event["tid"]].append((begin, -begin - round(event["dur"] * 1000)))
+            tracks[event["pid"], event["tid"]].append((event["ts"], -(event["ts"] + event["dur"])))
     for slices in tracks.values():
         open_ends = []
         for begin, negative_end in sorted(slices):

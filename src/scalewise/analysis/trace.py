@@ -18,7 +18,7 @@ from scalewise.results.run import LoadedSuite, RankRecord, Run
 from scalewise.units import bytes_text
 
 SHOWN_STEPS = 3  # the profiled one, and what follows
-MICRO = 1e-3  # us in a ns
+GRID = 64  # parts of a us: such times add up without rounding, so that a slice ends in a viewer where its parts end
 
 Event = dict[str, Any]
 
@@ -185,10 +185,10 @@ class _Lane:
 
 
 def _slice(span: NamedSpan, pid: int, tid: int, origin_ns: int) -> Event:
-    begin, length = span.begin_ns - origin_ns, max(0, span.end_ns - span.begin_ns)
+    begin, end = (round((at_ns - origin_ns) * GRID / 1000) / GRID for at_ns in (span.begin_ns, span.end_ns))
     name = f"{span.name} {bytes_text(span.size_bytes)}" if span.size_bytes else span.name
-    event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": round(begin * MICRO, 3)}
-    event["dur"] = round(length * MICRO, 3)
+    event = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": begin}
+    event["dur"] = max(0.0, end - begin)
     return event | ({"args": {"bytes": span.size_bytes}} if span.size_bytes else {})
 
 

@@ -64,9 +64,9 @@ class Utilisation:
     no_profile: str = ""  # why there are no families
 
 
-def utilisations_of(arms: Sequence[ArmRuns], runs: Iterable[Run], steps: Sequence[Estimate | None]) -> tuple[
-    Utilisation, ...
-]:  # fmt: skip
+def utilisations_of(
+    arms: Sequence[ArmRuns], runs: Iterable[Run], steps: Sequence[Estimate | None]
+) -> tuple[Utilisation, ...]:
     """Of every arm that has an inspected run; `steps` are the arms' step times."""
     inspected = {arm_key(run.spec): run for run in runs if run.spec.inspect}
     return tuple(
@@ -92,6 +92,7 @@ def _utilisation(arm: ArmRuns, run: Run, step: Estimate | None) -> Utilisation:
     rows = [one for one in work if isinstance(one, WorkRow)] if known else []
     needed = mean(sum(row.flops.values()) - sum(row.recomputed.values()) for row in rows) if rows else None
     at_peak = _seconds_at_peak(rows, peak)
+    other_step = _not_comparable(arm, run, step)
     return Utilisation(
         arm=arm.label,
         run=run.spec.name,
@@ -100,11 +101,11 @@ def _utilisation(arm: ArmRuns, run: Run, step: Estimate | None) -> Utilisation:
         recomputed_flops=mean(sum(row.recomputed.values()) for row in rows) if rows else 0.0,
         flops_by_precision=_by_precision(rows) if rows else None,
         flops_by=rows[0].method if rows else "",
-        achieved_flops_per_second=needed / step.value if needed and step else None,
+        achieved_flops_per_second=needed / step.value if needed and step and not other_step else None,
         peak_flops_per_second=needed / at_peak if needed and isinstance(at_peak, float) else None,
-        mfu=_mfu(arm, run, step, work, told, at_peak),
-        busy=_busy(run, step, told),
-        bandwidth=_bandwidth(arm, run, step, rows, peak),
+        mfu=_mfu(run, step, work, told, at_peak, other_step),
+        busy=_busy(run, None if other_step else step, told),
+        bandwidth=_bandwidth(step, rows, peak, other_step),
         operand_bytes=mean(row.operand_bytes for row in rows if row.operand_bytes is not None)
         if any(row.operand_bytes is not None for row in rows)
         else None,
@@ -153,15 +154,15 @@ def _seconds_at_peak(rows: Sequence[WorkRow], peak: PeakRates | str) -> float | 
 
 
 def _mfu(
-    arm: ArmRuns,
     run: Run,
     step: Estimate | None,
     work: Sequence[WorkRow | str],
     profiles: Sequence[ProfileRow],
     at_peak: float | str,
+    other_step: str,
 ) -> Share:
     reasons = [one for one in work if isinstance(one, str)]
-    reason = _not_comparable(arm, run, step) or next(iter(reasons), "") or _differs(run) or _uncounted(profiles)
+    reason = other_step or next(iter(reasons), "") or _differs(run) or _uncounted(profiles)
     if not reason and isinstance(at_peak, str):
         reason = at_peak
     if reason or step is None or isinstance(at_peak, str):
@@ -213,6 +214,8 @@ def _differs(run: Run) -> str:
 
 
 def _uncounted(profiles: Sequence[ProfileRow]) -> str:
+    if not profiles:
+        return "no step was profiled, so work that is not counted could not be noticed"
     busy = sum(length for row in profiles for name, length in row.families.items() if name != HOST)
     names = _summed([row.uncounted for row in profiles])
     if not busy or sum(names.values()) <= MOST_UNCOUNTED * busy:
@@ -241,8 +244,8 @@ def _busy(run: Run, step: Estimate | None, profiles: Sequence[ProfileRow]) -> Sh
     return Share(min(1.0, own), method="kernels of the profiled step over the same step")
 
 
-def _bandwidth(arm: ArmRuns, run: Run, step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates | str) -> Share:
-    reason = _not_comparable(arm, run, step)
+def _bandwidth(step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates | str, other_step: str) -> Share:
+    reason = other_step
     if not reason and isinstance(peak, str):
         reason = peak
     moved = [row.streamed_bytes for row in rows if row.streamed_bytes is not None]

@@ -25,6 +25,7 @@ THE_SCRIPT_PROFILES = "the script uses a profiler of its own"
 SHOWN_NAMES = 5
 _HEAVY = ("matmul", "attention", "convolution", "other")  # work that a formula should know
 _NO_OPERATORS = ("autograd::", "torch::")  # bookkeeping around operators
+_RANGES = ("Optimizer.", "ProfilerStep", "nccl:", "gloo:", "scalewise:")
 
 now_ns = time.perf_counter_ns
 Span = tuple[int, int]  # begin and end in ns of `perf_counter`
@@ -242,6 +243,14 @@ def _is_operator(event: Any) -> bool:
     return "::" in name and not name.startswith(_NO_OPERATORS) and not event.is_async()
 
 
+def _is_kernel(event: Any) -> bool:
+    """A kernel or a copy; not a range of the host's that the profiler shows on the device, too."""
+    if event.device_type() != DeviceType.CUDA or event.name().startswith(_RANGES):
+        return False
+    is_range = getattr(event, "is_user_annotation", None)
+    return is_range is None or not is_range()
+
+
 def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
     """Collectives from their call to their end, such as `gloo:all_reduce`."""
     found = []
@@ -270,15 +279,12 @@ def _add_kernels(
     found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Span, offset_ns: int
 ) -> None:
     """Busy time of the GPUs, time by family; a kernel that no counted operator has launched may hide work."""
-    on_host = {event.name() for event in events if event.device_type() == DeviceType.CPU}
     by_id = {one.event.correlation_id(): one for one in operators}
     spans: dict[int, list[Span]] = {}
     names: dict[str, dict[str, int]] = {"other": {}, "uncounted": {}}
     for event in events:
         begin = event.start_ns() - offset_ns
-        # A range of the host's, shown on the device, has the host's name, and is no kernel.
-        on_device = event.device_type() == DeviceType.CUDA and event.name() not in on_host
-        if not on_device or not window[0] <= begin <= window[1]:
+        if not _is_kernel(event) or not window[0] <= begin <= window[1]:
             continue
         name, length = event.name(), event.duration_ns()
         family = family_of(name)

@@ -42,8 +42,8 @@ class DeviceUse:
         self._count_refused = ""
         self._profiler: StepProfiler | None = None
         self._profiling = False
+        self._profiled: StepProfiler | None = None  # its step has ended, and it is still to be read
         self._profile_refused = ""
-        self._forward_unseen = False
         self._ends = self._ends_before = 0  # optimizer steps that ended in this step, and in the one before
         self._plain_began: tuple[int, int] | None = None
         self._plain_last = (0, 0)
@@ -103,6 +103,8 @@ class DeviceUse:
     def finish(self) -> None:
         """At the end of the script."""
         self._before_opening()
+        if self._profiled is not None:
+            self._write_profile(self._profiled)
         journal, steps = self._recorder.journal, self._recorder.step + 1
         if self._count_refused:
             journal.row(WorkRow(COUNTED_STEP, "dispatch", missing=self._count_refused))
@@ -123,7 +125,9 @@ class DeviceUse:
         if self._counting:
             self._write_work()
         if self._profiling:
-            self._write_profile()
+            self._end_profile()
+        if self._profiled is not None and self._recorder.step >= QUIET_STEPS[-1]:
+            self._write_profile(self._profiled)  # it takes a while, so not between the steps that a trace shows
         if self._plain_began is not None:
             for place, length in enumerate((1, *self._plain_last)):
                 self._plain[place] += length
@@ -155,14 +159,15 @@ class DeviceUse:
         if self._profiling and self._profiler is not None:
             self._profiler.step_ended()
             if self._ends >= self._ends_before:
-                self._write_profile()  # evaluation may follow, and need not be profiled
+                self._end_profile()  # evaluation may follow, and need not be profiled
 
     def _step_aside(self) -> None:
-        """The script is about to make a profiler."""
+        """The script is about to make a profiler; what was profiled before stays."""
         if self._profiling and self._profiler is not None:
             self._attempt(self._profiler.end)
+        if self._profiling or self._recorder.step < PROFILED_STEP:
+            self._profile_refused = THE_SCRIPT_PROFILES
         self._profiler, self._profiling = None, False
-        self._profile_refused = THE_SCRIPT_PROFILES
 
     def _write_work(self) -> None:
         self._counting = False
@@ -183,13 +188,17 @@ class DeviceUse:
             )
         )
 
-    def _write_profile(self) -> None:
+    def _end_profile(self) -> None:
         profiler, self._profiler, self._profiling = self._profiler, None, False
         if profiler is None or not self._attempt(profiler.end):
             return
-        if profiler.end_ns <= profiler.begin_ns:
+        if profiler.end_ns > profiler.begin_ns:
+            self._profiled = profiler
+        else:
             self._profile_refused = "the profiled step did not end"
-            return
+
+    def _write_profile(self, profiler: StepProfiler) -> None:
+        self._profiled = None
         found = profiler.read()
         row = ProfileRow(
             PROFILED_STEP,
