@@ -52,7 +52,7 @@ def test_the_largest_families_are_bars_and_the_others_are_summed_up():
         "normalisation",
         "elementwise",
         HOST,
-        "smaller ones",
+        "rest",
     ]
     assert sum(part.values[0] for part in figure.plot.parts) == pytest.approx(100)
     assert "operators in the main thread" in figure.caption

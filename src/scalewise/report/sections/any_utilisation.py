@@ -10,7 +10,7 @@ from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, T
 
 MOST_BARS = 8
 MOST_FAMILIES = 6  # more colours cannot be told apart
-REST = "smaller ones"
+REST = "rest"
 GIGA, TERA = 1e9, 1e12
 
 
