@@ -40,11 +40,21 @@ def test_shares_stand_in_a_table_with_their_intervals_and_reasons():
     assert table.runs == (("one-inspect",),)
 
 
-def test_families_are_bars_and_small_ones_are_left_out():
-    figure = _blocks(WORK, PROFILE)["exp-families"]
+def test_the_largest_families_are_bars_and_the_others_are_summed_up():
+    small = dict.fromkeys(("attention", "convolution", "normalisation", "elementwise", "reduction", "copy"), 500_000)
+    figure = _blocks(WORK, replace(PROFILE, families={"matmul": 15_000_000, HOST: 2_000_000, **small}))["exp-families"]
 
     assert isinstance(figure.plot, Bars)
-    assert [part.name for part in figure.plot.parts] == ["matmul", HOST]
+    assert [part.name for part in figure.plot.parts] == [
+        "matmul",
+        "attention",
+        "convolution",
+        "normalisation",
+        "elementwise",
+        HOST,
+        "rest",
+    ]
+    assert sum(part.values[0] for part in figure.plot.parts) == pytest.approx(100)
     assert "operators in the main thread" in figure.caption
 
 

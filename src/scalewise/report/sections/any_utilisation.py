@@ -9,6 +9,8 @@ from scalewise.report.cells import empty_cell, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Table
 
 MOST_BARS = 8
+MOST_FAMILIES = 6  # more colours cannot be told apart
+REST = "rest"
 GIGA, TERA = 1e9, 1e12
 
 
@@ -79,12 +81,16 @@ def _figure(name: str, rows: Sequence[Utilisation]) -> Iterator[Figure]:
     if not shown:
         return
     by_row = [{one.family: 100 * one.share for one in row.families} for row in shown]
+    totals = {family: sum(shares.get(family, 0.0) for shares in by_row) for family in (*FAMILIES, HOST)}
+    largest = sorted(totals, key=lambda family: -totals[family])[:MOST_FAMILIES]
     parts = [
         Part(family, tuple(shares.get(family, 0.0) for shares in by_row))
-        for family in (*FAMILIES, HOST)
-        if any(shares.get(family, 0.0) >= 1 for shares in by_row)
+        for family in totals
+        if family in largest and totals[family]
     ]
+    rest = tuple(sum(share for family, share in shares.items() if family not in largest) for shares in by_row)
+    parts += [Part(REST, rest)] if any(share >= 1 for share in rest) else []
     plot = Bars(tuple(row.arm for row in shown), tuple(parts), "% of the profiled step")
     what = "kernels on the device" if shown[0].families_of == "kernels" else "operators in the main thread"
-    caption = f"Time of one profiled step by {what}; families below 1 % are left out."
+    caption = f"Time of one profiled step by {what}; {REST}: families with less time than these."
     yield Figure(f"{name}-families", "Time by kernel family", caption, plot)

@@ -1,6 +1,6 @@
 """Counts what a backward pass is made of, in autograd's own graph: matmuls, convolutions, attention step by step.
 
-The graph is looked at twice, so that shapes which change from step to step are seen to. Where attention is computed
+The graph of three passes is looked at, so that shapes which change are seen to change. Where attention is computed
 step by step, the forward passes of the next step are looked at to learn from which lines.
 """
 

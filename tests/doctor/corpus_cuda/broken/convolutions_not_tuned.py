@@ -5,16 +5,12 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
-torch.set_float32_matmul_precision("high")
 # + torch.backends.cudnn.benchmark = True
-model = nn.Sequential(
-    nn.Conv2d(3, 48, 7, stride=2, padding=3), nn.ReLU(), nn.Conv2d(48, 96, 5, padding=2), nn.ReLU(),
-    nn.Conv2d(96, 96, 5, padding=4, dilation=2), nn.ReLU(), nn.Conv2d(96, 96, 3, padding=1, groups=4), nn.ReLU(),
-    nn.ConvTranspose2d(96, 48, 4, stride=2, padding=1), nn.ReLU(), nn.Conv2d(48, 8, 3, padding=1),
-).cuda()  # fmt: skip
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x = torch.randn(32, 3, 160, 160, device="cuda")
-y = torch.randn(32, 8, 160, 160, device="cuda")
+layers = [nn.Conv2d(16, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 48, 3, padding=1), nn.ReLU()]
+model = nn.Sequential(*layers, nn.Conv2d(48, 8, 1)).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+x = torch.randn(24, 16, 200, 200, device="cuda")
+y = torch.randn(24, 8, 200, 200, device="cuda")
 
 for _ in range(70):
     loss = nn.functional.mse_loss(model(x), y)
