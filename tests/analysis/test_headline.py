@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from factories import make_outcome, make_run, make_suite, noisy
+from factories import make_outcome, make_run, make_suite, noisy, quiet_sample
 from scalewise.analysis.communication import BY_REMOVAL, Communication
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.figures import Collective
 from scalewise.analysis.headline import Headline, headlines_of
 from scalewise.analysis.summary import ArmRow, summarise
+from scalewise.records.machine import GpuSample
 from scalewise.records.spec import Intervention
 
 ALL_REDUCE, ALL_GATHER = Collective("all_reduce", 2.0, 4e6), Collective("all_gather", 2.0, 4e6)
@@ -188,3 +189,28 @@ def test_doubts_about_the_number_are_named_beside_it():
 
     assert found.doubts == ("too few steps",)
     assert "In doubt: too few steps" in found.text()
+
+
+def gpu_samples(*seen: tuple[int, float]):
+    """Samples of a rank that had made so many steps, and of its GPU, which was busy for such a share."""
+    return tuple(
+        quiet_sample(rank_steps=(steps,), gpus=(GpuSample(0, share, None, None, None, None, ()),))
+        for steps, share in seen
+    )
+
+
+def test_a_gpu_is_judged_only_by_samples_between_steps_so_that_a_long_start_is_no_launch_bound_step():
+    start, end = [(0, 0.0)] * 20, [(300, 0.0)] * 3
+    training = [(30, 0.2), (90, 0.9), (150, 0.95), (200, 1.0), (250, 0.9), (290, 0.95)]
+    (row,) = rows_of(make_run(noisy(60, 0.010, 1), 1, samples=gpu_samples(*start, *training, *end)))
+
+    assert row.gpu_busy_share == pytest.approx(0.95)
+    held = answer(row).held_back
+    assert held is None or held.cause != "launch"
+
+
+def test_too_few_samples_of_training_say_nothing_about_the_gpu():
+    samples = gpu_samples(*[(0, 0.0)] * 20, (30, 0.1), (90, 0.1), (150, 0.1), (150, 0.1))
+    (row,) = rows_of(make_run(noisy(60, 0.010, 1), 1, samples=samples))
+
+    assert row.gpu_busy_share is None

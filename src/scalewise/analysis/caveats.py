@@ -15,6 +15,7 @@ from scalewise.records.spec import Intervention, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
 
+FEWEST_STEPS = 20  # over all runs: in fewer, it cannot be told how much steps resemble their neighbours
 LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
 WIDEST_REACH = 0.10  # half the interval over the median: wider cannot tell 1.6 times as fast from twice
 LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, it would decide comparisons
@@ -120,9 +121,9 @@ def too_few_steps(arm: ArmRuns) -> Caveat | None:
         return None
     medians = [one.median for one in arm.measured]
     steps, reach = sum(one.steps for one in medians), estimate(medians).half_width
-    if steps >= LEAST_STEPS and reach <= WIDEST_REACH:
+    if steps >= FEWEST_STEPS and reach <= WIDEST_REACH:
         return None
-    few = steps < LEAST_STEPS
+    few = steps < FEWEST_STEPS
     return Caveat(
         "too few steps",
         "doubt",

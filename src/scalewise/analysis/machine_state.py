@@ -13,7 +13,7 @@ STEAL_SHARE = 0.05  # the hypervisor took as much as the smallest effect worth r
 PRESSURE_SHARE = 0.25
 PRESSURE_FOREIGN_SHARE = 0.05
 BUSY_GPU = 0.5  # utilisation above which a low clock means throttling rather than rest
-LEAST_GPU_SAMPLES = 8  # four seconds: in fewer, the start of a run weighs too much
+LEAST_GPU_SAMPLES = 4  # two seconds of training
 CLOCK_DROP = 0.05  # GPU Boost steps are about 1 %; 5 % moves a compute-bound step by as much
 REST_REASONS = ("idle", "none", "applications_clocks", "application_clocks")  # NVML's reasons that are no throttling
 
@@ -53,12 +53,19 @@ def machine_state(run: Run) -> MachineState:
 
 
 def gpu_busy_share(run: Run) -> float | None:
-    """Share of the time in which the run's GPUs had a kernel at work, by NVML; None where that was not sampled.
+    """Share of the time in which the run's GPUs had a kernel at work, by NVML; None where too little was sampled.
 
-    It is the upper quartile over the samples: those taken while torch was imported say nothing about training.
+    Only samples count before and after which steps were made: what NVML says covers up to a second, so those beside
+    the import of torch, compiling or the end of the run would say something about these.
     """
-    shares = sorted(_share(gpu.utilisation) for row in run.samples for gpu in row.gpus if gpu.utilisation is not None)
-    return shares[len(shares) * 3 // 4] if len(shares) >= LEAST_GPU_SAMPLES else None
+    made = [min(row.rank_steps, default=0) for row in run.samples]
+    training = [
+        row
+        for before, row, now, after in zip(made, run.samples[1:-1], made[1:], made[2:], strict=False)
+        if 0 < before < now < after
+    ]
+    shares = [_share(gpu.utilisation) for row in training for gpu in row.gpus if gpu.utilisation is not None]
+    return median(shares) if len(shares) >= LEAST_GPU_SAMPLES else None
 
 
 def throttle_text(run: Run) -> str:

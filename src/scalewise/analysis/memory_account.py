@@ -10,6 +10,10 @@ from scalewise.analysis.series import series
 from scalewise.records.inspection import MemoryByLineRow
 from scalewise.results.run import Run
 
+# Of a memory that is nearly full: the CUDA context, and what the allocator reserves beyond what it gives out. Measured
+# on an H200: 3.5 % with the largest batch that fitted, beside 0.6 GB of context.
+NOT_FOR_TENSORS = 0.05
+
 
 @dataclass(frozen=True)
 class MemoryAccount:
@@ -30,7 +34,7 @@ class MemoryAccount:
         """Samples of a rank's micro-batch that fit, predicted from one batch; None where that is not known."""
         if self.line is None or self.capacity_bytes is None:
             return None
-        return self.line.largest_batch(self.capacity_bytes)
+        return self.line.largest_batch((1 - NOT_FOR_TENSORS) * self.capacity_bytes)
 
 
 def memory_accounts_of(runs: Sequence[Run]) -> tuple[MemoryAccount, ...]:
@@ -45,7 +49,9 @@ def _account(run: Run) -> MemoryAccount | None:
     if inspection is None or inspection.memory is None or parts is None:
         return None
     samples = _micro_batch_samples(run)
-    how = f"from one batch of {samples:g} samples: activations and data grow with it, the rest stays" if samples else ""
+    how = (
+        f"from one batch of {samples:g} samples: activations, data and work in progress grow with it" if samples else ""
+    )
     return MemoryAccount(
         run=run.spec.name,
         experiment=run.spec.experiment,
