@@ -1,6 +1,7 @@
 """Tests of the device's clock that need no device."""
 
-from scalewise.records.draft import BACKWARD, FORWARD, OWN
+from scalewise.records import events as ev
+from scalewise.records.draft import BACKWARD, FORWARD, OPTIMIZER, OWN
 from scalewise.watch.clocks import EventClock, _DeviceStep
 
 
@@ -10,6 +11,8 @@ def clock_in_step(*marks):
     clock._free = []
     clock._current = _DeviceStep(0, True, None, "first")
     clock._current.marks = list(marks)
+    names = iter("uvwxyz")
+    clock._record = lambda: next(names)
     return clock
 
 
@@ -28,3 +31,21 @@ def test_a_call_that_was_not_marked_leaves_the_step_as_it_is():
 
     assert (clock._current.first, clock._current.marks) == ("first", [(FORWARD, "a"), (BACKWARD, "b")])
     assert clock._free == []
+
+
+def test_fetching_after_a_marked_step_has_ended_is_not_in_it():
+    clock = clock_in_step((FORWARD, "a"))
+    clock.end()
+    clock.mark(ev.DATA)
+    clock.mark(ev.DATA_END)
+
+    assert (clock._current.marks, clock._current.last) == ([(FORWARD, "a")], "u")
+
+
+def test_a_second_optimizer_follows_the_end_of_the_first():
+    clock = clock_in_step((OPTIMIZER, "a"))
+    clock.end()
+    clock.mark(ev.OPTIMIZER)
+    clock.end()
+
+    assert (clock._current.marks, clock._current.last) == ([(OPTIMIZER, "a"), (OWN, "u"), (OPTIMIZER, "v")], "w")

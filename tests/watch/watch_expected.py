@@ -119,7 +119,7 @@ TABLE = (
     Expected("teacher", ("no_grad",), steps=8),
     Expected("teacher", ("trainable",), opened_by="Sequential", steps=8),
     Expected("teacher", ("average",), steps=8),
-    Expected("evaluation", ("careless",), steps=8),
+    Expected("evaluation", ("careless",), steps=24),
     Expected("trains_in_eval", steps=8, samples=(None, *(16,) * 7)),  # known from the second step on
     Expected("rollouts", ("no_grad",), steps=12, samples=20),
     Expected("rollouts", ("grad",), opened_by="Sequential", steps=12, samples=20),

@@ -135,9 +135,19 @@ class EventClock:
         self._current = _DeviceStep(step, marked, self._last_end, self._record())
 
     def mark(self, code: int) -> None:
-        """An event for each phase, in marked steps only: each costs the host some microseconds."""
-        if self._current is not None and code in _PHASE_AFTER:
-            self._current.marks.append((_PHASE_AFTER[code], self._record()))
+        """An event for each phase, in marked steps only: each costs the host some microseconds.
+
+        What comes after the step has ended is not in it, unless a further optimizer opens it again.
+        """
+        current = self._current
+        if current is None or code not in _PHASE_AFTER:
+            return
+        if current.last is not None:
+            if code != ev.OPTIMIZER:
+                return
+            current.marks.append((OWN, current.last))
+            current.last = None
+        current.marks.append((_PHASE_AFTER[code], self._record()))
 
     def begin_later(self, forward: int) -> None:
         """The mark of that call becomes the first event; those before it are free again."""

@@ -11,6 +11,7 @@ done in sampled steps, and in others only for scripts that call a module several
 
 import functools
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,7 +129,7 @@ class Uses:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.several = False  # the script calls a module several times before one backward pass
-        self._all_used = 0  # passes in a row of which every call led to gradients
+        self._all_used = 0  # passes in a row, of those with several calls of a module, that used every call
         self._calls: list[Call] = []
         self._not_followed = 0  # calls before the pass that came before following began
         self._first_pass = True
@@ -171,11 +172,18 @@ class Uses:
         if not calls:
             self._not_followed = 0
             return
-        used = [call for call in calls if call.used]
-        self._all_used = self._all_used + 1 if len(used) == len(calls) else 0
-        if used and not calls[0].used:
-            unused = next(index for index, call in enumerate(calls) if call.used)
-            begins = next(index for index, call in enumerate(calls) if call.used or _feeds(call, calls, used))
+        times = Counter(call.number for call in calls)
+        if len(times) < len(calls):
+            self._all_used = self._all_used + 1 if all(call.used for call in calls) else 0
+        unused = next((index for index, call in enumerate(calls) if call.used), 0)
+        if unused:
+            used_rows = {call.rows for call in calls if call.used}
+            # A module called once, on as many rows, feeds the others by a detached output: a generator its critic.
+            begins = next(
+                index
+                for index, call in enumerate(calls)
+                if call.used or (times[call.number] == 1 and call.rows in used_rows)
+            )
             began = calls[begins].stamp if first and begins + skipped else 0
             self._recorder.begin_later(unused + skipped, begins + skipped, began)
         self._calls = []
@@ -192,12 +200,6 @@ def follow(call: Call, result: Any) -> None:
         return
     for node in nodes[:MOST_OUTPUTS]:
         node.register_prehook(call.lead_to_gradients)
-
-
-def _feeds(call: Call, calls: list[Call], used: list[Call]) -> bool:
-    """A module called once, on as many rows: its detached output feeds the others (a generator its critic)."""
-    alone = sum(other.number == call.number for other in calls) == 1
-    return alone and any(other.rows == call.rows for other in used)
 
 
 def _tensors(result: Any, depth: int = 3) -> Iterator[torch.Tensor]:

@@ -7,10 +7,10 @@ from torch import nn
 torch.manual_seed(0)
 # + torch.backends.cudnn.benchmark = True
 layers = [nn.Conv2d(16, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 48, 3, padding=1), nn.ReLU()]
-model = nn.Sequential(*layers, nn.Conv2d(48, 8, 1)).cuda()
+model = nn.Sequential(*layers, nn.Conv2d(48, 4, 1)).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-x = torch.randn(24, 16, 200, 200, device="cuda")
-y = torch.randn(24, 8, 200, 200, device="cuda")
+x = torch.randn(16, 16, 200, 200, device="cuda")
+y = torch.randn(16, 4, 200, 200, device="cuda")
 
 for _ in range(70):
     loss = nn.functional.mse_loss(model(x), y)
