@@ -24,8 +24,9 @@ def install(notebook: Notebook) -> None:
             notebook.broke("settings", error)
 
     loop.on_backward.append(look)
-    for kind in (torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly):
-        _see_switched_on(notebook, settings, kind)
+    _see_switched_on(notebook, settings, torch.autograd.set_detect_anomaly, "__init__")
+    # Its constructor warns in the name of the line that calls it, which must stay the script's own.
+    _see_switched_on(notebook, settings, torch.autograd.detect_anomaly, "__enter__")
 
 
 def matmul_precision() -> str:
@@ -80,15 +81,15 @@ class _Settings:
         self._loop.notebook.row(row)
 
 
-def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any) -> None:
-    original = kind.__init__
+def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any, method: str) -> None:
+    original = getattr(kind, method)
 
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def switched_on(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
         try:
             settings.anomaly_place = notebook.places.here()
         except Exception as error:
             notebook.broke("settings", error)
 
-    kind.__init__ = __init__
+    setattr(kind, method, switched_on)
