@@ -221,8 +221,8 @@ _EXAMINATION = (
     ),
     Concern("examination/gradients", "examined", (_BEFORE_STEP,), f"{_NO_NOTES} gradients"),
     Concern(
-        "examination/seeds", "examined", ("torch.manual_seed", "random.seed", "numpy.random.seed"),
-        f"{_NO_NOTES} seeds",
+        "examination/seeds", "examined",  # both of torch's: dynamo has put a function of its own in the first
+        ("torch.manual_seed", "torch.random.manual_seed", "random.seed", "numpy.random.seed"), f"{_NO_NOTES} seeds",
     ),
     Concern(
         "examination/copies", "examined",  # where there can be a GPU, or one is stood in for
@@ -307,6 +307,7 @@ _REHEARSAL = (
         _in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
     ),
     Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
+    Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
     Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # sending needs nobody
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip

@@ -233,8 +233,10 @@ def spell_fetchers(data):
 def spell_seeds():
     import numpy
 
-    spell("torch.manual_seed", torch.manual_seed, lambda: {"seed": 3}, lambda values: torch.rand(2))
-    spell("random.seed", random.seed, lambda: {"a": 3, "version": 2}, lambda values: random.random())
+    for name, function in (("torch", torch.manual_seed), ("torch.random", torch.random.manual_seed)):
+        spell(f"{name}.manual_seed", function, lambda: {"seed": 3}, lambda values: torch.rand(2))
+    spell("random.seed", random.seed, lambda: {"a": 3, "version": 2, "always": ("a",)},
+          lambda values: random.random())  # fmt: skip
     # Written in C, and without a signature.
     for by_place, by_name in (((3,), {}), ((), {"seed": 3}), ((), {})):
         told = numpy.random.seed(*by_place, **by_name)
