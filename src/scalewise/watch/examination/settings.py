@@ -38,7 +38,7 @@ def matmul_precision() -> str:
 
 
 def _distributed_debug() -> str:
-    dist = torch.distributed
+    dist: Any = torch.distributed
     return str(dist.get_debug_level()).rpartition(".")[2] if dist.is_available() and dist.is_initialized() else "OFF"
 
 

@@ -107,7 +107,7 @@ class Roots:
             except Exception as error:
                 self._recorder.broke("optimizer", error)
 
-        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign, assignment]
+        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
 
 
 class Call:

@@ -59,7 +59,7 @@ def _no_blocking(recorder: Recorder) -> None:
 
 def _no_checked_collectives(recorder: Recorder) -> None:
     """The level is read from the environment when torch is imported, and holds for process groups made later."""
-    dist = torch.distributed
+    dist: Any = torch.distributed
     if dist.is_available() and dist.get_debug_level() != dist.DebugLevel.OFF:
         dist.set_debug_level(dist.DebugLevel.OFF)
         recorder.intervene(f"remedy:{NAME}")
