@@ -28,11 +28,11 @@ class _Times:
         self.batches = self.whole_ns = self.collate_ns = 0
         self._collate = collate
 
-    def collate(self, samples: Any) -> Any:
+    def collate(self, *args: Any, **kwargs: Any) -> Any:
         """Stands in for the fetcher's own function."""
         began_ns = perf_counter_ns()
         try:
-            return self._collate(samples)
+            return self._collate(*args, **kwargs)
         finally:
             self.collate_ns += perf_counter_ns() - began_ns
 

@@ -64,7 +64,7 @@ def _deferring(original: Any) -> Any:
     def product(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != 2 or any(type(one) is not torch.Tensor for one in args):
             return original(*args, **kwargs)
-        return Deferred.of(Recipe(*args)) if _may_be_scores(*args) else original(*args)
+        return Deferred.of(Recipe(*args)) if _may_be_scores(*args) else original(*args, **kwargs)
 
     return product
 
