@@ -26,6 +26,8 @@ CALLED_BY = {
          "_seconds", "finish", "_leave_ring"), PLAIN),
     "evaluating": ("evaluation.py", (), {}),
     "drop_step": ("recovers_step.py", (), {}),
+    "begin_later": ("rollouts.py", ("grad",), {}),
+    "end_in_backward": ("steps_in_backward.py", (), {}),
     "note": ("amp_float16_scaler.py", (), {}),
     **dict.fromkeys(("_rest_if_fast", "wake", "_wake"), ("fast.py", (), {})),
     **dict.fromkeys(("collective_begin", "collective_end"), ("manual_all_reduce.py", (), {"ranks": 2})),

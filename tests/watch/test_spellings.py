@@ -12,7 +12,10 @@ NOT_CALLED = {
     "torch.nn.Module.__call__ (after)", "torch.optim.Optimizer.step (before)", "torch.optim.Optimizer.step (after)",
     # Of devices that are not here.
     "torch.accelerator.synchronize", "torch.cuda.synchronize", "torch.cuda.Event.record",
-    "torch.cuda.Event.synchronize", "torch.cuda.Stream.synchronize",
+    "torch.cuda.Event.synchronize", "torch.cuda.Stream.synchronize", "torch.Tensor.cuda",
+    # Of dynamo, which calls them itself.
+    "torch._dynamo.convert_frame._compile",
+    "torch._dynamo.convert_frame.get_and_maybe_log_recompilation_reasons",
 }  # fmt: skip
 KINDS = ("timed", "inspected", "examined")
 

@@ -10,19 +10,39 @@ import torch
 import scalewise
 from scalewise.records.spec import Intervention, Rehearsal, Remedy
 from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
+from scalewise.watch.examination import CONCERNS as EXAMINED
+from scalewise.watch.examination import OF_DISTRIBUTED
 
 REMEMBER = "import torch_state; torch_state.remember()"
 REMEDIES: dict[str, dict[str, object]] = {
     "cached_input": {},
+    "compiled_model": {},
     "ddp_option": {"bucket_cap_mb": 1},
+    "debugging_off": {},
     "divide_loss": {"by": 2},
+    "dynamic_shapes": {},
+    "eval_mode": {},
+    "fused_attention": {},
+    "fused_optimizer": {},
+    "kept_copies": {},
+    "no_housekeeping": {},
     "no_scaler": {},
     "no_sync": {"window": 2},
+    "pinned_memory": {},
+    "same_split": {},
     "scaler": {},
+    "seed_by_rank": {},
+    "seldom_read": {"lines": "train.py:1"},
     "set_epoch": {},
     "shard_data": {},
+    "sync_batch_norm": {},
+    "sync_last": {"window": 2},
+    "tf32": {},
     "threads": {"count": 1},
+    "tuned_convolutions": {},
     "unscale_before_clip": {},
+    "weigh_ranks": {},
+    "workers": {"count": 0},
 }
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
@@ -56,8 +76,9 @@ def listed(kind: str) -> set[tuple[str, str]]:
 
 
 def _absent() -> set[str]:
-    no_cuda = {"examination/host_reads"} if torch.version.cuda is None and torch.version.hip is None else set()
-    return no_cuda if torch.cuda.is_available() else {*no_cuda, "rehearsal/streams"}
+    no_cuda = torch.version.cuda is None and torch.version.hip is None
+    of_cuda = {f"examination/{name}" for name in ("host_reads", "copies", "device_work")} if no_cuda else set()
+    return of_cuda if torch.cuda.is_available() else {*of_cuda, "rehearsal/streams"}
 
 
 def _exists(name: str) -> bool:
@@ -78,8 +99,8 @@ def _exists(name: str) -> bool:
 def test_what_is_listed_is_replaced_and_nothing_else(runner, kind) -> None:
     found, expected = changed(runner, **RUNS[kind]), listed(kind)
 
-    assert not found - expected, "replaced, but not in records/wrapped.py"
-    assert not expected - found, "in records/wrapped.py, but not replaced"
+    assert found - expected == set(), "replaced, but not in records/wrapped.py"
+    assert expected - found == set(), "in records/wrapped.py, but not replaced"
 
 
 def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
@@ -88,6 +109,8 @@ def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
 
     reads = {name for file, name in found if file == "examination/host_reads"}
     assert {"torch.Tensor.item", "torch.Tensor.to", "torch.Tensor.cpu"} <= reads
+    copies = {name for file, name in found if file == "examination/copies"}
+    assert copies == set(CONCERNS["examination/copies"].wraps)
 
 
 @pytest.mark.parametrize("kind", ["timed", "inspected", "examined"])
@@ -111,3 +134,15 @@ def test_each_concern_names_a_file_of_the_watcher_and_says_what_is_lost_without_
     assert [name for name in CONCERNS if not (watch / f"{name}.py").is_file()] == []
     assert [one.name for one in WRAPPED if one.part_of and one.part_of not in CONCERNS] == []
     assert len(CONCERNS) == len(WRAPPED)
+
+
+def test_every_remedy_is_listed_and_compared() -> None:
+    files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "remedies").glob("*.py")} - {"__init__"}
+
+    assert files == set(REMEDIES)
+    assert files == {name.removeprefix("remedies/") for name in CONCERNS if name.startswith("remedies/")} - {"__init__"}
+
+
+def test_every_concern_of_an_examination_is_listed() -> None:
+    """What is not listed cannot be left out where it has failed; `devices` wraps nothing and only hands a row on."""
+    assert {f"examination/{name}" for name in (*EXAMINED, *OF_DISTRIBUTED)} - set(CONCERNS) == {"examination/devices"}

@@ -5,8 +5,17 @@ something is replaced that is not listed here, or listed and not replaced. A con
 
 Besides, for a while only: `examination/reseeding` replaces the seeding functions of torch, random and numpy during the
 first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
-steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them.
-`redirect/tensors` and `inspection` put modes on torch's stacks, by which they see every function or operation.
+steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them;
+`examination/loading` gives each fetcher of a loader another collate function, which calls the fetcher's own;
+`examination/graph` wraps `Module.__call__` once more between the first backward pass and the next; `remedies/scaler`
+wraps the `step` of each class of optimizers when its first one is made, and `remedies/compiled_model` replaces the
+`forward` of a model. `redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which
+they see every function or operation.
+
+On import: functions of `torch._dynamo`, of `torch.distributed._functional_collectives` and of `numpy.random` are
+wrapped as soon as the script, or torch itself, imports these modules.
+
+`remedies/workers` is also at work, without a replay, in runs that compare numbers of workers.
 """
 
 from collections.abc import Mapping
@@ -50,16 +59,26 @@ _OBJECTS = _in(
     "torch.distributed",
     "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list",
 )
+_FUNCTIONAL = _in(  # wrapped when their module is imported; names differ between versions of torch
+    "torch.distributed._functional_collectives",
+    "all_gather_into_tensor_coalesced all_gather_single all_gather_single_autograd all_gather_single_coalesced "
+    "all_gather_tensor all_gather_tensor_autograd all_reduce all_reduce_coalesced all_to_all_single "
+    "all_to_all_single_autograd broadcast reduce_scatter_single reduce_scatter_single_autograd "
+    "reduce_scatter_single_coalesced reduce_scatter_tensor reduce_scatter_tensor_autograd "
+    "reduce_scatter_tensor_coalesced",
+)
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _NEXT_BATCH = "torch.utils.data.dataloader._BaseDataLoaderIter.__next__"
+_NO_FORWARD = "where steps begin, the time of forward and the samples: a step is counted from its backward pass"
+_NO_INSPECTION = "all that an inspection shows: layers, memory, transfers, gradients, the use of the device"
 _NO_NOTES = "what the doctor's checks need to know of"
 
 _TIMING = (
     Concern("crash", "every", ("sys.excepthook",)),
     Concern("farewell", "every", ("torch.distributed.destroy_process_group",)),
+    Concern("hooks/forward", "every", ("torch.nn.Module.__call__",), _NO_FORWARD, True),
     Concern(
-        "hooks/forward", "every", ("torch.nn.Module.__call__",),
-        "where steps begin, the time of forward and the samples: a step is counted from its backward pass", True,
+        "hooks/roots", "every", ("torch.optim.Optimizer.add_param_group",), _NO_FORWARD, True, part_of="hooks/forward"
     ),
     Concern(
         "hooks/backward", "every", _in("torch.autograd", "backward grad"),
@@ -78,8 +97,8 @@ _TIMING = (
         "the ranks of a script that starts them itself",
     ),
     Concern(
-        "hooks/collectives", "every", (*_MESSAGES, *_OBJECTS),
-        "collectives that the script or FSDP calls: their number, bytes and time",
+        "hooks/collectives", "every", (*_MESSAGES, *_OBJECTS, *_FUNCTIONAL),
+        "collectives that the script, FSDP or DTensor calls: their number, bytes and time",
     ),
     Concern(
         "hooks/ddp", "every", _in(_DDP, "__init__ _sync_buffers forward register_comm_hook"),
@@ -96,11 +115,15 @@ _INSPECTION = (
         "inspection/inspector", "inspected",
         ("torch.autograd.backward", "torch.GradScaler.step", "torch.compile", _BEFORE_STEP, _AFTER_STEP,
          "torch.nn.Module.__call__ (before)", "torch.nn.Module.__call__ (after)"),
-        "all that an inspection shows: layers, memory, transfers, gradients",
+        _NO_INSPECTION,
     ),
     Concern(
-        "inspection/saved", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",),
-        "all that an inspection shows: layers, memory, transfers, gradients", part_of="inspection/inspector",
+        "inspection/saved", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",), _NO_INSPECTION,
+        part_of="inspection/inspector",
+    ),
+    Concern(
+        "step_profile", "inspected", _in("torch", "autograd.profiler.profile.__init__ profiler.profile.__init__"),
+        _NO_INSPECTION, part_of="inspection/inspector",
     ),
 )  # fmt: skip
 
@@ -164,12 +187,22 @@ _EXAMINATION = (
         f"{_NO_NOTES} loading of data", part_of="examination/data",
     ),
     Concern(
+        "examination/loading", "examined",
+        (*_in("torch.utils.data._utils.fetch", "_IterableDatasetFetcher.fetch _MapDatasetFetcher.fetch"),
+         "torch.utils.data._utils.pin_memory.pin_memory"),
+        f"{_NO_NOTES} loading of data", part_of="examination/data",
+    ),
+    Concern(
+        "examination/parts", "examined", ("torch.utils.data.Subset.__init__",),
+        f"{_NO_NOTES} loading of data", part_of="examination/data",
+    ),
+    Concern(
         "examination/failures", "examined",
         ("sys.excepthook", "sys.exit", f"{_DDP}.__init__", _BEFORE_STEP), f"{_NO_NOTES} the script's failures",
     ),
     Concern(
         "examination/host_reads", "examined",  # where there can be a GPU, or one is stood in for
-        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ to"),
+        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ __repr__ to"),
         f"{_NO_NOTES} reads from a device",
     ),
     Concern(
@@ -185,6 +218,34 @@ _EXAMINATION = (
     Concern(
         "examination/groups", "examined", _in("torch.distributed", "destroy_process_group init_process_group"),
         f"{_NO_NOTES} process groups",
+    ),
+    Concern("examination/gradients", "examined", (_BEFORE_STEP,), f"{_NO_NOTES} gradients"),
+    Concern(
+        "examination/seeds", "examined",  # both of torch's: dynamo has put a function of its own in the first
+        ("torch.manual_seed", "torch.random.manual_seed", "random.seed", "numpy.random.seed"), f"{_NO_NOTES} seeds",
+    ),
+    Concern(
+        "examination/copies", "examined",  # where there can be a GPU, or one is stood in for
+        _in("torch.Tensor", "to cuda copy_"), f"{_NO_NOTES} copies to a device",
+    ),
+    Concern(
+        "examination/housekeeping", "examined",
+        (*_in("torch", "accelerator.empty_cache cuda.empty_cache cuda.ipc_collect"), "gc.collect"),
+        f"{_NO_NOTES} memory that is tidied up by hand",
+    ),
+    Concern(
+        "examination/settings", "examined",
+        _in("torch.autograd", "detect_anomaly.__enter__ set_detect_anomaly.__init__"), f"{_NO_NOTES} torch's switches",
+    ),
+    Concern("examination/graph", "examined", (), f"{_NO_NOTES} the graphs of backward passes"),
+    Concern(
+        "examination/compiling", "examined",
+        _in("torch._dynamo.convert_frame", "_compile get_and_maybe_log_recompilation_reasons"),
+        f"{_NO_NOTES} torch.compile",
+    ),
+    Concern(
+        "examination/device_work", "examined",  # where there can be a GPU
+        ("torch.autograd.profiler.profile.__init__",), f"{_NO_NOTES} the work of a GPU",
     ),
 )  # fmt: skip
 
@@ -246,6 +307,7 @@ _REHEARSAL = (
         _in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
     ),
     Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
+    Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
     Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # sending needs nobody
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
@@ -260,19 +322,53 @@ _REMEDIES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
     Concern("remedies/__init__", "replayed", (_AFTER_STEP,)),
     Concern("remedies/cached_input", "replayed", (f"{_LOADER}.__iter__", _NEXT_BATCH)),
+    Concern("remedies/compiled_model", "replayed", ("torch.nn.Module.__call__",)),
     Concern("remedies/ddp_option", "replayed", (f"{_DDP}.__init__",)),
+    Concern(
+        "remedies/debugging_off", "replayed",
+        (*_in("torch.autograd", "detect_anomaly.__enter__ set_detect_anomaly.__init__"), "torch.cuda._lazy_init"),
+    ),
     Concern("remedies/divide_loss", "replayed", ("torch.autograd.backward",)),
+    Concern("remedies/dynamic_shapes", "replayed", ("torch.compile",)),
+    Concern("remedies/eval_mode", "replayed", ("torch.nn.Module.__call__",)),
+    Concern(
+        "remedies/fused_attention", "replayed",
+        (*_in("torch", "bmm matmul nn.MultiheadAttention.forward"), *_in("torch.Tensor", "__matmul__ bmm matmul"),
+         *_in("torch.backends.cuda", "enable_cudnn_sdp enable_flash_sdp enable_math_sdp enable_mem_efficient_sdp")),
+    ),
+    Concern(
+        "remedies/fused_optimizer", "replayed",
+        _in("torch.optim", "Adagrad.__init__ Adam.__init__ AdamW.__init__ SGD.__init__"),
+    ),
+    Concern("remedies/kept_copies", "replayed", _in("torch.Tensor", "cuda to")),
+    Concern(
+        "remedies/no_housekeeping", "replayed",
+        (*_in("torch", "accelerator.empty_cache cuda.empty_cache cuda.ipc_collect"), "gc.collect"),
+    ),
     Concern("remedies/no_scaler", "replayed", ("torch.GradScaler.__init__",)),
     Concern("remedies/no_sync", "replayed", (f"{_DDP}.forward", _BEFORE_STEP, _AFTER_STEP)),
+    Concern("remedies/pinned_memory", "replayed", (f"{_LOADER}.__init__", *_in("torch.Tensor", "cuda to"))),
+    Concern("remedies/same_split", "replayed", ("torch.utils.data.random_split",)),
     Concern("remedies/scaler", "replayed", ("torch.autograd.backward", "torch.optim.Optimizer.__init__")),
+    Concern("remedies/seed_by_rank", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern(
+        "remedies/seldom_read", "replayed",
+        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ __repr__ to"),
+    ),
     Concern("remedies/set_epoch", "replayed", (f"{_LOADER}.__iter__",)),
     Concern("remedies/shard_data", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern("remedies/sync_batch_norm", "replayed", (f"{_DDP}.__init__",)),
+    Concern("remedies/sync_last", "replayed", ()),  # by the functions of no_sync
+    Concern("remedies/tf32", "replayed", ("torch.optim.Optimizer.__init__",)),
     Concern("remedies/threads", "replayed", ("torch.set_num_threads",)),
+    Concern("remedies/tuned_convolutions", "replayed", ()),  # by those of tf32
     Concern(
         "remedies/unscale_before_clip", "replayed",
         (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
          "torch.optim.Optimizer.__init__"),
     ),
+    Concern("remedies/weigh_ranks", "replayed", ("torch.autograd.backward",)),
+    Concern("remedies/workers", "replayed", (f"{_LOADER}.__init__",)),
 )  # fmt: skip
 
 WRAPPED: tuple[Concern, ...] = (

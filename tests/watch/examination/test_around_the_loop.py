@@ -179,7 +179,7 @@ def test_reads_of_a_gpu_and_waits_for_it_are_seen_where_one_is_stood_in_for(runn
     assert ran.codes == (0,) and ran.stdout[0].startswith("4.0 4.0 1.0 True [1.0, 1.0, 1.0, 1.0]")
     direct = [note.call for note in notes(ran, HostReadNote) if not note.call.endswith(INDIRECT)]
     assert direct == ["item", "format", "bool", "cpu", "repr"]
-    assert line(ran, notes(ran, HostReadNote)[-1]) == "print(x)"
+    assert any(line(ran, note) == "print(x)" for note in notes(ran, HostReadNote))
     assert [note.function for note in notes(ran, ClockNote)] == ["Event.record", "time.time"]
     assert [note.call for note in notes(ran, DeviceSyncNote)] == [
         "Event.synchronize",

@@ -170,7 +170,7 @@ def test_a_needless_scaler_is_disabled(runner) -> None:
 @pytest.mark.parametrize(
     ("remedy", "settings", "words"),
     [
-        ("no_such_remedy", {}, "there is no such remedy among cached_input, ddp_option"),
+        ("no_such_remedy", {}, "there is no such remedy among cached_input, compiled_model"),
         ("no_sync", {"window": 0}, "a window of 0 micro-batches"),
         ("no_sync", {}, "KeyError"),
         ("divide_loss", {"by": 0}, "cannot be divided by 0"),

@@ -30,7 +30,7 @@ def mended(runner, remedy):
 
 def test_what_was_left_on_is_noted_and_changes_nothing(runner, plain):
     raw = runner.raw("left_on.py")
-    assert plain.stdout == raw.stdout
+    assert (plain.stdout, plain.stderr) == (raw.stdout, raw.stderr)
     found = read_rows(plain.out.examination(0))
     assert [row.anomaly for row in found.rows if isinstance(row, SettingsRow)] == [True]
     assert sum(isinstance(note, HousekeepingNote) for note in found.notes) == 6

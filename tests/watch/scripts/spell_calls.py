@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 Float = torch.float32
 
@@ -169,6 +169,9 @@ def spell_training():
           lambda: {"parameters": [with_gradient()], "max_norm": 1.0, "total_norm": torch.tensor(5.0), "foreach": False},
           lambda values: values["parameters"][0].grad)  # fmt: skip
     Optimizer = torch.optim.Optimizer
+    spell("torch.optim.Optimizer.add_param_group", Optimizer.add_param_group,
+          lambda: {"self": optimizer(), "param_group": {"params": [nn.Parameter(torch.ones(1))]}},
+          lambda values: len(values["self"].param_groups))  # fmt: skip
     spell("torch.optim.Optimizer.__init__", Optimizer.__init__,
           lambda: {"self": Optimizer.__new__(torch.optim.SGD), "params": [nn.Parameter(torch.ones(1))],
                    "defaults": {"lr": 0.1}}, lambda values: len(values["self"].param_groups))  # fmt: skip
@@ -209,17 +212,61 @@ def spell_data():
     spell("torch.utils.data.DistributedSampler.__iter__", DistributedSampler.__iter__, lambda: {"self": sampler()})
     spell("torch.utils.data.DistributedSampler.set_epoch", DistributedSampler.set_epoch,
           lambda: {"self": sampler(), "epoch": 3}, lambda values: list(values["self"]))  # fmt: skip
+    spell("torch.utils.data.Subset.__init__", Subset.__init__,
+          lambda: {"self": Subset.__new__(Subset), "dataset": data, "indices": [1, 2]},
+          lambda values: list(values["self"]))  # fmt: skip
     spell_fetchers(data)
 
 
 def spell_fetchers(data):
-    from torch.utils.data._utils import fetch
+    from torch.utils.data._utils import fetch, pin_memory
 
     for name, source, wanted in (("Map", data, [1, 2]), ("Iterable", data, [0, 0])):
         kind = getattr(fetch, f"_{name}DatasetFetcher")
         spell(f"torch.utils.data._utils.fetch._{name}DatasetFetcher.fetch", kind.fetch,
               lambda kind=kind, source=source, wanted=wanted: {
                   "self": kind(source, True, list, False), "possibly_batched_index": wanted})  # fmt: skip
+    spell("torch.utils.data._utils.pin_memory.pin_memory", pin_memory.pin_memory,
+          lambda: {"data": ["a word", 1], "device": None})  # fmt: skip
+
+
+def spell_seeds():
+    import numpy
+
+    for name, function in (("torch", torch.manual_seed), ("torch.random", torch.random.manual_seed)):
+        spell(f"{name}.manual_seed", function, lambda: {"seed": 3}, lambda values: torch.rand(2))
+    spell("random.seed", random.seed, lambda: {"a": 3, "version": 2, "always": ("a",)},
+          lambda values: random.random())  # fmt: skip
+    # Written in C, and without a signature.
+    for by_place, by_name in (((3,), {}), ((), {"seed": 3}), ((), {})):
+        told = numpy.random.seed(*by_place, **by_name)
+        print(f"numpy.random.seed -> {told} {numpy.random.rand() if by_place or by_name else ''}")
+
+
+def spell_switches():
+    def off():
+        torch.set_anomaly_enabled(False)
+
+    switch, context = torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly
+    spell("torch.autograd.set_detect_anomaly.__init__", switch.__init__,
+          lambda: {"self": switch.__new__(switch), "mode": True, "check_nan": False},
+          lambda values: torch.is_anomaly_enabled(), off)  # fmt: skip
+    spell("torch.autograd.detect_anomaly.__enter__", context.__enter__, lambda: {"self": context(check_nan=False)},
+          lambda values: torch.is_anomaly_enabled(), off)  # fmt: skip
+    for name, kind in (("autograd.profiler", torch.autograd.profiler.profile), ("profiler", torch.profiler.profile)):
+        spell(f"torch.{name}.profile.__init__", kind.__init__,
+              lambda kind=kind: {"self": kind.__new__(kind), "enabled": True, "record_shapes": True,
+                                 "with_stack": False})  # fmt: skip
+
+
+def spell_housekeeping():
+    import gc
+
+    for name, function in (("cuda.empty_cache", torch.cuda.empty_cache), ("cuda.ipc_collect", torch.cuda.ipc_collect)):
+        spell(f"torch.{name}", function, dict)
+    if hasattr(torch.accelerator, "empty_cache"):
+        spell("torch.accelerator.empty_cache", torch.accelerator.empty_cache, dict)
+    print(f"gc.collect -> {[type(one).__name__ for one in (gc.collect(), gc.collect(1), gc.collect(generation=1))]}")
 
 
 def spell_rest():
@@ -246,6 +293,10 @@ def spell_rest():
     for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__"):
         spell(f"torch.Tensor.{name}", getattr(torch.Tensor, name), lambda: {"self": torch.tensor(3)})
     print(f"torch.Tensor.__format__ -> {torch.tensor(3.0):.2f}")
+    spell("torch.Tensor.__repr__", torch.Tensor.__repr__, lambda: {"self": torch.tensor(3), "tensor_contents": "3"})
+    spell("torch.Tensor.copy_", torch.Tensor.copy_,
+          lambda: {"self": torch.ones(2), "other": torch.zeros(2), "non_blocking": True},
+          lambda values: values["self"])  # fmt: skip
     spell("torch.Tensor.to", torch.Tensor.to,
           lambda: {"self": torch.ones(2), "dtype": torch.float64, "device": "cpu", "other": torch.ones(1).half(),
                    "non_blocking": True, "copy": True, "memory_format": torch.contiguous_format})  # fmt: skip
@@ -259,7 +310,9 @@ def spell_rest():
 
 
 def plain():
-    for section in (spell_autograd, spell_modules, spell_precision, spell_training, spell_data, spell_rest):
+    sections = (spell_autograd, spell_modules, spell_precision, spell_training, spell_data, spell_seeds, spell_switches,
+                spell_housekeeping, spell_rest)  # fmt: skip
+    for section in sections:
         section()
 
 
@@ -316,7 +369,41 @@ def messages():
         if hasattr(dist, name):
             for make in makes:
                 spell(f"torch.distributed.{name}", getattr(dist, name), make, lambda values: list(values.values())[:2])
+    functional_messages(one, many, wide)
     point_to_point(me)
+
+
+def functional_messages(one, many, wide):
+    """Those that DTensor calls; they give a new tensor, or a list of them."""
+    import torch.distributed._functional_collectives as functional
+
+    ranks, group = dist.get_world_size(), {"group": dist.group.WORLD, "tag": ""}
+    split = {"output_split_sizes": [2] * ranks, "input_split_sizes": [2] * ranks}
+    gathered, scattered = {"gather_dim": 0}, {"reduceOp": "sum", "scatter_dim": 0}
+    lists = {"reduceOp": "sum", "scatter_dim": [0]}
+    cases = {
+        "all_reduce": lambda: {"self": one(), "reduceOp": "sum"},
+        "all_reduce_coalesced": lambda: {"self": many(), "reduceOp": "sum"},
+        "broadcast": lambda: {"self": one(), "src": 0},
+        "all_gather_single": lambda: {"self": one(), **gathered},
+        "all_gather_single_autograd": lambda: {"self": one(), **gathered},
+        "all_gather_single_coalesced": lambda: {"self": many()},
+        "all_gather_tensor": lambda: {"self": one(), **gathered},
+        "all_gather_tensor_autograd": lambda: {"self": one(), **gathered},
+        "all_gather_into_tensor_coalesced": lambda: {"self": many()},
+        "reduce_scatter_single": lambda: {"self": wide(), **scattered},
+        "reduce_scatter_single_autograd": lambda: {"self": wide(), **scattered},
+        "reduce_scatter_single_coalesced": lambda: {"inputs": [wide()], **lists},
+        "reduce_scatter_tensor": lambda: {"self": wide(), **scattered},
+        "reduce_scatter_tensor_autograd": lambda: {"self": wide(), **scattered},
+        "reduce_scatter_tensor_coalesced": lambda: {"inputs": [wide()], **lists},
+        "all_to_all_single": lambda: {"self": wide(), **split},
+        "all_to_all_single_autograd": lambda: {"self": wide(), **split},
+    }
+    for name, make in cases.items():
+        if hasattr(functional, name):
+            spell(f"torch.distributed._functional_collectives.{name}", getattr(functional, name),
+                  lambda make=make: make() | group)  # fmt: skip
 
 
 def point_to_point(me):

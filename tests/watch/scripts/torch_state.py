@@ -3,7 +3,7 @@
 import sys
 from types import FunctionType
 
-OTHERS = ("time", "timeit", "sys", "os", "threading", "warnings")
+OTHERS = ("time", "timeit", "sys", "os", "threading", "warnings", "random", "gc", "numpy.random")
 # Torch calls these for every step and every module; name of what is seen through them -> module, dictionary.
 GLOBAL_HOOKS = {
     "torch.optim.Optimizer.step (before)": ("torch.optim.optimizer", "_global_optimizer_pre_hooks"),

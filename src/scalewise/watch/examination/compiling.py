@@ -5,6 +5,7 @@ import sys
 from time import perf_counter_ns
 from typing import Any
 
+from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.imports import after_import
 
@@ -27,13 +28,14 @@ def _see(notebook: Notebook) -> None:
     """`_compile` asks for the reasons first, and has compiled when it returns."""
     frames: Any = sys.modules["torch._dynamo.convert_frame"]
     reasons_of, compile_ = frames.get_and_maybe_log_recompilation_reasons, frames._compile
+    frame_of, code_of = Argument(reasons_of, "frame"), Argument(compile_, "code")
     failed: list[tuple[str, str]] = []  # function and guard of the compilation under way
 
     @functools.wraps(reasons_of)
-    def reasons(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        found = reasons_of(entries, frame, *args, **kwargs)
+    def reasons(*args: Any, **kwargs: Any) -> Any:
+        found = reasons_of(*args, **kwargs)
         try:
-            failed[:] = [(_name(frame.f_code), _guard(found[0] if found else ""))]
+            failed[:] = [(_name(frame_of.of(args, kwargs).f_code), _guard(found[0] if found else ""))]
         except Exception as error:
             notebook.broke("compiling", error)
         return found
@@ -47,7 +49,7 @@ def _see(notebook: Notebook) -> None:
         finally:
             if notebook.on:
                 try:
-                    function, guard = failed[0] if failed else (_name(args[0]) if args else "", "")
+                    function, guard = failed[0] if failed else (_name(code_of.of(args, kwargs)), "")
                     notebook.note("compile", function, guard, perf_counter_ns() - began_ns)
                 except Exception as error:
                     notebook.broke("compiling", error)

@@ -10,6 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from scalewise.watch import redirect
+from scalewise.watch.examination.host_reads import asked_not_to_wait
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.tensors import ordinary
 
@@ -54,9 +55,9 @@ class _Copies:
                 self._inside = False
             lasted_ns = perf_counter_ns() - began_ns
             try:
-                source = args[0] if name == "copy_" and args else tensor
+                source = tensor if name != "copy_" else args[0] if args else kwargs["other"]
                 if isinstance(source, torch.Tensor) and self._on_device(result) and not self._on_device(source):
-                    self._note(name, source, bool(kwargs.get("non_blocking")), lasted_ns)
+                    self._note(name, source, asked_not_to_wait(args, kwargs), lasted_ns)
             except Exception as error:
                 notebook.broke("copies", error)
             return result

@@ -180,7 +180,7 @@ class _Calls(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Passes everything through."""
-        name = getattr(func, "__name__", "")
+        name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         if name in _CALLS:
             try:
                 place = self._notebook.places.here()
@@ -189,4 +189,4 @@ class _Calls(TorchFunctionMode):
                     self._notebook.row(AttentionRow(place, name))
             except Exception as error:
                 self._notebook.broke("graph", error)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)

@@ -15,6 +15,7 @@ import torch
 
 from scalewise.records.notes import INDIRECT
 from scalewise.watch import redirect
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 
 CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__")
@@ -52,21 +53,22 @@ class _Reads:
         notebook, on_device = self._notebook, self._on_device
 
         @functools.wraps(original)
-        def noted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            tensor = receiver(args, kwargs)
             frame = sys._getframe(1)
             caller, method = frame.f_code, original
             if name in _WARNING and tensor.requires_grad:
                 method = _in_the_name_of(frame, original)
             if self._inside or caller.co_filename.startswith(_WATCHER) or not (notebook.on and on_device(tensor)):
-                return method(tensor, *args, **kwargs)
+                return method(*args, **kwargs)
             self._inside = True
             began_ns = perf_counter_ns()
             try:
-                result = method(tensor, *args, **kwargs)
+                result = method(*args, **kwargs)
             finally:
                 self._inside = False
             wait_ns = perf_counter_ns() - began_ns
-            if name != "to" or not (on_device(result) or _does_not_wait(args, kwargs)):
+            if name != "to" or not (on_device(result) or asked_not_to_wait(args, kwargs)):
                 by = "" if notebook.places.of_user(caller) else str(frame.f_globals.get("__name__", "a library"))
                 notebook.note("host_read", f"{name.strip('_')}{INDIRECT if by else ''}", "cuda", wait_ns, by)
             return result
@@ -74,8 +76,8 @@ class _Reads:
         return noted
 
 
-def _does_not_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `Tensor.to` was asked not to wait; in all its forms `non_blocking` is the first flag."""
+def asked_not_to_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether `to`, `cuda` or `copy_` of a tensor was: in all their forms `non_blocking` is the first flag."""
     return bool(next((one for one in args if isinstance(one, bool)), kwargs.get("non_blocking")))
 
 

@@ -14,6 +14,7 @@ from torch.utils.data._utils import fetch, pin_memory
 
 from scalewise.records.examination import LoadingRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.loop import sampled
 from scalewise.watch.examination.notebook import Notebook
 
@@ -27,11 +28,11 @@ class _Times:
         self.batches = self.whole_ns = self.collate_ns = 0
         self._collate = collate
 
-    def collate(self, samples: Any) -> Any:
+    def collate(self, *args: Any, **kwargs: Any) -> Any:
         """Stands in for the fetcher's own function."""
         began_ns = perf_counter_ns()
         try:
-            return self._collate(samples)
+            return self._collate(*args, **kwargs)
         finally:
             self.collate_ns += perf_counter_ns() - began_ns
 
@@ -52,14 +53,15 @@ class Loading:
 
     def _timed(self, original: Any) -> Any:
         @functools.wraps(original)
-        def fetch_timed(fetcher: Any, *args: Any, **kwargs: Any) -> Any:
+        def fetch_timed(*args: Any, **kwargs: Any) -> Any:
+            fetcher = receiver(args, kwargs)
             times = vars(fetcher).get(_TIMES)
             if times is None:
                 times = _Times(fetcher.collate_fn)
                 setattr(fetcher, _TIMES, times)
                 fetcher.collate_fn = times.collate
             began_ns = perf_counter_ns()
-            result = original(fetcher, *args, **kwargs)
+            result = original(*args, **kwargs)
             times.whole_ns += perf_counter_ns() - began_ns
             times.batches += 1
             if sampled(times.batches):

@@ -9,6 +9,7 @@ from torch.utils.data import Subset
 
 from scalewise.records.examination import PartRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
 
@@ -31,11 +32,11 @@ class Parts:
         original = kind.__init__
 
         @functools.wraps(original)
-        def __init__(subset: Any, *args: Any, **kwargs: Any) -> None:
-            original(subset, *args, **kwargs)
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
             try:
                 if self._notebook.on:
-                    self._lines.give(subset, self._notebook.places.here())
+                    self._lines.give(receiver(args, kwargs), self._notebook.places.here())
             except Exception as error:
                 self._notebook.broke("subset", error)
 

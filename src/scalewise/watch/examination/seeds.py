@@ -16,7 +16,9 @@ MOST = 32  # of one process: a dataset that seeds itself for every sample does n
 def install(notebook: Notebook) -> None:
     """Wraps torch's and Python's functions now, numpy's as soon as it is there."""
     left = [MOST]
-    torch.manual_seed = torch.random.manual_seed = _noted(notebook, left, torch.manual_seed, "torch.manual_seed")
+    owners: tuple[Any, ...] = (torch, torch.random)  # dynamo has put a function of its own in the first
+    for owner in owners:
+        owner.manual_seed = _noted(notebook, left, owner.manual_seed, "torch.manual_seed")
     random.seed = _noted(notebook, left, random.seed, "random.seed")
 
     def see_numpy() -> None:

@@ -24,8 +24,8 @@ def install(notebook: Notebook) -> None:
             notebook.broke("settings", error)
 
     loop.on_backward.append(look)
-    # Not where the second is constructed: torch warns there, and names the line that called.
     _see_switched_on(notebook, settings, torch.autograd.set_detect_anomaly, "__init__")
+    # Its constructor warns in the name of the line that calls it, which must stay the script's own.
     _see_switched_on(notebook, settings, torch.autograd.detect_anomaly, "__enter__")
 
 
@@ -81,15 +81,15 @@ class _Settings:
         self._loop.notebook.row(row)
 
 
-def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any, name: str) -> None:
-    original = getattr(kind, name)
+def _see_switched_on(notebook: Notebook, settings: _Settings, kind: Any, method: str) -> None:
+    original = getattr(kind, method)
 
     @functools.wraps(original)
-    def switch(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def switched_on(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
         try:
             settings.anomaly_place = notebook.places.here()
         except Exception as error:
             notebook.broke("settings", error)
 
-    setattr(kind, name, switch)
+    setattr(kind, method, switched_on)

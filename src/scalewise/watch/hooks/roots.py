@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from scalewise.records.pulse import STAMP
 from scalewise.records.rows import RootRow
+from scalewise.watch.arguments import receiver
 from scalewise.watch.recorder import Recorder
 
 # What a module is to the training: nothing in it can learn, it could learn but no optimizer holds it, it is trained.
@@ -97,16 +98,17 @@ class Roots:
         original = Optimizer.add_param_group
 
         @functools.wraps(original)
-        def add_param_group(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
-            original(optimizer, *args, **kwargs)
+        def add_param_group(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
             try:
+                optimizer = receiver(args, kwargs)
                 self._generation += 1
                 if all(known is not optimizer for known in self._alive()):
                     self._optimizers.append(weakref.ref(optimizer))
             except Exception as error:
                 self._recorder.broke("optimizer", error)
 
-        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign, assignment]
+        Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
 
 
 class Call:

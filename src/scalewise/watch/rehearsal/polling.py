@@ -23,7 +23,7 @@ def install(recorder: Recorder) -> None:
         try:
             return stat(*args, **kwargs)
         except FileNotFoundError:
-            path = str(args[0]) if args else ""
+            path = str(args[0] if args else kwargs.get("path", ""))
             times, since = asked.get(path, (0, time.monotonic()))
             asked[path] = times + 1, since
             if times >= LEAST_TIMES and time.monotonic() - since > LEAST_SECONDS and path not in told:

@@ -61,10 +61,10 @@ def _want_no_weights(applied: Any) -> None:
 
 def _deferring(original: Any) -> Any:
     @functools.wraps(original)
-    def product(left: Any, right: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or type(left) is not torch.Tensor or type(right) is not torch.Tensor:
-            return original(left, right, *args, **kwargs)
-        return Deferred.of(Recipe(left, right)) if _may_be_scores(left, right) else original(left, right)
+    def product(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != 2 or any(type(one) is not torch.Tensor for one in args):
+            return original(*args, **kwargs)
+        return Deferred.of(Recipe(*args)) if _may_be_scores(*args) else original(*args, **kwargs)
 
     return product
 

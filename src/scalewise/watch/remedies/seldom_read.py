@@ -32,14 +32,14 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         original = getattr(torch.Tensor, name)
 
         @functools.wraps(original)
-        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
             nonlocal inside
-            if inside or not tensor.is_cuda or not recorder.started:
-                return original(tensor, *args, **kwargs)
+            if inside or not self.is_cuda or not recorder.started:
+                return original(self, *args, **kwargs)
             line = _line(places, sys._getframe(1))
             if line not in lines:
-                return original(tensor, *args, **kwargs)
-            key = (line, name, tuple(tensor.shape), tensor.dtype, str(args))
+                return original(self, *args, **kwargs)
+            key = (line, name, tuple(self.shape), self.dtype, str(args))
             known = kept.get(key)
             if known is not None and known[1] < EVERY:
                 known[1] += 1
@@ -47,7 +47,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                 return known[0].clone() if isinstance(known[0], torch.Tensor) else known[0]
             inside = True
             try:
-                result = original(tensor, *args, **kwargs)
+                result = original(self, *args, **kwargs)
             finally:
                 inside = False
             if not (isinstance(result, torch.Tensor) and result.is_cuda):  # `to` another device or type reads nothing

@@ -8,6 +8,7 @@ import torch
 from torch.distributed import distributed_c10d
 
 from scalewise.records.spec import AxisValue
+from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.loss import reductions
 from scalewise.watch.recorder import Recorder
 
@@ -18,14 +19,16 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """`Tensor.backward` calls `torch.autograd.backward`, so one function is enough."""
     autograd: Any = torch.autograd
     original = autograd.backward
+    losses = Argument(original, "tensors")
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], torch.Tensor) and not recorder.backward_depth and _ranks() > 1:
-            weight = _weight(args[0])
+        loss = losses.of(args, kwargs)
+        if isinstance(loss, torch.Tensor) and not recorder.backward_depth and _ranks() > 1:
+            weight = _weight(loss)
             if weight is not None:
                 recorder.intervene(f"remedy:{NAME}")
-                args = (args[0] * weight, *args[1:])
+                args, kwargs = losses.replaced(loss * weight, args, kwargs)
         return original(*args, **kwargs)
 
     autograd.backward = backward
