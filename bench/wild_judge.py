@@ -18,6 +18,7 @@ class Judged:
     alone: str  # works, or fails
     verbs: dict[str, str]  # ok, refused, BROKEN (works alone, fails under scalewise), or fails alone too
     step_errors: dict[int, float] = field(default_factory=dict)  # told over hand-timed, same runs, less 1
+    steps_by_step: dict[int, float] = field(default_factory=dict)  # the same, every step with itself
     disturbances: dict[int, float] = field(default_factory=dict)  # hand-timed, watched over bare, less 1
     samples_errors: dict[int, float] = field(default_factory=dict)
     speedup: str = ""
@@ -48,6 +49,7 @@ def judge(script: Script, parts: dict[str, Part]) -> Judged:
         alone={True: "works", False: "fails", None: "not run"}[works],
         verbs={verb: _verdict(verb, parts[verb], works) for verb in ("run", "doctor", "rehearse") if verb in parts},
         step_errors=steps,
+        steps_by_step=_by_step(script, parts.get("timed") or {}),
         disturbances=disturbances,
         samples_errors=samples,
         speedup=_speedup(script, parts.get("run") or {}),
@@ -134,6 +136,14 @@ def _timed_errors(script: Script, timed: Part) -> tuple[dict[int, float], dict[i
     return steps, disturbances, samples
 
 
+def _by_step(script: Script, timed: Part) -> dict[int, float]:
+    errors: dict[int, float] = {}
+    for ranks in script.ranks:
+        told = [one["watched"].get("by_step", {}).get(str(ranks)) for one in timed.get("rounds", [])]
+        _put(errors, ranks, [error for error in told if error is not None])
+    return errors
+
+
 def _hand_and_row(watched: Part, ranks: int) -> tuple[Part | None, Part | None]:
     row = next((row for row in watched["rows"] or [] if row["ranks"] == ranks), None)
     return watched["hand"][str(ranks)], row
@@ -154,8 +164,8 @@ def _prediction(part: Part | None) -> tuple[dict[int, float], bool | None]:
 def print_table(judged: Iterable[Judged]) -> None:
     """One line for each script; below it what does not fit into a column, and the sums."""
     rows = list(judged)
-    heads = ("script", "alone", "run", "doctor", "rehearse", "step error", "watched/bare", "samples/s", "speedup",
-             "findings t/f/?/missed", "prediction", "seconds")  # fmt: skip
+    heads = ("script", "alone", "run", "doctor", "rehearse", "step error", "by step", "watched/bare", "samples/s",
+             "speedup", "findings t/f/?/missed", "prediction", "seconds")  # fmt: skip
     table = [heads, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(heads))]
     for line in table:
@@ -176,6 +186,7 @@ def _cells(row: Judged) -> tuple[str, ...]:
         row.alone,
         *(row.verbs.get(verb, "not run") for verb in ("run", "doctor", "rehearse")),
         _percents(row.step_errors),
+        _percents(row.steps_by_step),
         _percents(row.disturbances),
         _percents(row.samples_errors),
         row.speedup or "-",
@@ -191,16 +202,18 @@ def _percents(errors: dict[int, float]) -> str:
 
 def print_sums(rows: Sequence[Judged]) -> None:
     """The four figures that this benchmark is for."""
-    errors = [abs(error) for row in rows for error in row.step_errors.values()]
     broken = [row.name for row in rows if row.broken]
     wrong = [row.name for row in rows if row.speedup.endswith("FALSE")]
     false, unknown = (sum(len(names) for names in which) for which in (
         [row.false_findings for row in rows], [row.unknown_findings for row in rows]))  # fmt: skip
     print(f"\n{len(rows)} scripts; broken by scalewise: {len(broken)}{_named(broken)}")
-    if errors:
-        print(
-            f"step error: median {median(errors) * 100:.1f} %, worst {max(errors) * 100:.1f} % of {len(errors)} times"
-        )
+    for what, kinds in (
+        ("step error", [row.step_errors for row in rows]),
+        ("by step", [row.steps_by_step for row in rows]),
+    ):
+        sizes = [abs(error) for errors in kinds for error in errors.values()]
+        if sizes:
+            print(f"{what}: median {median(sizes) * 100:.1f} %, worst {max(sizes) * 100:.1f} % of {len(sizes)} times")
     print(f"findings: {sum(len(row.true_findings) for row in rows)} true, {false} false, {unknown} not judged")
     print(f"speedups of ranks that train apart: {len(wrong)}{_named(wrong)}")
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.wild_list import Script
-from bench.wild_timer import HandTime, hand_time, put_marks
+from bench.wild_timer import HandTime, hand_time, put_marks, step_by_step
 from scalewise.errors import BadRequest
+from scalewise.results.load import load
 
 TIMER = Path(__file__).parent / "scripts" / "hand_timer.py"
 TAIL_CHARACTERS = 5000
@@ -120,12 +121,12 @@ def _watched_round(script: Script, work: Path, shares: dict[int, tuple[str, str]
     times = work / "watched-times"
     times.mkdir()
     part = _watched(copy, _timer(work, times))
-    for spec in (copy.root.parent / "watched-out").rglob("spec.json"):
-        told = json.loads(spec.read_text(encoding="utf-8"))
-        threads = told.get("threads_per_rank")
-        cores = ";".join(",".join(map(str, share)) for share in told.get("shares", ()))
-        shares[told["ranks"]] = (cores, str(threads) if threads else "")
-    return {"watched": part | {"hand": _hands(times, script)}}
+    by_step: Part = {}
+    for made in (run for folder in _out(copy).glob("*") for run in load(folder).runs):
+        cores = ";".join(",".join(map(str, share)) for share in made.spec.shares)
+        shares[made.spec.ranks] = (cores, str(made.spec.threads_per_rank or ""))
+        by_step[str(made.spec.ranks)] = step_by_step(times, made)
+    return {"watched": part | {"hand": _hands(times, script), "by_step": by_step}}
 
 
 def _bare_round(script: Script, work: Path, shares: dict[int, tuple[str, str]]) -> Part:
@@ -200,9 +201,14 @@ def _ranks(script: Script, ranks: Sequence[int]) -> list[str]:
 
 
 def _verb(verb: str, copy: Copy, options: Sequence[str]) -> list[str]:
-    script, out = copy.script, copy.root.with_name(copy.root.name + "-out")
-    words = [script.python, "-m", "scalewise", verb, str(copy.at(script.path)), *options, "--json", "--out", str(out)]
+    script = copy.script
+    said = ["--json", "--out", str(_out(copy))]
+    words = [script.python, "-m", "scalewise", verb, str(copy.at(script.path)), *options, *said]
     return [*words, "--", *script.arguments]
+
+
+def _out(copy: Copy) -> Path:
+    return copy.root.with_name(copy.root.name + "-out")
 
 
 def _bare(copy: Copy, ranks: int) -> list[str]:

@@ -8,6 +8,7 @@ from statistics import median
 
 from bench.wild_list import Mark
 from scalewise.errors import BadRequest
+from scalewise.results.run import Run
 
 WARMUP_STEPS = 5
 _TIMER = '__import__("hand_timer")'
@@ -67,14 +68,35 @@ def _after_the_head(tree: ast.Module) -> int:
 
 def hand_time(folder: Path, ranks: int) -> HandTime | None:
     """What the timer wrote of a run with so many ranks; None where too few steps were timed."""
-    of_ranks = [_stamps(path) for path in sorted(folder.glob(f"{ranks}-*.steps"))]
+    of_ranks = list(_stamps_of(folder, ranks).values())
     steps = min((len(one) for one in of_ranks), default=0)
-    if steps <= WARMUP_STEPS or len({path.name.split("-")[1] for path in folder.glob(f"{ranks}-*.steps")}) < ranks:
+    if steps <= WARMUP_STEPS or len(of_ranks) < ranks:
         return None
     kept = range(WARMUP_STEPS, steps)
     durations = [max(rank[step][1] - rank[step][0] for rank in of_ranks) for step in kept]
     loops = [max(rank[step][1] - rank[step - 1][1] for rank in of_ranks) for step in kept]
     return HandTime(median(durations) * 1e-9, median(loops) * 1e-9, len(durations))
+
+
+def step_by_step(folder: Path, run: Run) -> float | None:
+    """Told over hand-timed, less 1: the median over single steps of all ranks, each with itself.
+
+    Unlike two medians, this does not depend on which steps a loaded machine made slow. None where the two did not count
+    the same steps: the steps of several optimizers, or a step that one of them did not see.
+    """
+    ratios = []
+    for rank, stamps in _stamps_of(folder, run.spec.ranks).items():
+        told = {row.step: row.step_ns for record in run.ranks if record.rank == rank for row in record.steps}
+        if max(told, default=-1) + 1 != len(stamps):
+            return None
+        timed = {number: end - begin for number, (begin, end) in enumerate(stamps)}
+        ratios += [told[step] / timed[step] - 1 for step in told if step >= WARMUP_STEPS]
+    return median(ratios) if ratios else None
+
+
+def _stamps_of(folder: Path, ranks: int) -> dict[int, list[tuple[int, int]]]:
+    """By rank: when each step began and ended."""
+    return {int(path.name.split("-")[1]): _stamps(path) for path in sorted(folder.glob(f"{ranks}-*.steps"))}
 
 
 def _stamps(path: Path) -> list[tuple[int, int]]:

@@ -96,12 +96,13 @@ def test_times_are_compared_in_the_same_runs_and_with_the_bare_copy(tmp_path):
     hand = {"step_seconds": 0.010, "loop_seconds": 0.0125, "steps": 20}
     bare = {"1": {"hand": {**hand, "step_seconds": 0.008}}}
     rounds = [
-        {"watched": ran(row()) | {"hand": {"1": hand}}, "bare": bare},
+        {"watched": ran(row()) | {"hand": {"1": hand}, "by_step": {"1": 0.02}}, "bare": bare},
         {"watched": ran(row(step_seconds=None)) | {"hand": {"1": hand}}, "bare": {"1": {"hand": None}}},
         {"watched": ran() | {"hand": {"1": None}}, "bare": bare},
     ]
     one = judge(script, {"timed": {"seconds": 9.0, "rounds": rounds}})
     assert one.step_errors == {1: pytest.approx(0.10)}
+    assert one.steps_by_step == {1: 0.02}
     assert one.disturbances == {1: pytest.approx(0.25)}
     assert one.samples_errors == {1: pytest.approx(300 * 0.0125 / 3 - 1)}
 
@@ -158,6 +159,7 @@ def test_a_real_script_is_run_and_timed_in_copies_and_its_own_folder_stays_as_it
     one = result["scripts"]["one"]
     assert (one["alone"], one["verbs"]) == ("works", {"run": "ok"})
     assert set(one["step_errors"]) == set(one["disturbances"]) == set(one["samples_errors"]) == {1}
+    assert set(one["steps_by_step"]) == {1}, "the timer and the watcher counted the same steps"
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["train.py"]
     assert set(json.loads((tmp_path / "wild-results.json").read_text())["one"]["parts"]) == {"alone", "run", "timed"}
     capsys.readouterr()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from bench.wild_list import Mark
 from bench.wild_parts import TIMER
-from bench.wild_timer import WARMUP_STEPS, hand_time, put_marks
+from bench.wild_timer import WARMUP_STEPS, hand_time, put_marks, step_by_step
 
+from factories import make_run
 from scalewise.errors import BadRequest
 
 LOOP = '''"""A docstring."""
@@ -83,6 +84,14 @@ def test_a_record_cut_short_is_left_out(tmp_path):
     time = hand_time(tmp_path, 1)
     assert time is not None
     assert time.steps == 1
+
+
+def test_every_step_is_compared_with_itself(tmp_path):
+    lengths = [10] * 6 + [100, 1000, 200]
+    stamps = [(at * 5000_000, at * 5000_000 + length * 1000) for at, length in enumerate(lengths)]
+    (tmp_path / "1-0-7.steps").write_bytes(b"".join(struct.pack("<qq", *one) for one in stamps))
+    assert step_by_step(tmp_path, make_run([length * 1.1e-6 for length in lengths])) == pytest.approx(0.1)
+    assert step_by_step(tmp_path, make_run([length * 1e-6 for length in lengths[1:]])) is None, "not the same steps"
 
 
 @pytest.mark.parametrize(
