@@ -73,6 +73,7 @@ TABLE = (
     Expected("two_optimizers", steps=8, optimizers=2),
     Expected("lbfgs", micro_batches=4),
     Expected("evaluation", steps=8),
+    Expected("wrapper_in_evaluation", ranks=2, collectives=DDP_STEP, wrapper="DistributedDataParallel"),
     Expected("compiled", ("eager",), steps=8),
     Expected("compiled", ("aot_eager",), steps=8),
     Expected("compiled", ("method",), steps=8),

@@ -138,9 +138,9 @@ class Recorder:
 
     def prepare_backward(self) -> None:
         """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
+        if self.called_in_evaluation and self.uses is not None and (not self.open or self.optimizer_depth):
+            self.trains_in_evaluation = self.uses.several = True
         if not self.open:
-            if self.called_in_evaluation and self.uses is not None:
-                self.trains_in_evaluation = self.uses.several = True
             self.on_unseen_forward()
             self.open_step()
         if self._delay_seconds:

@@ -46,7 +46,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
             try:
                 if not grad_enabled():
                     recorder.evaluating()
-                elif self.training or recorder.trains_in_evaluation:
+                elif self.training or recorder.trains_in_evaluation or _holds_training(self):
                     root = roots.of(self)
                     if root.standing == TRAINED or (root.standing == DOUBTFUL and not roots.trained):
                         call = begin(self, root, args, kwargs)
@@ -76,6 +76,11 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
     recorder.on_rest.append(rest)
     recorder.on_unseen_forward = place.everywhere
+
+
+def _holds_training(wrapper: nn.Module) -> bool:
+    """Whether a wrapper is in evaluation mode and the module in it is not: Lightning switches only the inner one."""
+    return getattr(wrapper._modules.get("module"), "training", False)
 
 
 class _TrainedCalls:
