@@ -127,6 +127,43 @@ def test_the_largest_loss_is_named_with_what_to_try(cause):
     assert found.held_back.advice in found.text() and "Try: " in found.text()
 
 
+def test_steps_that_are_faster_while_the_loop_waits_for_data_are_not_called_a_faster_run():
+    one, two = two_scales(0.005)
+    one = settled(one, 10, phase_seconds=phases(forward=4, backward=5, optimizer=1), between_seconds=0.0)
+    waits = phases(data=5, forward=2, backward=2.5, optimizer=0.5)
+    two = settled(two, 5, phase_seconds=waits, between_seconds=0.0, skew_seconds=0.0)
+    text = answer(one, replace(two, loop_seconds=exactly(0.010))).verdict
+
+    assert text.startswith("The steps of 2 ranks are faster than those of 1 rank")
+    assert "With waiting for data and what lies between steps it is 1.00 times." in text
+
+
+def test_a_rank_that_waits_for_the_others_is_not_blamed_for_its_long_step():
+    one, two = two_scales(0.009)
+    one = settled(one, 10, phase_seconds=phases(forward=4, backward=5, optimizer=1), between_seconds=0.0)
+    late = {"skew_seconds": 0.004, "slowest_rank": 0, "slowest_share": 1.0, "collectives": (ALL_REDUCE,)}
+    two = settled(two, 9, phase_seconds=phases(forward=2, backward=6.5, optimizer=0.5), between_seconds=0.0, **late)
+
+    assert answer(one, two).held_back.cause == "communication"
+
+
+def test_two_ranks_without_a_base_are_judged_by_their_communication_as_well():
+    _, two = two_scales(0.009)
+    sent = (Communication("inside", 0.004, 0.003, 0.005),)
+    spent = phases(data=0.7, forward=2, backward=6, optimizer=0.5)
+    found = answer(settled(two, 9, phase_seconds=spent, communication=sent, skew_seconds=0.0, between_seconds=0.0))
+
+    assert found.held_back is not None and found.held_back.cause == "communication"
+
+
+def test_idle_gpus_that_the_run_does_not_use_say_nothing_about_it():
+    gpus = tuple(GpuSample(index, 0.95 if index == 3 else 0.0, None, None, None, None, ()) for index in range(8))
+    samples = tuple(quiet_sample(rank_steps=(50 * at,), gpus=gpus) for at in range(10))
+    (row,) = rows_of(make_run(noisy(60, 0.010, 1), 1, samples=samples))
+
+    assert row.gpu_busy_share == pytest.approx(0.95)
+
+
 def test_a_loss_within_the_noise_of_the_step_is_not_named():
     one, two = two_scales(0.005)
     one = settled(one, 10, phase_seconds=phases(forward=4, backward=5, optimizer=1), between_seconds=0.0)
@@ -187,8 +224,8 @@ def test_a_full_gpu_is_named_where_nothing_else_holds_the_run_back():
 def test_doubts_about_the_number_are_named_beside_it():
     found = answer(*rows_of(make_run(noisy(10, 0.010, 1), 1)))
 
-    assert found.doubts == ("too few steps",)
-    assert "In doubt: too few steps" in found.text()
+    assert found.imprecise == ("too few steps",) and found.doubts == ()
+    assert "Imprecise: too few steps; see below." in found.text()
 
 
 def gpu_samples(*seen: tuple[int, float]):

@@ -53,6 +53,7 @@ class Headline:
     verdict: str
     held_back: HeldBack | None  # None: nothing large enough to name
     doubts: tuple[str, ...]  # names of the caveats that speak against the number
+    imprecise: tuple[str, ...] = ()  # names of those that ask for more steps
 
     def text(self) -> str:
         """The whole answer as one paragraph."""
@@ -65,6 +66,8 @@ class Headline:
             parts.append(f"Try: {one.advice}.")
         if self.doubts:
             parts.append(f"In doubt: {', '.join(self.doubts)}; see below.")
+        if self.imprecise:
+            parts.append(f"Imprecise: {', '.join(self.imprecise)}; see below.")
         return " ".join(parts)
 
 
@@ -77,10 +80,16 @@ def headlines_of(rows: Sequence[ArmRow]) -> tuple[Headline, ...]:
             arm=row.label,
             verdict=_verdict(row, base := by_label.get(row.scaling.base)),
             held_back=_held_back(row, base) if row.step_seconds is not None else None,
-            doubts=tuple(dict.fromkeys(one.name for one in row.caveats if one.severity == "doubt" and row.runs)),
+            doubts=_named(row, imprecise=False),
+            imprecise=_named(row, imprecise=True),
         )
         for row in plain
     )
+
+
+def _named(row: ArmRow, imprecise: bool) -> tuple[str, ...]:
+    doubts = (one for one in row.caveats if one.severity == "doubt" and one.imprecise == imprecise and row.runs)
+    return tuple(dict.fromkeys(one.name for one in doubts))
 
 
 def _verdict(row: ArmRow, base: ArmRow | None) -> str:
@@ -103,10 +112,22 @@ def _verdict(row: ArmRow, base: ArmRow | None) -> str:
         times = f"{speedup.value:.2f} times the {what}"
         return f"It cannot be told whether {row.label} beat {base.label}: {times} ({figures}).{weak}"
     word = "faster" if speedup.value > 1 else "slower"
+    are = "are" if row.ranks > 1 else "is"
+    whole = _whole_loop(row, base)
+    if whole is not None and abs(whole / speedup.value - 1) > SMALLEST_SHARE:
+        steps = f"The steps of {row.label} are {word} than those of {base.label}: {speedup.value:.2f} times the {what}"
+        return f"{steps} ({figures}). With waiting for data and what lies between steps it is {whole:.2f} times.{weak}"
     return (
-        f"{_capital(row.label)} {'are' if row.ranks > 1 else 'is'} {word} than {base.label}: "
-        f"{speedup.value:.2f} times the {what} ({figures}).{weak}"
+        f"{_capital(row.label)} {are} {word} than {base.label}: {speedup.value:.2f} times the {what} ({figures}).{weak}"
     )
+
+
+def _whole_loop(row: ArmRow, base: ArmRow) -> float | None:
+    """The speedup by the whole loop, which the speedup of the steps leaves out: data and the time between steps."""
+    if row.loop_seconds is None or base.loop_seconds is None:
+        return None
+    growth = row.ranks / base.ranks if row.scaling.kind == "weak" else 1.0
+    return base.loop_seconds.value / row.loop_seconds.value * growth
 
 
 def _held_back(row: ArmRow, base: ArmRow | None) -> HeldBack | None:
@@ -137,6 +158,8 @@ def _alone(row: ArmRow) -> Iterator[_Loss]:
     data, host = row.phase_seconds.get("data") or 0.0, _host_seconds(row)
     yield "data", data, f"the loop waits {_of(data, loop.value)} for data"
     yield "host", host, f"code outside forward, backward and optimizer takes {_of(host, loop.value)}"
+    if row.ranks > 1:
+        yield "communication", *_communication(row, 0.0, loop.value)
     yield from _always(row, loop.value)
 
 
@@ -146,7 +169,9 @@ def _always(row: ArmRow, loop_seconds: float) -> Iterator[_Loss]:
         waits = (row.phase_seconds.get("data") or 0.0) + _host_seconds(row)
         idle = (1 - row.gpu_busy_share) * loop_seconds - waits
         yield "launch", idle, f"the GPU runs no kernel in {(1 - row.gpu_busy_share) * 100:.0f} % of the time (NVML)"
-    if row.ranks > 1 and (row.slowest_share or 0.0) >= SAME_RANK_SHARE:
+    # Ranks that wait for each other leave a step together: the one with the longest step is then the one that waits.
+    waits_for_others = bool(row.collectives or row.communication)
+    if row.ranks > 1 and not waits_for_others and (row.slowest_share or 0.0) >= SAME_RANK_SHARE:
         skew = row.skew_seconds or 0.0
         share = f"{(row.slowest_share or 0.0) * 100:.0f} %"
         evidence = f"rank {row.slowest_rank} is the slowest in {share} of the steps, by {_of(skew, loop_seconds)}"
@@ -167,7 +192,8 @@ def _against_base(row: ArmRow, base: ArmRow) -> Iterator[_Loss]:
     yield "host", host, f"code outside forward, backward and optimizer takes {_of(host, loop)} beyond its share"
     yield "optimizer", optimizer, f"the optimizer takes {_of(optimizer, loop)} beyond its share"
     computing = beyond("forward") + beyond("backward")
-    if {one.kind for one in row.collectives} & IN_FORWARD_TOO:
+    kind = row.relation.kind if row.relation is not None else ""
+    if kind in ("sharded", "tensor parallel", "pipeline") or {one.kind for one in row.collectives} & IN_FORWARD_TOO:
         evidence = f"Forward and backward take {_of(computing, loop)} beyond their share, communication included."
         yield "not told apart", computing, evidence
     else:
@@ -200,7 +226,9 @@ def _slower_computing(row: ArmRow, seconds: float, loop_seconds: float) -> _Loss
         evidence = f"the same forward and backward take {_of(seconds, loop_seconds)} longer beside other ranks"
         return "shared machine", seconds, evidence
     batch = f" of {row.samples_per_step / row.ranks:g} samples a rank" if row.samples_per_step else ""
-    evidence = f"forward and backward{batch} take {_of(seconds, loop_seconds)} more than their share of the whole batch"
+    shared = ", because it is small or because ranks share memory and caches" if row.device == "cpu" else ""
+    share = f"{_of(seconds, loop_seconds)} more than their share of the whole batch{shared}"
+    evidence = f"forward and backward{batch} take {share}"
     return "batch too small", seconds, evidence
 
 

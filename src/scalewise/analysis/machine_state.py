@@ -64,8 +64,23 @@ def gpu_busy_share(run: Run) -> float | None:
         for before, row, now, after in zip(made, run.samples[1:-1], made[1:], made[2:], strict=False)
         if 0 < before < now < after
     ]
-    shares = [_share(gpu.utilisation) for row in training for gpu in row.gpus if gpu.utilisation is not None]
+    by_gpu: dict[int, list[float]] = {}
+    for row in training:
+        for gpu in row.gpus:
+            if gpu.utilisation is not None:
+                by_gpu.setdefault(gpu.index, []).append(_share(gpu.utilisation))
+    # NVML tells of every GPU of the machine; the run's own are the busiest.
+    own = sorted(by_gpu.values(), key=median, reverse=True)[: run.spec.ranks]
+    shares = [share for one in own for share in one]
     return median(shares) if len(shares) >= LEAST_GPU_SAMPLES else None
+
+
+def gpu_bytes_per_rank(run: Run) -> int | None:
+    """Memory of a GPU that a rank may fill; None where the machine's GPUs differ, so that it is not known which."""
+    sizes = [gpu.memory_bytes for gpu in run.machine.gpus] if run.machine else []
+    if len(set(sizes)) != 1:
+        return None
+    return sizes[0] // max(1, -(-run.spec.ranks // len(sizes)))
 
 
 def throttle_text(run: Run) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.inspection import inspection_of
+from scalewise.analysis.machine_state import gpu_bytes_per_rank
 from scalewise.analysis.memory_parts import MemoryLine, MemoryParts, memory_line_from_parts, memory_parts
 from scalewise.analysis.series import series
 from scalewise.records.inspection import MemoryByLineRow
@@ -34,7 +35,8 @@ class MemoryAccount:
         """Samples of a rank's micro-batch that fit, predicted from one batch; None where that is not known."""
         if self.line is None or self.capacity_bytes is None:
             return None
-        return self.line.largest_batch((1 - NOT_FOR_TENSORS) * self.capacity_bytes)
+        found = self.line.largest_batch((1 - NOT_FOR_TENSORS) * self.capacity_bytes)
+        return None if found is None else max(found, int(self.samples or 0))  # the batch that ran fits
 
 
 def memory_accounts_of(runs: Sequence[Run]) -> tuple[MemoryAccount, ...]:
@@ -75,5 +77,5 @@ def _capacity_bytes(run: Run) -> int | None:
     if run.machine is None:
         return None
     if run.spec.device == "cuda":
-        return min((gpu.memory_bytes for gpu in run.machine.gpus), default=None)
+        return gpu_bytes_per_rank(run)
     return run.machine.memory_bytes // max(1, run.spec.ranks) or None

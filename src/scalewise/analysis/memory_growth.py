@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, t_quantile
+from scalewise.analysis.machine_state import gpu_bytes_per_rank
 from scalewise.results.run import RankRecord, Run
 
 BLOCKS = 8  # means of eighths: neighbouring readings resemble each other, means of blocks hardly do
@@ -48,8 +49,7 @@ def memory_growth_of(run: Run) -> tuple[MemoryGrowth, ...]:
 def _of_rank(run: Run, rank: RankRecord) -> Iterator[MemoryGrowth]:
     ranks = max(1, len(run.ranks))
     host = run.machine.memory_bytes // ranks if run.machine and run.machine.memory_bytes else None
-    sizes = [gpu.memory_bytes for gpu in run.machine.gpus] if run.machine else []
-    gpu = min(sizes, default=None)
+    gpu = gpu_bytes_per_rank(run)
     levels = rank.levels
     readings: dict[str, tuple[int | None, list[tuple[int, int | None]]]] = {
         PROCESS: (host, [(row.step, row.rss_bytes) for row in levels]),

@@ -65,7 +65,7 @@ def _growth(one: MemoryGrowth) -> str:
     pace = one.bytes_per_step
     interval = f"95 % interval {bytes_text(pace.low)} to {bytes_text(pace.high)}"
     kind = f"{one.kind[:1].upper()}{one.kind[1:]}"
-    text = f"{kind} of rank {one.rank} grows by {bytes_text(pace.value)} a step ({interval})"
+    text = f"{kind} of rank {one.rank} in {one.run} grows by {bytes_text(pace.value)} a step ({interval})"
     if one.runs_out_step is None:
         return f"{text}; how much there is, is not known."
     return (

@@ -61,7 +61,7 @@ class _Seen:
 
     @property
     def steps(self) -> int:
-        """Of the rank that made the fewest."""
+        """Counts the steps of the rank that made the fewest."""
         return min(one.count for one in self.traffic)
 
     def steps_with(self, found: Callable[[StepTraffic], bool]) -> int:
@@ -74,7 +74,7 @@ class _Seen:
 
 
 def relation_of(run: Run) -> Relation:
-    """From the run's records."""
+    """Decides from the run's records what its ranks are to each other."""
     world = run.spec.rehearse.world_size if run.spec.rehearse is not None else _world(run)
     everyone = tuple(rank.rank for rank in run.ranks)
     if world < 2:

@@ -21,7 +21,7 @@ class RunFiles:
 
 
 def run_files_of(runs: Sequence[Run]) -> tuple[RunFiles, ...]:
-    """Of every run whose files were looked at."""
+    """Gives the files of every run whose files were looked at."""
     return tuple(
         RunFiles(run.spec.name, str(run.folder / "files"), run.outcome.world)
         for run in runs

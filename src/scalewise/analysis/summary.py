@@ -15,7 +15,7 @@ from scalewise.analysis.compare import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
-from scalewise.analysis.machine_state import gpu_busy_share
+from scalewise.analysis.machine_state import gpu_busy_share, gpu_bytes_per_rank
 from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
 from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
 from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
@@ -253,9 +253,8 @@ def _reason(arm: ArmRuns) -> str:
 
 def _memory_share(arm: ArmRuns, figures: Sequence[RunFigures]) -> float | None:
     reserved = figures[0].memory.cuda_peak_reserved_bytes if figures else None
-    machine = arm.measured[0].run.machine if arm.measured else None
-    sizes = [gpu.memory_bytes for gpu in machine.gpus] if machine else []
-    return reserved / min(sizes) if reserved and sizes else None
+    capacity = gpu_bytes_per_rank(arm.measured[0].run) if arm.measured else None
+    return reserved / capacity if reserved and capacity else None
 
 
 def _rate(samples: float | None, time: Estimate | None) -> Estimate | None:

@@ -42,7 +42,7 @@ class FamilyTime:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """One arm; of a rank, mean over the ranks."""
+    """How well one arm uses its devices; figures are of one rank, the mean over ranks."""
 
     arm: str
     run: str  # that was inspected
@@ -187,8 +187,9 @@ def _not_comparable(arm: ArmRuns, run: Run, step: Estimate | None) -> str:
     if series.optimizer_steps > 1:
         return f"an iteration has {series.optimizer_steps} optimizer steps, and one was looked at"
     counted = {row.step for rank in run.ranks for row in rank.utilisation if isinstance(row, WorkRow)}
-    samples = [row.samples for rank in run.ranks for row in rank.steps if row.step == min(counted, default=-1)]
-    seen, timed = sum(one or 0 for one in samples), series.global_samples()
+    feeding = [rank for rank in run.ranks if rank.rank in series.relation.feeding] or run.ranks
+    samples = [row.samples for rank in feeding for row in rank.steps if row.step == min(counted, default=-1)]
+    seen, timed = sum(one or 0 for one in samples), series.global_samples() if series.relation.samples is None else None
     if timed is not None and None not in samples and samples and seen != timed:
         return f"the inspected step had {seen} samples and the timed ones {timed:.0f}"
     threads = {row.threads for rank in run.ranks for row in rank.utilisation if isinstance(row, CpuTimeRow)}
@@ -261,7 +262,7 @@ def _bandwidth(step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates |
 
 
 def _families(profiles: Sequence[ProfileRow]) -> tuple[FamilyTime, ...]:
-    """Largest first."""
+    """Gives the time by family, the largest first."""
     if not profiles:
         return ()
     seconds = _mean_seconds([row.families for row in profiles])

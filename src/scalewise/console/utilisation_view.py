@@ -58,7 +58,7 @@ def flops_text(value: float | None) -> str:
 
 
 def share_text(share: Share, sign: str = "") -> str:
-    """In percent."""
+    """Writes a share in percent."""
     if share.value is None:
         return NONE
     text = f"{100 * share.value:.0f}" if share.value >= 0.0995 else f"{100 * share.value:.1f}"

@@ -12,7 +12,7 @@ from scalewise.units import NANO, seconds_text
 
 @dataclass(frozen=True)
 class Loading:
-    """Of one batch, on average, in nanoseconds."""
+    """What making one batch takes on average."""
 
     batches: int
     workers: int  # processes that make batches; 0: the rank itself
@@ -37,7 +37,7 @@ def loading_of(rank: RankCase, loader: int) -> Loading | None:
     """Over all workers of a loader, by the longest count that each of them wrote; None: nothing was measured."""
     longest: dict[int, LoadingRow] = {}
     for row in rank.loading:
-        if row.loader == loader and row.batches > longest.get(row.worker, row).batches - 1:
+        if row.loader == loader and row.batches >= longest.get(row.worker, row).batches:
             longest[row.worker] = row
     batches = sum(row.batches for row in longest.values())
     if not batches:

@@ -63,8 +63,11 @@ def test_equal_norms_are_nothing_of(what, second):
 
 
 def test_wrapped_in_fsdp_of_the_first_kind_they_are_shards():
-    sheets = [rank([0.1] * 4, shards=()).row(make_wrapper(wrapper="FSDP")) for _ in range(2)]
+    sheets = [rank([0.1] * 4, shards=(), weight=weight).row(make_wrapper(wrapper="FSDP")) for weight in (1.0, 2.0)]
     assert examine(make_case(*sheets))
+    replicas = [rank([0.1] * 4, shards=()).row(make_wrapper(wrapper="FSDP")) for _ in range(2)]
+    with pytest.raises(Abstain, match="no two ranks hold shards"):
+        examine(make_case(*replicas))  # NO_SHARD: all ranks hold the same
 
 
 def test_unknown_norms_are_not_judged():

@@ -233,7 +233,7 @@ def tidied(duration_ns=2 * MILLISECOND, call="torch.cuda.empty_cache"):
 def test_memory_that_is_tidied_up_in_every_step_is_found():
     case = on_gpu(act=tidied())
     (finding,) = cache_emptied_in_loop.examine(case)
-    assert finding.counts and "torch.cuda.empty_cache() in every step, which takes 2.00 ms" in finding.sentence
+    assert finding.counts and "torch.cuda.empty_cache() in most steps, which takes 2.00 ms" in finding.sentence
     assert cache_emptied_in_loop.settle(case, finding, replayed(finding, 2.0, 4.0)).price.value == 3.0
     vague = cache_emptied_in_loop.settle(case, finding, replayed(finding, -0.1, 0.1))
     assert vague.proof == "observed" and vague.price.value == 2.0, "what the calls themselves took is known"

@@ -47,6 +47,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
     (wrapper, *_) = case.ddp_models()
     members = [rank for rank in case.ranks if rank.rank in wrapper.ranks]
     layers = list(_layers(members))
+    if not layers and any(rank.all(BatchNormNote) for rank in members):
+        raise Abstain("batch normalisation was seen, but not in enough passes of two ranks whose statistics differ")
     if not layers:
         raise Abstain("no batch normalisation was seen in training on two ranks")
     small = [layer for layer in layers if layer.samples < FEW and layer.independent < FEW]

@@ -61,8 +61,9 @@ def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows:
     return Finding(
         check=CHECK.name,
         severity="slow",
-        sentence=f"{short(first)} calls {calls[first]}() in every step, which takes {total_ns / 1e6:.2f} ms.",
-        evidence=tuple(f"{short(line)}: {calls[line]}(), {lasted[line] / 1e6:.2f} ms in the middle" for line in lines),
+        sentence=f"{short(first)} calls {calls[first]}() in most steps, which takes {lasted[first] / 1e6:.2f} ms"
+        f"{f', and {len(lines) - 1} more such lines' if len(lines) > 1 else ''}.",
+        evidence=tuple(f"{short(line)}: {calls[line]}(), median {lasted[line] / 1e6:.2f} ms" for line in lines),
         fix="\n".join(f"# leave out: {line.text}" for line in lines),
         where=first,
         also=tuple(lines[1:]),

@@ -72,8 +72,8 @@ def _shard_groups(case: Case) -> Iterator[tuple[RankCase, ...]]:
 
 
 def _wrapped(case: Case) -> bool:
-    """FSDP of the first kind: its parameters are plain tensors."""
-    return any(row.wrapper in SHARDED for row in case.first.wrappers)
+    """FSDP of the first kind: its parameters are plain tensors, and with NO_SHARD the same on all ranks."""
+    return any(row.wrapper in SHARDED for row in case.first.wrappers) and _parameters_differ(case) is not False
 
 
 def _scattered(case: Case) -> bool:
@@ -91,10 +91,14 @@ def _tensor_parallel(case: Case) -> bool:
     fed = [[note.digest for note in rank.all(ForwardNote) if note.trains and note.digest] for rank in case.ranks]
     same = len(fed[0]) >= LEAST and all(one[:LEAST] == fed[0][:LEAST] for one in fed)
     talks = any(isinstance(note, CollectiveNote) for window in case.first.windows for note in window.notes)
+    return same and talks and bool(_parameters_differ(case))
+
+
+def _parameters_differ(case: Case) -> bool | None:
+    """Whether the ranks hold other parameters in every step that was compared; None: none was."""
     sums = [{row.step: row.sums for row in rank.sums} for rank in case.ranks]
     steps = set.intersection(*map(set, sums))
-    differ = bool(steps) and all(_differ([one[step] for one in sums]) for step in steps)
-    return same and talks and differ
+    return all(_differ([one[step] for one in sums]) for step in steps) if steps else None
 
 
 def _differ(sums: Sequence[dict[str, tuple[float, float]]]) -> bool:
@@ -103,7 +107,7 @@ def _differ(sums: Sequence[dict[str, tuple[float, float]]]) -> bool:
 
 
 def _norms(members: Sequence[RankCase]) -> list[tuple[float, ...]]:
-    """Of every rank, step by step, as far as all are known."""
+    """Norms of all ranks, step by step, where all are known."""
     each = [[note.norm for note in rank.all(GradientsNote)] for rank in members]
     steps = [tuple(one for one in step if one is not None) for step in zip(*each, strict=False)]
     return [step for step in steps if len(step) == len(members)]

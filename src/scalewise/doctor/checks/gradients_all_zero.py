@@ -50,7 +50,8 @@ def _thrown_away(rank: RankCase) -> bool:
     """Whether a step lacks its gradients because they were zeroed right before it, or were there after backward."""
     updates, _ = updates_of(rank)
     zeroed = any(zero.had_gradients for update in updates for zero in of_kind(update.tail, ZeroNote))
-    return zeroed or any(note.gained for note in rank.all(BackwardNote))
+    alone = len({note.optimizer for note in rank.all(StepNote)}) == 1  # else another optimizer's pass may have gained
+    return zeroed or (alone and any(note.gained for note in rank.all(BackwardNote)))
 
 
 def _finding(rank: RankCase, notes: list[GradientsNote]) -> Finding:

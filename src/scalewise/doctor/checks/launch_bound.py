@@ -1,5 +1,6 @@
 """The GPU waits for the host, which launches many small kernels one by one."""
 
+from dataclasses import replace
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
@@ -97,7 +98,7 @@ def _remedy(case: Case, optimizer: OptimizerRow | None) -> Remedy | None:
 
 def _named(optimizer: OptimizerRow | None) -> str:
     if optimizer is None:
-        return "fused, or with few parameters"
+        return "no fused form of it is known, or it launches few"
     return f"{optimizer.optimizer}, {'foreach' if optimizer.options.get('foreach', True) else 'one by one'}"
 
 
@@ -109,4 +110,8 @@ def _fix(optimizer: OptimizerRow | None) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
     """What fewer launches spare; a fix that could not be applied leaves the GPU's own records."""
-    return priced_or_dismissed(finding, replayed, f"launches that {replayed.remedy.name} spares")
+    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.remedy.name} spares")
+    if settled is not None:
+        return settled
+    words = f"{replayed.remedy.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
+    return replace(finding, evidence=(*finding.evidence, words), proof="suspected")

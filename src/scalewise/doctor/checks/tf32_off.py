@@ -1,5 +1,7 @@
 """Matmuls in float32 on a GPU whose tensor cores could do them in TensorFloat-32."""
 
+from dataclasses import replace
+
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.device import gpu_settings, graphs
@@ -53,7 +55,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
     told = _losses_told(replayed)
     if settled is None or not told:
         return settled
-    return Finding(**{**vars(settled), "evidence": (*settled.evidence, told)})
+    return replace(settled, evidence=(*settled.evidence, told))
 
 
 def _losses_told(replayed: Replayed) -> str:
