@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from scalewise.launch.copied import copy_folder, linked_outside
+from scalewise.launch.keeping import discard
+from scalewise.launch.overlay import is_below
 from scalewise.launch.reads import Reads
 from scalewise.launch.tree import differences, look_through
 
@@ -31,6 +34,41 @@ def test_looking_ends_at_a_limit_and_says_so(folder: Path) -> None:
     look = look_through(str(folder), most=3)
     assert not look.whole and len(look.files) + len(look.links) == 3
     assert "data/deep/b.bin" not in look.files  # what lies deep comes last
+
+
+def test_a_link_in_a_copy_never_leads_to_the_users_own_file_in_the_folder(folder: Path, tmp_path_factory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (folder / "latest.pt").symlink_to(folder / "last.pt")  # absolute, as `ln -s $PWD/last.pt` makes it
+    (folder / "near.pt").symlink_to("last.pt")
+    (folder / "out").symlink_to(outside)
+    look, target = look_through(str(folder)), tmp_path_factory.mktemp("view") / "copy"
+    copy_folder(str(folder), look, target)
+
+    for name in ("latest.pt", "near.pt"):
+        (target / name).write_text("written by the run")
+    assert (folder / "last.pt").read_text() == "x" and (target / "last.pt").read_text() == "written by the run"
+    assert linked_outside(str(folder), look) == (str(outside),), "what stays open is told"
+
+
+def test_folders_whose_names_begin_like_the_systems_are_not_the_systems(tmp_path: Path) -> None:
+    assert is_below("/run/user", "/run") and not is_below("/runs/me", "/run")
+
+
+def test_a_link_in_the_place_of_a_view_is_left_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "papers").mkdir(parents=True, mode=0o750)
+    (tmp_path / "view").symlink_to(home)
+    discard(tmp_path / "view")
+
+    assert (home / "papers").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_link_that_leads_to_itself_is_only_a_link(folder: Path, tmp_path_factory) -> None:
+    (folder / "loop").symlink_to(folder / "loop")
+    look = look_through(str(folder))
+    copy_folder(str(folder), look, tmp_path_factory.mktemp("view") / "copy")
+
+    assert str(folder / "loop") in look.links
 
 
 def test_a_folder_that_is_gone_holds_nothing(tmp_path: Path) -> None:

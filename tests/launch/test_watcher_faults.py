@@ -119,6 +119,8 @@ gave up
 
 def test_a_traceback_that_the_script_prints_itself_is_read_as_well() -> None:
     assert raised_in_watcher(PRINTED) == ("hooks/backward",)
+    later = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\nZeroDivisionError: by zero\n'
+    assert raised_in_watcher(PRINTED + later) == (), "the script caught the first, and died of its own"
     assert raised_in_watcher(PRINTED.replace("/scalewise/watch/recorder.py", "/torch/autograd.py")) == ()
     assert raised_in_watcher("") == ()
 

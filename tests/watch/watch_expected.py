@@ -139,7 +139,7 @@ TABLE = (
     Expected("compiled", ("whole",), samples=None, steps=8, samples_unknown="no call", opened_by=None),
     Expected("scripted", ("script",), steps=8),
     Expected("scripted", ("trace",), steps=8),
-    Expected("steps_in_backward", steps=8, optimizers=4),
+    Expected("steps_in_backward", steps=120, optimizers=4),
     Expected("loads_state"),
 )
 

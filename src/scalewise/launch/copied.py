@@ -91,6 +91,14 @@ def _clone(source: Path, target: Path) -> bool:
 
 def _copy_link(link: str, folder: str, target: Path) -> None:
     """A link within the folder leads to the copy's own file, any other to where it led."""
-    inside = Path(link).resolve().is_relative_to(Path(folder).resolve())
-    leads_to = Path(link).readlink() if inside else Path(link).resolve()
+    where, root = Path(os.path.realpath(link)), Path(os.path.realpath(folder))
+    # Written anew in any case: an absolute link would lead from the copy to the original.
+    leads_to = target / where.relative_to(root) if where.is_relative_to(root) else where
     (target / Path(link).relative_to(folder)).symlink_to(leads_to)
+
+
+def linked_outside(folder: str, look: Look) -> tuple[str, ...]:
+    """What links of the folder lead to outside of it, as far as it may be written: the copy leads there, too."""
+    root = Path(os.path.realpath(folder))
+    targets = dict.fromkeys(os.path.realpath(link) for link in look.links)
+    return tuple(one for one in targets if not Path(one).is_relative_to(root) and os.access(one, os.W_OK))

@@ -117,15 +117,22 @@ def raised_in_watcher(text: str) -> tuple[str, ...]:
     """The concern of ours in whose function a traceback ends that the script, or who started it, has printed itself."""
     own: list[str] = []
     blamed: tuple[str, ...] = ()
+    before = ""
     for line in text.splitlines():
         frame = _OWN_FRAME.search(line)
-        if frame:
+        if "Traceback (most recent call last)" in line and "above exception" not in before:
+            blamed = ()  # the script has caught the error before
+            own.clear()
+        elif own and line.rstrip().endswith("*args, **kwargs)"):
+            own.clear()  # a call that is only passed on
+        elif frame:
             own.append(frame.group("name"))
         elif _ANY_FRAME.search(line):
             own.clear()
         elif own and _EXCEPTION.match(line):
             blamed = (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
             own.clear()
+        before = line if line.strip() else before
     return blamed
 
 

@@ -33,8 +33,8 @@ class Keeper:
 
 def discard(folder: Path) -> None:
     """Removes a tree whatever its permissions: the kernel leaves folders of mode 0 in an overlay's scratch space."""
-    if not folder.exists():
-        return
+    if folder.is_symlink() or not folder.is_dir():
+        return  # through a link, modes of somebody else's folders would be changed
     for top, folders, _ in os.walk(folder):
         for name in folders:
             path = Path(top, name)

@@ -20,10 +20,10 @@ _SYSTEM = ("/proc", "/sys", "/dev", "/run")
 
 def private_folders(spec: RunSpec, look: Look) -> list[str]:
     """The working folder, the script's, what links lead to, and what is mounted in them; outer ones first."""
-    beside = [str(Path(spec.script).resolve().parent), *_linked(look)]
+    beside = [str(Path(spec.script).resolve().parent), *_linked(look)[:MOST_LINKED]]
     wanted = [str(Path(spec.cwd).resolve()), *(folder for folder in beside if _may_be_written(folder))]
     roots = [one for one in dict.fromkeys(wanted) if not any(is_below(one, other) for other in wanted)]
-    mounts = [one for one in _mount_points() if any(is_below(one, root) for root in roots)]
+    mounts = [one for one in _mount_points() if os.access(one, os.F_OK) and any(is_below(one, root) for root in roots)]
     return sorted({*roots, *mounts}, key=lambda path: (path.count("/"), path))
 
 
@@ -69,17 +69,21 @@ def is_below(folder: str, other: str) -> bool:
 
 def _linked(look: Look) -> list[str]:
     """Folders that links of the working folder lead to: the script writes there as if they were in it."""
-    found: dict[str, None] = {}
-    for link in look.links:
-        target = Path(link).resolve()
-        folder = str(target if target.is_dir() else target.parent)
-        if folder.count("/") > 1 and len(found) < MOST_LINKED:
-            found[folder] = None
-    return list(found)
+    targets = [os.path.realpath(link) for link in look.links]
+    # Path.is_dir would raise where a folder on the way may not be entered.
+    folders = dict.fromkeys(one if os.path.isdir(one) else str(Path(one).parent) for one in targets)  # noqa: PTH112
+    return [folder for folder in folders if _may_be_written(folder)]
+
+
+def left_open(spec: RunSpec, look: Look) -> list[str]:
+    """Folders that links lead to and that get no overlay, because there are too many of them."""
+    covered = private_folders(spec, look)
+    return [one for one in _linked(look) if one not in covered and not any(is_below(one, other) for other in covered)]
 
 
 def _may_be_written(folder: str) -> bool:
-    return folder != "/" and not folder.startswith(_SYSTEM) and os.access(folder, os.W_OK)
+    system = any(folder == one or is_below(folder, one) for one in _SYSTEM)
+    return folder != "/" and not system and os.access(folder, os.W_OK)
 
 
 def _mount_points() -> list[str]:

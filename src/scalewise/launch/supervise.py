@@ -54,7 +54,8 @@ class Supervision:
                 told_seconds = now
                 pulses = read_pulses(self._folder.pulses)
                 pids = [self._fleet.pids.get(rank, 0) for rank in self._ranks]
-                sampler.sample(pids, [pulse.steps for pulse in pulses])
+                steps = [pulses[rank].steps if rank < len(pulses) else 0 for rank in self._ranks]
+                sampler.sample(pids, steps)
                 hear(pulses, now)
         self._end(verdict)
         return verdict

@@ -5,7 +5,6 @@ import stat
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from scalewise.records.world import WrittenFile
 
@@ -116,7 +115,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _is_apart(entry: os.DirEntry[str]) -> bool:
     """What no training script writes to: a repository, an environment, runs that scalewise has kept."""
-    inside = Path(entry.path)
-    if entry.name in _APART or (inside / "pyvenv.cfg").exists():
+    # Path.exists would raise for a folder that may not be entered.
+    if entry.name in _APART or os.access(f"{entry.path}/pyvenv.cfg", os.F_OK):
         return True
-    return (inside / "suite.toml").exists() and (inside / "machine.json").exists()
+    return os.access(f"{entry.path}/suite.toml", os.F_OK) and os.access(f"{entry.path}/machine.json", os.F_OK)

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.launch.copied import Copied, TooLarge, copy_folder
+from scalewise.launch.copied import Copied, TooLarge, copy_folder, linked_outside
 from scalewise.launch.forkserver import Connection
 from scalewise.launch.keeping import Keeper, discard
-from scalewise.launch.overlay import is_below, layer_changes, make_layers, private_folders
+from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
 from scalewise.launch.processes import process_runs
 from scalewise.launch.reads import Reads
 from scalewise.launch.tree import MOST_FILES, Look, differences, foreign_path, look_through
@@ -133,7 +133,7 @@ class Overlaid(OpenWorld):
         self.place = place
         self._layers: dict[int | None, tuple[Layer, ...]] = {}
         self._holders: dict[int | None, int] = {}
-        self._direct: list[str] = []
+        self._direct: list[str] = left_open(spec, look)
         folders = private_folders(spec, look)
         for rank in owners(spec):
             self._hold(rank, folders, server, look)
@@ -188,6 +188,7 @@ class InCopy(OpenWorld):
             for folder in (spec.cwd, *(copied.folder for copied in self._copies.values())):
                 self.reads.watch(f"{folder}/{name}", name)
         self._written_directly: tuple[str, ...] = ()
+        self._outside = linked_outside(spec.cwd, look)
 
     def seat(self, rank: int) -> Seat:
         """In the copy."""
@@ -205,8 +206,8 @@ class InCopy(OpenWorld):
             yield WrittenFile(path, one.change, one.bytes)
 
     def not_private(self) -> tuple[str, ...]:
-        """Files that the script wrote by their absolute paths."""
-        return self._written_directly
+        """Files that the script wrote by their absolute paths, and what links lead to outside of the folder."""
+        return (*self._written_directly, *self._outside)
 
 
 def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld | None:
@@ -222,7 +223,8 @@ def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld |
     forced = os.environ.get(FORCE, "")
     reason = "an overlay was not tried"
     if forced != "copy":
-        for place in (run.view.resolve(), _temporary_place(run)):
+        for beside_run in (True, False):
+            place = run.view.resolve() if beside_run else _temporary_place()
             try:
                 return Overlaid(spec, run, place, server, look)
             except NoView as problem:
@@ -237,14 +239,14 @@ def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld |
         raise NoView(f"no private view can be made of {spec.cwd}: {problem}; {reason}") from None
 
 
-def _temporary_place(run: RunFolder) -> Path:
+def _temporary_place() -> Path:
     """On a local disk: a network's file system takes no overlay's changes. What killed processes left is removed."""
     temporary, prefix = Path(tempfile.gettempdir()), f"scalewise-view-{os.getuid()}-"
     for old in temporary.glob(f"{prefix}*"):
         pid = old.name.removeprefix(prefix).partition("-")[0]
         if not process_runs(int(pid) if pid.isdecimal() else 0):
             discard(old)
-    return temporary / f"{prefix}{os.getpid()}-{run.path.name}"
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=temporary))
 
 
 def owners(spec: RunSpec) -> tuple[int | None, ...]:

@@ -107,7 +107,7 @@ class TorchProbe:
             self.look(step)
         self._heap_at_backward = None
         self._recorder.journal.row(self._memory(max(0, step - 1)))
-        if world_size() > 1:
+        if world_size() > 1 and self._recorder.exception is None:  # after a failure a GPU may never be ready
             row = _parameters_row(self._parameters())
             if row is not None:
                 self._recorder.journal.row(row)

@@ -89,6 +89,8 @@ class StepProfiler:
             self._profile.prepare_trace()
         finally:
             StepProfiler.making = False
+            if "KINETO_LOG_LEVEL" not in os.environ:
+                os.unsetenv("KINETO_LOG_LEVEL")  # programs that the script starts must not find it
 
     def begin(self) -> None:
         """The step opens."""

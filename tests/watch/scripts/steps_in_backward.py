@@ -15,7 +15,7 @@ def update(parameter):
 
 for parameter in model.parameters():
     parameter.register_post_accumulate_grad_hook(update)
-for step in range(8):
+for step in range(120):
     loss = nn.functional.mse_loss(model(torch.randn(16, 32)), torch.randn(16, 1))
     loss.backward()
     print(f"step {step} {loss.item().hex()}", flush=True)

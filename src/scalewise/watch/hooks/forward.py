@@ -50,6 +50,8 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                     root = roots.of(self)
                     if root.standing == TRAINED or (root.standing == DOUBTFUL and not roots.trained):
                         call = begin(self, root, args, kwargs)
+                    elif not recorder.open:
+                        recorder.evaluating()  # no part of a step, but a sign of life
                 else:
                     recorder.evaluating()
                     recorder.called_in_evaluation |= roots.of(self).standing == TRAINED

@@ -67,6 +67,8 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
                     index = probe.index_of(optimizer)
                     others = recorder.stepped_in_backward
                     recorder.stepped_in_backward = index if others is None else min(index, others)
+                    if index:
+                        recorder.may_rest = False  # each of them would be counted as a step
                     return
                 if first:
                     first = False
