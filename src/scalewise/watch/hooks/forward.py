@@ -40,8 +40,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         # modules called while a batch is fetched (transforms) to the data.
         if recorder.backward_depth or recorder.fetching or not recorder.on or this_thread() != main_thread:
             return original(self, *args, **kwargs)
-        state = INSIDE
-        call = None
+        state, call = INSIDE, None
         try:
             try:
                 if not grad_enabled():
