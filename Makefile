@@ -12,7 +12,7 @@ test: $(VENV)/.ok
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench
