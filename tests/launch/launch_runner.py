@@ -77,6 +77,6 @@ def spec_of(script: str, *args: str) -> RunSpec:
         threads_per_rank=1,
         oversubscribed=False,
         repeat=0,
-        limit_seconds=60.0,
-        stall_seconds=30.0,
+        limit_seconds=240.0,
+        stall_seconds=60.0,
     )

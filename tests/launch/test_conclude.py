@@ -103,6 +103,12 @@ def test_a_standstill_of_waiting_ranks_is_blamed_on_the_one_behind_or_on_nobody(
     assert (outcome.first_failed_rank, "wait for each other" in outcome.sentence) == (None, True)
 
 
+def test_ranks_that_stand_still_in_their_own_code_are_not_said_to_wait_for_each_other() -> None:
+    outcome = conclude([rank(number, None, stack=WORKS) for number in (0, 1)], ending(Verdict("hung")), ())
+    assert (outcome.kind, outcome.first_failed_rank) == ("hung", None)
+    assert "none waits for another" in outcome.sentence and "same collectives" not in outcome.hint
+
+
 def test_a_standstill_after_a_rank_has_left_is_its_leaving_early() -> None:
     assert find_cause([rank(0, None, stack=WAITS), ok(1)], ending(Verdict("hung"))) == Cause("left_early", 1)
 

@@ -12,6 +12,8 @@ from scalewise.errors import BadRequest
 from scalewise.launch.forkserver import ServerDied, Servers, server_key, user_environment
 from scalewise.records.orders import ExecOrder
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_idle_server_is_single_threaded_and_knows_its_versions() -> None:
     with Servers() as servers:

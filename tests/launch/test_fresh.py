@@ -45,7 +45,7 @@ def test_two_ranks_of_one_run_draw_different_seeds_as_new_interpreters_do(launch
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("script", ["say_goodbye.py", "failing.py", "bad_syntax.txt"])
+@pytest.mark.parametrize("script", ["say_goodbye.py", "failing.py", "bad_syntax.txt", "warning.py"])
 def test_output_and_exit_code_are_those_of_plain_python(
     launch: Launch, monkeypatch: pytest.MonkeyPatch, script: str, unbuffered: str
 ) -> None:
@@ -77,5 +77,5 @@ def test_variables_read_at_start_get_a_server_of_their_own(launch: Launch) -> No
 
 def test_a_script_that_ends_right_after_its_last_step_leaves_its_gloo_group_without_a_deadlock(launch: Launch) -> None:
     """Without `watch.farewell` about every second of these runs hung (torch 2.13)."""
-    kinds = [launch("train_ddp.py", "2", shares=((0,), (0,)), stall_seconds=10.0).outcome.kind for _ in range(6)]
+    kinds = [launch("train_ddp.py", "2", shares=((0,), (0,)), stall_seconds=20.0).outcome.kind for _ in range(6)]
     assert kinds == ["finished"] * 6

@@ -29,6 +29,7 @@ class FakeServer:
         return {"event": kind, "code": self.statuses.get((last.precision, last.isa_cap), 0)}
 
 
+@pytest.mark.processes
 def test_facts_are_found_once_and_then_read_from_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: Servers
 ) -> None:

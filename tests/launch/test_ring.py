@@ -121,7 +121,7 @@ for _ in range(8):
 def test_whatever_becomes_of_a_partner_the_others_go_on(
     tmp_path: Path, servers: Servers, ends: Ends, outcomes: list[str], steps: list[int]
 ) -> None:
-    runs = made(ring_of(ends, tmp_path, stall_seconds=2.0), tmp_path, servers)
+    runs = made(ring_of(ends, tmp_path, stall_seconds=5.0), tmp_path, servers)
     assert kinds(runs) == outcomes
     counted = [len(run.ranks[0].steps) if run.ranks else 0 for _, run in sorted(runs.items())]
     for count, expected, kind in zip(counted, steps, outcomes, strict=True):

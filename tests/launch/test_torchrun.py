@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from launch_runner import Launch, Silent, machine_here, spec_of
 
 from scalewise.launch.campaign import run_campaign
@@ -75,7 +76,7 @@ def test_a_rank_that_left_in_order_is_blamed_for_the_failure_of_those_it_left(la
 
 
 def test_a_hang_is_seen_with_stacks(launch: Launch) -> None:
-    run = launch("wait_for_nobody.py", launcher="torchrun", stall_seconds=3.0)
+    run = launch("wait_for_nobody.py", launcher="torchrun", stall_seconds=5.0)
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("hung", 1)
     assert any("rank_one_is_busy" in frame for frame in run.outcome.ranks[1].stack)
 
@@ -94,6 +95,7 @@ def test_torchrun_that_finds_its_port_taken_is_not_started_and_says_so(launch: L
     assert "choose another master port" in run.outcome.hint
 
 
+@pytest.mark.processes
 def test_two_nodes_meet_over_one_shared_folder(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -121,7 +123,7 @@ def test_the_first_failure_stands_in_front() -> None:
 def test_the_command_text_repeats_the_run(launch: Launch) -> None:
     run = launch("train_ddp.py")
     text = command_text(spec_of("train_ddp.py"), run.folder.spec, "", {})
-    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout.count(run.stdout(0).split()[1]) == 2
     if done.returncode == 0:  # torch itself aborts some correct scripts while they shut down

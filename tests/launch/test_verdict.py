@@ -50,6 +50,13 @@ def test_the_first_sign_of_life_starts_the_clock_of_a_standstill() -> None:
     assert judge([moving(0, 20.0, "starting")], 31.0, LIMITS) == Verdict("hung")
 
 
+def test_time_in_which_a_rank_was_ready_but_had_no_core_is_no_standstill() -> None:
+    crowded = RankView(0, None, 5.0, "starting", queued_seconds=9.0)
+    assert judge([crowded, moving(1, 4.0)], 23.9, LIMITS) is None
+    assert judge([crowded, moving(1, 4.0)], 24.1, LIMITS) == Verdict("hung")
+    assert judge([RankView(0, queued_seconds=50.0)], 99.0, LIMITS) is None
+
+
 def test_the_limit_of_the_whole_run_ends_even_what_moves() -> None:
     assert judge([moving(0, 99.9)], 100.0, LIMITS) == Verdict("timed_out")
 

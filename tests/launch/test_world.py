@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,16 +31,23 @@ def listed(run: Launched) -> dict[str, str]:
     return {one.path: one.change for one in world_of(run).files}
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One path for the folders of all tests: each further one would need a server of its own."""
+    return tmp_path_factory.mktemp("user's, folder: one")  # an overlay's options could not hold such a path
+
+
 @pytest.fixture
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder with work of theirs in it."""
-    folder = tmp_path_factory.mktemp("user's, folder: one")  # an overlay's options could not hold such a path
-    (folder / "snapshot.pt").write_text("of the user")
-    (folder / "old.txt").write_text("old")
-    (folder / "folder").mkdir()
-    (folder / "folder" / "a.txt").write_text("a")
-    (folder / "empty").mkdir()
-    return folder
+def project(home: Path) -> Path:
+    """A user's folder with work of theirs in it, as new."""
+    for left in home.iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    (home / "snapshot.pt").write_text("of the user")
+    (home / "old.txt").write_text("old")
+    (home / "folder").mkdir()
+    (home / "folder" / "a.txt").write_text("a")
+    (home / "empty").mkdir()
+    return home
 
 
 @pytest.fixture(params=["overlay", "copy"])
@@ -73,6 +81,27 @@ def test_a_private_run_leaves_the_users_files_alone_and_its_own_are_kept(
     assert kept == {"snapshot.pt", "out/log.txt", "folder/b.txt"} == set(digests(run.folder.files))
     assert (run.folder.files / "snapshot.pt").read_text() == "written by the script"
     assert not run.folder.view.exists()
+
+
+def test_a_folder_that_is_renamed_is_the_one_that_it_is_alone(
+    view: str, launch: Launch, project: Path, tmp_path: Path
+) -> None:
+    (project / "folder" / "link").symlink_to("a.txt")
+    alone = tmp_path / "alone"
+    shutil.copytree(project, alone, symlinks=True)
+    words = ("uses_files.py", "--write", "--rename")
+    before, raw = digests(project), launch(*words, cwd=str(alone), folder_use="plain", **PLAIN)
+    run = launch(*words, cwd=str(project), folder_use="private", **PLAIN)
+
+    assert raw.outcome.kind == run.outcome.kind == "finished", run.stderr()
+    assert _without_folder(run.stdout()) == _without_folder(raw.stdout())
+    assert "Directory not empty" in run.stdout() and "'empty/link'" in run.stdout()
+    assert digests(project) == before
+    assert listed(run)["empty/a.txt"] == "created"
+
+
+def _without_folder(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith("folder ")]
 
 
 def test_the_next_run_finds_the_folder_as_the_user_left_it(view: str, launch: Launch, project: Path) -> None:

@@ -36,6 +36,12 @@ def test_parts_of_a_loaded_batch_add_up_to_it():
     assert told(calls((0, 10), (0, 6), batches=(16,))) == (16, 0)
 
 
+def test_of_a_batch_of_graphs_the_graphs_count_and_not_their_nodes():
+    assert told(calls((0, 70), (1, 16), drawn=[16])) == (16, 0)
+    assert told(calls((0, 70), batches=(70,), drawn=[16])) == (70, 0)
+    assert told(calls((0, 8), drawn=[16])) == (8, 0)
+
+
 def test_batches_of_two_loaders_add_up():
     assert told(calls((0, 8), (0, 56), batches=(8, 56))) == (64, 0)
 

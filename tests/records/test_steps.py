@@ -42,6 +42,33 @@ def test_time_between_steps_is_told_apart_from_waiting_for_data():
     assert (rows[1].between_ns, rows[1].data_ns, rows[1].data_inside_ns) == (5 * GRAIN, 5 * GRAIN, 0)
 
 
+def test_a_step_opens_where_torch_func_began_not_where_it_calls_the_model():
+    began = numbers((ev.DATA, 90), (ev.DATA_END, 95), (ev.TRANSFORM, 97))
+    (row,) = steps_of([began, one_step(100)])
+
+    assert (row.step_ns, row.forward_ns) == (13 * GRAIN, 7 * GRAIN)
+    assert row.data_ns == 5 * GRAIN
+
+
+def test_torch_func_inside_an_open_step_opens_no_other():
+    inside = numbers((ev.FORWARD, 100, 8), (ev.TRANSFORM, 101), (ev.FORWARD, 102, 8), (ev.OPTIMIZER, 103, 0))
+    (row,) = steps_of([inside, numbers((ev.OPTIMIZER_END, 104))])
+
+    assert (row.step_ns, row.forward_ns) == (4 * GRAIN, 3 * GRAIN)
+
+
+def test_batches_of_an_evaluation_before_a_step_are_not_its_samples():
+    passes = [
+        event
+        for time in (10, 20)
+        for event in ((ev.FORWARD, time, 32), (ev.BACKWARD, time + 2, 0.5), (ev.BACKWARD_END, time + 4))
+    ]
+    step = numbers(*passes, (ev.OPTIMIZER, 30, 0), (ev.OPTIMIZER_END, 31))
+    evaluated = numbers((ev.BATCH, 1, 5), (ev.BATCH, 2, 32), (ev.EVALUATED, 3), (ev.BATCH, 3, 32))
+
+    assert [row.samples for row in steps_of([evaluated, step])] == [32]
+
+
 def test_two_micro_batches_with_data_between_are_one_step():
     rows = steps_of(
         [
@@ -62,6 +89,28 @@ def test_a_second_optimizer_on_the_same_gradients_belongs_to_the_step():
 
     assert [row.step_ns for row in rows] == [15 * GRAIN, 15 * GRAIN]
     assert rows[1].between_ns == 5 * GRAIN
+
+
+def received(start: int, end: int, kind: str = "recv") -> list:
+    return numbers((ev.COLLECTIVE, start), (ev.COLLECTIVE_END, end, kind, 64))
+
+
+def test_the_step_of_a_later_stage_begins_when_it_receives():
+    rows = steps_of([one_step(100), received(112, 113), received(114, 115), one_step(120)])
+
+    assert (rows[1].step_ns, rows[1].between_ns) == (18 * GRAIN, 2 * GRAIN)
+    assert (rows[1].forward_ns, rows[1].rest_ns) == (4 * GRAIN, 9 * GRAIN)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [received(114, 115, "send"), received(114, 115, "all_reduce"), numbers((ev.DATA, 114), (ev.DATA_END, 115))],
+    ids=["neighbours averaged", "something reduced", "a batch fetched"],
+)
+def test_receiving_between_steps_for_another_reason_opens_no_step(after):
+    rows = steps_of([one_step(100), received(112, 113), after, one_step(120)])
+
+    assert rows[1].step_ns == 10 * GRAIN
 
 
 def test_a_closure_runs_forward_and_backward_inside_the_optimizer_s_step():
@@ -141,7 +190,14 @@ def test_what_is_not_a_list_of_events_is_refused(broken):
         steps_of([broken])
 
 
-STEP_EVENTS = [(ev.DATA,), (ev.DATA_END,), (ev.PAUSE,), (ev.COLLECTIVE,), (ev.COLLECTIVE_END, "all_reduce", 64)]
+STEP_EVENTS = [
+    (ev.DATA,),
+    (ev.DATA_END,),
+    (ev.PAUSE,),
+    (ev.COLLECTIVE,),
+    (ev.COLLECTIVE_END, "all_reduce", 64),
+    (ev.COLLECTIVE_END, "recv", 64),
+]
 STEP_EVENTS += [(ev.FORWARD, 8), (ev.FORWARD, None), (ev.BACKWARD, 0.5), (ev.BACKWARD_END,), (ev.GRAD_END,)]
 STEP_EVENTS += [(ev.OPTIMIZER, 0), (ev.OPTIMIZER, 1), (ev.OPTIMIZER_END,), (ev.AUTOCAST, "bfloat16"), (ev.COMPILED,)]
 STEP_EVENTS += [(ev.ROOT, 0), (ev.ROOT, 1), (ev.BATCH, 8), (ev.UNUSED, 1, 0)]

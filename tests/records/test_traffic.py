@@ -9,7 +9,7 @@ from scalewise.records.steps import EventError
 from scalewise.records.traffic import StepTraffic, traffic_of
 
 GRAIN = ev.CODE_MASK + 1
-SIZES = {"all_reduce": 400, "all_gather": 800, "send": 60}
+SIZES = {"all_reduce": 400, "all_gather": 800, "send": 60, "all_to_all": 500}
 
 
 def numbers(text: str) -> list:
@@ -37,6 +37,12 @@ def sent(text: str) -> dict[StepTraffic, int]:
 
 
 STEP = "forward backward backward_end optimizer step "
+
+
+def test_parts_that_each_rank_gets_in_forward_are_told_apart():
+    assert sent("forward all_to_all backward all_to_all backward_end optimizer step") == {
+        StepTraffic(forward=500, backward=500, parted=500): 1
+    }
 
 
 def test_a_loop_that_sends_nothing_has_silent_steps():

@@ -19,6 +19,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder
     ) as server:
+        assert server.stdout is not None and server.stdout.readline() == "ready\n"  # however long torch takes to load
         yield Runner(folder, server)
         assert server.stdin is not None
         server.stdin.close()

@@ -23,6 +23,8 @@ def serve():
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    sys.__stdout__.write("ready\n")
+    sys.__stdout__.flush()
     for line in iter(sys.stdin.readline, ""):
         request = json.loads(line)
         children = []

@@ -14,6 +14,8 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import StepRow, TroubleRow
 
+pytestmark = pytest.mark.processes
+
 INJECT = Path(scalewise.__file__).parent / "watch" / "inject"
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SCALEWISE"))}
 
@@ -29,7 +31,7 @@ def _start(command, cwd: Path, added: dict[str, str] | None = None):
         env={**CLEAN, **SAFE_ISA, **(added or {})},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
     )
 
 

@@ -36,7 +36,6 @@ UNCHANGED = [
     ("recovers.py", (), 0),
     ("exits.py", (), 0),
     ("child_processes.py", (), 0),
-    ("inspect_threads.py", (), 0),
     ("own_profiler.py", (), 0),
 ]
 ABSTAINING = [
@@ -136,24 +135,31 @@ def test_a_step_that_the_scaler_skips_still_shows_its_gradients(runner) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2, 4])
-def test_data_moves_twice_over_every_border_of_logical_devices(runner, devices) -> None:
-    ran = _both(runner, "inspect_logical.py", (str(devices),), 0)
+def test_data_moves_twice_over_every_border_of_stand_in_devices(runner, devices) -> None:
+    timed = runner.watched("inspect_logical.py", devices=devices, stand_ins=True)
+    ran = runner.watched("inspect_logical.py", devices=devices, stand_ins=True, inspect=True)
+    assert (ran.codes, ran.stdout) == (timed.codes, timed.stdout) and ran.codes == (0,), ran.stderr
 
     moves = [row for row in _of(ran, TransferRow) if row.step == 2]
     assert [row.direction for row in moves] == ["forward"] * (devices - 1) + ["backward"] * (devices - 1)
-    lines = {(row.file.rpartition("/")[2], row.line) for row in moves if row.direction == "forward"}
-    assert lines == ({("inspect_logical.py", 39)} if devices > 1 else set())
     script = (Path(__file__).parent / "scripts" / "inspect_logical.py").read_text().splitlines()
-    assert all(row.text == script[38].strip() for row in moves if row.direction == "forward")
+    (line,) = (number for number, text in enumerate(script, 1) if "# the hand-over" in text)
+    lines = {(row.file.rpartition("/")[2], row.line) for row in moves if row.direction == "forward"}
+    assert lines == ({("inspect_logical.py", line)} if devices > 1 else set())
+    assert all(row.text == script[line - 1].strip() for row in moves if row.direction == "forward")
     assert all(row.bytes == 8 * 16 * FLOAT for row in moves)
     assert all((row.file, row.line) == ("", 0) for row in moves if row.direction == "backward")
     names = [f"logical:{index}" for index in range(devices)]
     assert sorted({row.device for row in _of(ran, LayerRow)}) == names
-    assert sorted({row.device for row in _of(ran, DeviceMemoryRow)}) == names
+    peaks = {row.device: row.peak_bytes for row in _of(ran, DeviceMemoryRow)}
+    assert sorted(peaks) == names
+    if devices == 4:  # one layer each, its gradient, what comes in, what it makes of it before and after relu
+        least = 2 * (16 * 16 + 16) * FLOAT + 2 * 8 * 16 * FLOAT
+        assert all(least <= peak <= least + 4 * 8 * 16 * FLOAT for peak in peaks.values()), peaks
 
 
 def test_one_device_works_at_a_time_in_a_sequential_model(runner) -> None:
-    rows = _of(runner.watched("inspect_logical.py", "4", inspect=True), BusyRow)
+    rows = _of(runner.watched("inspect_logical.py", devices=4, stand_ins=True, inspect=True), BusyRow)
 
     step = [row for row in rows if row.step == 4]
     assert [(row.phase, row.layer) for row in step] == [
@@ -164,8 +170,10 @@ def test_one_device_works_at_a_time_in_a_sequential_model(runner) -> None:
         assert 0 <= row.begin_ns < row.end_ns <= following.begin_ns
 
 
-def test_replicas_in_threads_are_the_same_layers_on_other_devices(runner) -> None:
-    ran = runner.watched("inspect_threads.py", inspect=True)
+def test_replicas_of_data_parallel_are_the_same_layers_on_other_devices(runner) -> None:
+    timed = runner.watched("inspect_threads.py", devices=2, stand_ins=True)
+    ran = runner.watched("inspect_threads.py", devices=2, stand_ins=True, inspect=True)
+    assert (ran.codes, ran.stdout) == (timed.codes, timed.stdout) and ran.codes == (0,), ran.stderr
 
     layers = [(row.name, row.device) for row in _of(ran, LayerRow)]
     assert layers == [("0", "logical:0"), ("2", "logical:0"), ("0", "logical:1"), ("2", "logical:1")]

@@ -103,6 +103,7 @@ def test_signs_of_life_show_the_step_and_what_the_rank_is_doing(folder):
     assert pulse.moved_ns > 0
 
 
+@pytest.mark.processes
 def test_what_was_written_survives_the_death_of_the_process(folder):
     child = os.fork()
     if child == 0:
@@ -127,6 +128,7 @@ def test_a_rank_s_file_belongs_to_the_first_process_that_trains(folder):
     assert len(steps_in(folder)) == 1
 
 
+@pytest.mark.processes
 def test_a_disk_that_fills_up_ends_the_records_and_not_the_script(folder):
     child = os.fork()
     if child == 0:

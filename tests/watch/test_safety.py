@@ -26,6 +26,7 @@ CALLED_BY = {
          "_seconds", "finish", "_leave_ring"), PLAIN),
     "evaluating": ("evaluation.py", (), {}),
     "drop_step": ("recovers_step.py", (), {}),
+    "open_in_transform": ("functional.py", ("grad",), {}),
     "begin_later": ("rollouts.py", ("grad",), {}),
     "end_in_backward": ("steps_in_backward.py", (), {}),
     "note": ("amp_float16_scaler.py", (), {}),
@@ -45,6 +46,8 @@ from scalewise.watch import recorder
 whole = recorder.Recorder.__init__
 
 def broken(*args, **kwargs):
+    with open(request["out"] + "/broke.txt", "a") as file:
+        file.write("once more")
     raise ZeroDivisionError("a fault of the watcher")
 
 def __init__(self, *args, **kwargs):
@@ -115,8 +118,10 @@ def test_other_parts_of_torch_are_guarded_as_well(runner, script) -> None:
     args = {"loader.py": ("0",), "compiled.py": ("eager",)}.get(script, ())
     raw = runner.raw(script, *args)
 
-    for sabotage in (BROKEN_METHOD.format(method="note"), BROKEN_STAMP):
-        _assert_unchanged(runner.watched(script, *args, sabotage=sabotage), raw)
+    for sabotage in (BROKEN_METHOD.format(method="open_step"), BROKEN_STAMP):
+        ran = runner.watched(script, *args, sabotage=sabotage)
+        _assert_unchanged(ran, raw)
+        assert (ran.out.path / "broke.txt").exists(), "the script does not call it, so nothing was tested"
 
 
 def test_a_hook_that_raises_on_every_rank_keeps_no_rank_waiting(runner) -> None:
@@ -147,6 +152,7 @@ def test_a_folder_that_cannot_be_written_costs_the_records_not_the_script(runner
     ran = runner.watched("plain.py", sabotage=sabotage)
 
     _assert_unchanged(ran, alone)
+    assert not list(ran.out.path.rglob("*.jsonl")), "it could be written, so nothing was tested"
 
 
 def test_a_disk_that_fills_up_ends_the_records_not_the_script(runner, alone) -> None:

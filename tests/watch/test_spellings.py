@@ -13,6 +13,8 @@ NOT_CALLED = {
     # Of devices that are not here.
     "torch.accelerator.synchronize", "torch.cuda.synchronize", "torch.cuda.Event.record",
     "torch.cuda.Event.synchronize", "torch.cuda.Stream.synchronize", "torch.Tensor.cuda",
+    # Of torch.func, which calls them itself.
+    "torch._functorch.eager_transforms._grad_increment_nesting", "torch._functorch.vmap._vmap_increment_nesting",
     # Of dynamo, which calls them itself.
     "torch._dynamo.convert_frame._compile",
     "torch._dynamo.convert_frame.get_and_maybe_log_recompilation_reasons",

@@ -16,6 +16,7 @@ from scalewise.watch.examination import OF_DISTRIBUTED
 REMEMBER = "import torch_state; torch_state.remember()"
 REMEDIES: dict[str, dict[str, object]] = {
     "cached_input": {},
+    "clip_by_whole_norm": {"limit": 1.0},
     "compiled_model": {},
     "ddp_option": {"bucket_cap_mb": 1},
     "debugging_off": {},
@@ -47,6 +48,7 @@ REMEDIES: dict[str, dict[str, object]] = {
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},
+    "private": {"ranks": 2, "folder_use": "private"},
     "inspected": {"ranks": 2, "inspect": True},
     "examined": {"ranks": 2, "examine": True},
     "rehearsed": {"ranks": 2, "rehearse": Rehearsal(4, 0, 4)},
@@ -77,7 +79,8 @@ def listed(kind: str) -> set[tuple[str, str]]:
 
 def _absent() -> set[str]:
     no_cuda = torch.version.cuda is None and torch.version.hip is None
-    of_cuda = {f"examination/{name}" for name in ("host_reads", "copies", "device_work")} if no_cuda else set()
+    names = ("examination/host_reads", "examination/copies", "examination/device_work", "hooks/memory")
+    of_cuda = set(names) if no_cuda else set()
     return of_cuda if torch.cuda.is_available() else {*of_cuda, "rehearsal/streams"}
 
 

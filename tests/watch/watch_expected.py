@@ -107,6 +107,14 @@ TABLE = (
     Expected("exits", code=3, steps=3),
     Expected("random_streams", steps=8),
     Expected("keyword_inputs", samples=12),
+    # Where a layer inside takes time first, that is known from the second step on.
+    *(
+        Expected("time_first", (kind,), samples=(None, *(5,) * 5))
+        for kind in ("lstm", "packed", "masked", "transposed")
+    ),
+    *(Expected("time_first", (kind,), samples=5) for kind in ("batch_first", "square")),
+    Expected("time_first", ("unmasked",), samples=(None, *(5,) * 5)),
+    Expected("time_first", ("alone",), opened_by="GRU", samples=(None, *(5,) * 5)),
     Expected("checkpointing"),
     Expected("custom_optimizer"),
     Expected("never_steps", steps=0),
@@ -116,6 +124,9 @@ TABLE = (
     Expected("transforms", ("generator",), steps=8),
     Expected("transforms", ("loop",), opened_by="Sequential", steps=8),
     Expected("fetches_ahead", steps=8),
+    Expected("graphs", ("0",), samples=(16, 16, 12)),
+    Expected("graphs", ("2",), samples=(16, 16, 12)),
+    Expected("trainer_module", steps=8, samples=(None, *(16,) * 7), opened_by="Sequential"),
     Expected("teacher", ("frozen",), opened_by="Sequential", steps=8),
     Expected("teacher", ("no_grad",), steps=8),
     Expected("teacher", ("trainable",), opened_by="Sequential", steps=8),
@@ -131,6 +142,8 @@ TABLE = (
     Expected("several_calls", ("no_loader",), steps=8, samples=None, samples_unknown="several calls"),
     Expected("gan_penalty", steps=12, optimizers=2),
     Expected("sam", ("loader",), micro_batches=2),
+    Expected("sam", ("evaluates", "loader"), micro_batches=2),
+    Expected("sam", ("evaluates", "endless"), micro_batches=2),
     Expected("attacked", steps=8),
     Expected("functional", ("call",), steps=8),
     Expected("functional", ("grad",), steps=8, loss_seen=False),

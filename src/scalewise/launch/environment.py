@@ -20,8 +20,12 @@ SPINS, WAITING = "1000", ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
     """The user's variables with those of the run on top, the same under every launcher."""
     variables = dict(user)
-    if spec.device == "cpu" and not spec.on_cpu:
+    if spec.device == "cpu" and not _believes_in_gpus(spec):
         variables["CUDA_VISIBLE_DEVICES"] = ""
+    elif spec.device == "cuda" and spec.devices and not spec.stand_ins:
+        there = variables.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        first = there if there != [""] else [str(index) for index in range(spec.devices)]
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(first[: spec.devices])
     if spec.mode == "torchrun":
         if spec.threads_per_rank is not None:
             variables["OMP_NUM_THREADS"] = str(spec.threads_per_rank)
@@ -39,7 +43,7 @@ def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path
         guards["GLOO_SOCKET_IFNAME"] = "lo"
     if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
         guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
-    if spec.on_cpu and "CUDA_VISIBLE_DEVICES" not in visible:
+    if _believes_in_gpus(spec) and "CUDA_VISIBLE_DEVICES" not in visible:
         guards["CUDA_VISIBLE_DEVICES"] = ""  # the script takes itself to have GPUs; the libraries must find none
     users_path = visible.get("PYTHONPATH", "")
     return guards | {
@@ -48,6 +52,11 @@ def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path
         HIDE: ",".join(guards),
         "PYTHONPATH": INJECT + (os.pathsep + users_path if users_path else ""),
     }
+
+
+def _believes_in_gpus(spec: RunSpec) -> bool:
+    """Whether the CPU stands in for what the script takes to be GPUs."""
+    return spec.on_cpu or (spec.stand_ins and spec.device == "cpu")
 
 
 def torchrun_variables(

@@ -48,21 +48,22 @@ class Evidence:
     finished_rows: bool = False  # the watcher saw the interpreter shut down in order, without an exception
     trouble: str = ""  # the watcher could not write its records
     raised_by: tuple[str, ...] = ()  # concerns of the watcher whose error may have ended the script
+    passes_without_step: int = 0  # backward passes, where no optimizer stepped
 
 
 def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidence:
     """Reads what the rank has left in the run's folder."""
-    ended, steps, trouble = False, view.steps, ""
+    ended, steps, trouble, passes = False, view.steps, "", 0
     stderr = tail(folder.stderr(view.rank))
     raised_by = raised_in_watcher(stderr)
     for row in _last_rows(folder.rank(view.rank)):
         if isinstance(row, EndRow):
-            ended, steps = row.exception is None, max(steps, row.steps)
+            ended, steps, passes = row.exception is None, max(steps, row.steps), row.passes_without_step
         elif row.raised_by:
             raised_by = row.raised_by
         elif DISK_FULL.search(row.error):
             trouble = row.error
-    return Evidence(view, stderr, stack, steps, ended, trouble, raised_by)
+    return Evidence(view, stderr, stack, steps, ended, trouble, raised_by, passes)
 
 
 def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:

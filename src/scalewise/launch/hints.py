@@ -11,6 +11,7 @@ from scalewise.launch.evidence import (
     Evidence,
     exception_line,
     shortened,
+    waits_for_others,
 )
 from scalewise.records.outcome import OutcomeKind
 from scalewise.records.spec import Rehearsal
@@ -36,6 +37,12 @@ def explain(
             return f"ended after {_steps(ranks)} steps, which were enough", ""
         case "no_steps" if any(name in CONCERNS and CONCERNS[name].essential for name in without_hooks):
             return "every rank exited 0, but its steps could not be seen", "; ".join(not_observed(without_hooks))
+        case "no_steps" if passes := max((each.passes_without_step for each in ranks), default=0):
+            return (
+                f"every rank exited 0, but no optimizer step was seen beside {passes} backward passes",
+                "the script seems to update its parameters by hand, which cannot be followed; let an optimizer of "
+                "torch.optim do it, if its arguments offer one",
+            )
         case "no_steps":
             return (
                 "every rank exited 0, but no optimizer step was seen",
@@ -54,10 +61,10 @@ def explain(
                 "every rank must take part in every collective: check the conditions under which this rank stops",
             )
         case "hung":
-            return _explain_hang(who, rank, first, stall_seconds)
+            return _explain_hang(who, rank, ranks, stall_seconds)
         case "timed_out":
             return (
-                f"the run took longer than its limit of {limit_seconds:g} s",
+                f"the run took longer than its limit of {round(limit_seconds, 1):g} s",
                 "raise the limit, or let the script do fewer steps",
             )
         case "not_started":
@@ -80,12 +87,18 @@ def _who(rank: int | None, processes: int, rehearse: Rehearsal | None) -> str:
     return f"rank {rehearse.rank + rank} of {rehearse.world_size}" if rehearse else f"rank {rank} of {processes}"
 
 
-def _explain_hang(who: str, rank: int | None, first: Evidence | None, stall_seconds: float) -> tuple[str, str]:
+def _explain_hang(who: str, rank: int | None, ranks: Sequence[Evidence], stall_seconds: float) -> tuple[str, str]:
+    if rank is None and not any(waits_for_others(each.stack) for each in ranks):
+        return (
+            f"no rank moved for {stall_seconds:g} s, and none waits for another",
+            "the ranks' stacks show where they stood; if the script only needs the time, raise the stall limit",
+        )
     if rank is None:
         return (
             f"no rank moved for {stall_seconds:g} s, and all seem to wait for each other",
             "the ranks' stacks show where: they must call the same collectives, in the same order, on equal shapes",
         )
+    first = next((each for each in ranks if each.view.rank == rank), None)
     where = f", but at {first.stack[0]}" if first is not None and first.stack else ""
     return (
         f"no rank moved for {stall_seconds:g} s; {who} is not where the others wait{where}",

@@ -28,7 +28,7 @@ _ISA_FLAGS = (
 
 
 @dataclass(frozen=True)
-class Tried:
+class TorchFacts:
     """What only a process with torch in it can tell; kept in the user's cache because it takes seconds."""
 
     probes: tuple[Probe, ...]
@@ -41,9 +41,9 @@ def machine_facts(servers: Servers) -> MachineFacts:
     cpu = _cpu_info()
     flags = tuple(flag for flag in _ISA_FLAGS if flag in cpu.get("flags", cpu.get("Features", "")).split())
     model = cpu.get("model name", platform.processor() or platform.machine())
-    tried = _tried(servers, model, flags)
+    of_torch = _torch_facts(servers, model, flags)
     driver = nvml.driver_version()
-    versions = {"python": platform.python_version(), "scalewise": scalewise.__version__, **tried.versions}
+    versions = {"python": platform.python_version(), "scalewise": scalewise.__version__, **of_torch.versions}
     return MachineFacts(
         host=platform.node(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -53,8 +53,8 @@ def machine_facts(servers: Servers) -> MachineFacts:
         governor=_governor(),
         virtual="hypervisor" in cpu.get("flags", "").split(),
         isa_advertised=flags,
-        isa_cap=tried.isa_cap,
-        probes=tried.probes,
+        isa_cap=of_torch.isa_cap,
+        probes=of_torch.probes,
         gpus=nvml.facts(),
         versions=versions | ({"driver": driver} if driver else {}),
     )
@@ -86,25 +86,25 @@ def _probe(server: ForkServer, precision: str, cap: str) -> str:
     return signal.Signals(-code).name if code < 0 else RAISES
 
 
-def _tried(servers: Servers, model: str, flags: tuple[str, ...]) -> Tried:
+def _torch_facts(servers: Servers, model: str, flags: tuple[str, ...]) -> TorchFacts:
     key = repr((model, flags, sys.executable, _version("torch"), scalewise.__version__))
     path = cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
     try:
-        return read_json(path, Tried)
+        return read_json(path, TorchFacts)
     except BadRecord:
         pass
     try:
         server = servers.get("", str(Path.cwd()), user_environment(), preload=True)
         probes, cap = probe_precisions(server)
     except ServerDied:
-        return Tried((), "", {"torch": _version("torch")})
-    tried = Tried(probes, cap, server.versions)
+        return TorchFacts((), "", {"torch": _version("torch")})
+    of_torch = TorchFacts(probes, cap, server.versions)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, tried)
+        write_json(path, of_torch)
     except OSError:
-        return tried
-    return tried
+        return of_torch
+    return of_torch
 
 
 def cache_folder() -> Path:

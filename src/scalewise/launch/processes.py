@@ -36,6 +36,14 @@ def process_seconds(pid: int) -> float:
     return sum(map(int, _stat_fields(pid)[11:15])) / TICKS_PER_SECOND
 
 
+def queued_seconds(pid: int) -> float:
+    """How long the process's main thread was ready to run but had to wait for a core; 0 where that is not told."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 def private_bytes(pid: int) -> int:
     """Memory that a process shares with no other: a worker's own copies count, the pages it inherited do not."""
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scalewise.launch.evidence import parse_stack
 from scalewise.launch.fleet import Fleet, seconds_since
+from scalewise.launch.processes import queued_seconds
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.torchrun import first_rank
 from scalewise.launch.verdict import Limits, RankView, Verdict, judge
@@ -35,6 +36,9 @@ class Supervision:
         self._start_ns = start_ns
         self._limits = Limits(spec.limit_seconds, spec.stall_seconds, enough_steps(spec))
         self._ranks = range(first_rank(spec), first_rank(spec) + spec.ranks)
+        self._queued: dict[
+            int, tuple[int, float]
+        ] = {}  # by rank: its last sign of life, and how long it had queued then
 
     def watch_over(
         self, sampler: Sampler, hear: Callable[[tuple[Pulse, ...], float], None], stop: Callable[[], bool]
@@ -94,9 +98,21 @@ class Supervision:
     def _view(self, rank: int, pulse: Pulse | None) -> RankView:
         end = self._fleet.exits.get(rank)
         if pulse is None:
-            return RankView(rank, end, pid=self._fleet.pids.get(rank, 0))
+            pid = self._fleet.pids.get(rank, 0)
+            return RankView(rank, end, pid=pid, queued_seconds=self._queued_since(rank, pid, 0))
         moved = seconds_since(self._start_ns, pulse.moved_ns) if pulse.moved_ns else None
-        return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid)
+        pid = pulse.pid or self._fleet.pids.get(rank, 0)  # a rank tells its own only when it has begun to train
+        queued = self._queued_since(rank, pid, pulse.moved_ns)
+        return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid, queued)
+
+    def _queued_since(self, rank: int, pid: int, moved_ns: int) -> float:
+        """How long a rank has waited for a core since it last moved: on a crowded machine that is no standstill."""
+        queued = queued_seconds(pid) if pid else 0.0
+        last_ns, before = self._queued.get(rank, (-1, 0.0))
+        if moved_ns != last_ns:
+            self._queued[rank] = (moved_ns, queued)
+            return 0.0
+        return max(0.0, queued - before)
 
 
 def enough_steps(spec: RunSpec) -> int:

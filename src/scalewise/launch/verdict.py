@@ -42,6 +42,7 @@ class RankView:
     steps: int = 0
     syncs: int = 0
     pid: int = 0
+    queued_seconds: float = 0.0  # since it last moved, how long it was ready to go on and had no core
 
     @property
     def waits(self) -> bool:
@@ -87,9 +88,10 @@ def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verd
 
 
 def _stands_still(view: RankView, now_seconds: float, stall_seconds: float) -> bool:
+    still_seconds = now_seconds - (view.moved_seconds or 0.0) - view.queued_seconds
     if view.moved_seconds is None:
-        return now_seconds > max(stall_seconds, START_SECONDS)
-    return now_seconds - view.moved_seconds > stall_seconds
+        return still_seconds > max(stall_seconds, START_SECONDS)
+    return still_seconds > stall_seconds
 
 
 def _after_failure(failures: Sequence[Exit], now_seconds: float) -> Verdict | None:

@@ -48,6 +48,7 @@ class StepDraft:
                 self.add_collective(kind, count, size_bytes, 0)
             self.collective_ns += self._next.collective_ns
             self.coming.batches += self._next.coming.batches
+            self.coming.drawn += self._next.coming.drawn
             self._next = None
 
     def add_call(self, time_ns: int, root: int | None, rows: int | None) -> None:

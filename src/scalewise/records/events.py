@@ -36,6 +36,9 @@ ARMED = 24  # the watcher is in place: the first sign of life
 ROOT = 25  # the module calls that follow are of another module than those before: its number, see `RootRow`
 UNUSED = 26  # so many calls at the head of a pass led to no gradient; stamp where the step really began, or 0
 BATCH = 27  # a DataLoader has delivered: rows of the batch
+TRANSFORM = 28  # a step opens: torch.func began here to transform the function in which a trained module is called
+EVALUATED = 29  # batches since the last step were not for the next one; those that are follow
+DRAWN = 30  # a DataLoader has delivered a batch that shows no rows (of graphs): samples drawn for it
 COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
 
 _NUMBER = (int, float, type(None))
@@ -56,6 +59,7 @@ VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
     ROOT: ((int,),),
     UNUSED: ((int,), (int,)),
     BATCH: ((int,),),
+    DRAWN: ((int,),),
 }
 
 # What a rank whose last event this was is doing.

@@ -91,6 +91,7 @@ class OptimizerRow:
     parameters: int
     owned: bool  # its class is torch's own
     options: dict[str, bool] = field(default_factory=dict)  # fused, foreach, capturable: as they act, where known
+    rates: tuple[float, ...] = ()  # learning rate of each parameter group; empty: not plain numbers, or an old file
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import Literal
 PURPOSES = ("weights", "gradients", "optimizer", "activations", "half copies", "buckets", "data", "other")
 
 Direction = Literal["forward", "backward"]
-LOGICAL_ATTRIBUTE = "logical_device"  # of a tensor: the name of the device that it stands for, such as `logical:1`
-LOGICAL_PREFIX = "logical:"
+LOGICAL_PREFIX = "logical:"  # of a device that is stood in for: `logical:1` is what the script takes for `cuda:1`
 
 
 @dataclass(frozen=True)

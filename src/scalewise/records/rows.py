@@ -95,7 +95,7 @@ class StepRow:
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """Memory at a sampled step; peaks are since the start of the rank and are never reset."""
+    """Memory at a sampled step; peaks are as the script sees them: since its start, or since it reset them."""
 
     step: int
     peak_rss_bytes: int
@@ -107,6 +107,7 @@ class MemoryRow:
     heap_after_step_bytes: int | None
     cuda_peak_allocated_bytes: int | None
     cuda_peak_reserved_bytes: int | None
+    cuda_stretch_peak_bytes: int | None = None  # since the row before; None: not cut, or an old file
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class EndRow:
     steps: int
     exception: str | None
     interventions_applied: dict[str, int] = field(default_factory=dict)
+    passes_without_step: int = 0  # backward passes of a run in which no optimizer stepped
 
 
 Row = (

@@ -3,7 +3,8 @@
 The rows of a module's input are the samples of a backward pass, and several passes add up. Where one module is called
 several times before one backward pass, the calls may see the same samples (a siamese network, a network unrolled over
 time) or different ones (parts of a batch). The batches of a DataLoader can tell, or another module that is called once
-(an encoder before its decoder, a generator before its critic); without them nothing is claimed.
+(an encoder before its decoder, a generator before its critic); without them nothing is claimed. Of a batch that
+shows no rows, as one of graphs, the samples that were drawn for it count.
 """
 
 from collections import Counter
@@ -36,6 +37,7 @@ class Pass:
     calls: list[Call] = field(default_factory=list)
     fed: list[int | None] = field(default_factory=list)  # rows of calls that only feed the others, by a detached result
     batches: list[int] = field(default_factory=list)  # rows of each batch that a DataLoader delivered
+    drawn: list[int] = field(default_factory=list)  # samples of each batch whose rows cannot be seen
     in_optimizer: bool = False  # made by a closure, which computes the same loss again and again
 
 
@@ -71,7 +73,9 @@ def _of_pass(one: Pass, batches_of_step: Sequence[int]) -> Counted:
     times = Counter(root for root, _ in calls if root is not None)
     root = max(times, key=lambda root: times[root], default=None)
     if root is None or times[root] == 1:
-        return Counted(calls[0][1], calls[0][0])
+        first, drawn = calls[0][1] or 0, sum(one.drawn)
+        # A batch of graphs: the module's rows are their nodes.
+        return Counted(drawn if 0 < drawn < first and not one.batches else first, calls[0][0])
     rows = [rows or 0 for number, rows in calls if number == root]
     batches = one.batches or batches_of_step
     if sum(rows) == sum(batches):

@@ -120,6 +120,8 @@ class RunSpec:
     show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
     rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
+    devices: int = 0  # GPUs that the script is to see; 0: all there are
+    stand_ins: bool = False  # they are stand-ins, on the one GPU that is there or on the CPU
     enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
     without_hooks: dict[str, str] = field(default_factory=dict)  # concerns of `records.wrapped` left out: name -> why
     folder_use: FolderUse = "plain"  # how it uses the working folder

@@ -3,7 +3,8 @@
 Every nanosecond between two events is charged to exactly one phase, so the phases of a step add up to the step. A step
 opens with the first forward after the previous one (or, where no module is called, when its data arrived) and ends
 with its optimizer; a second, different optimizer that follows without a forward between still belongs to it. Where the
-watcher found that the first forwards led to no gradient, the step begins with the first one that did.
+watcher found that the first forwards led to no gradient, the step begins with the first one that did. A rank that
+receives before its first forward, and does nothing else then, is a later stage of a pipeline: its step begins there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,6 +49,7 @@ class StepMachine:
         self._data_outside_ns = self._compiled_ns = 0
         self._open = self._pending = False
         self._collective_began_ns = 0
+        self._received_ns = 0  # between two steps: when it began to receive, if it has done nothing else since
         self._optimizer_depth = 0
         self._turn_began_ns = self._turn_end_ns = self._waited_ns = 0
         self._turn_came = False
@@ -56,6 +58,7 @@ class StepMachine:
         self._trail: list[tuple[int, int]] = []  # of the open step: when each phase began
         self._handlers: dict[int, Callable[[int, Sequence[Any]], None]] = {
             ev.FORWARD: self._forward,
+            ev.TRANSFORM: self._transform,
             ev.BACKWARD: self._backward,
             ev.BACKWARD_END: self._backward_end,
             ev.GRAD_END: self._grad_end,
@@ -80,6 +83,8 @@ class StepMachine:
             ev.ROOT: self._new_root,
             ev.UNUSED: self._unused,
             ev.BATCH: self._batch,
+            ev.EVALUATED: self._evaluated,
+            ev.DRAWN: self._drawn,
         }
 
     def feed(self, numbers: Sequence[Any]) -> None:
@@ -95,7 +100,7 @@ class StepMachine:
         """A line is missing: what was open cannot be trusted."""
         self._open = self._pending = False
         self._draft = StepDraft()
-        self._end_ns = self._optimizer_depth = self._data_outside_ns = self._waited_ns = 0
+        self._end_ns = self._optimizer_depth = self._data_outside_ns = self._waited_ns = self._received_ns = 0
         self._turn_came = False
         self._root = None
 
@@ -112,10 +117,15 @@ class StepMachine:
 
     def _forward(self, time_ns: int, values: Sequence[Any]) -> None:
         if not self._open:
-            self._open_step(time_ns)
+            self._open_step(self._received_ns or time_ns)
         if self._phase != FORWARD:
             self._switch(FORWARD, time_ns)
         self._draft.add_call(time_ns, self._root, values[0])
+
+    def _transform(self, time_ns: int, values: Sequence[Any]) -> None:
+        if not self._open:
+            self._open_step(time_ns)
+            self._switch(FORWARD, time_ns)
 
     def _backward(self, time_ns: int, values: Sequence[Any]) -> None:
         if not self._open:
@@ -164,6 +174,7 @@ class StepMachine:
 
     def _data(self, time_ns: int, values: Sequence[Any]) -> None:
         self._data_ns = time_ns
+        self._received_ns = 0
         if self._open:
             self._switch(DATA, time_ns)
 
@@ -179,6 +190,8 @@ class StepMachine:
 
     def _collective_end(self, time_ns: int, values: Sequence[Any]) -> None:
         kind, size_bytes = values
+        if not self._open:
+            self._received_ns = (self._received_ns or self._collective_began_ns) if kind == "recv" else 0
         self._target().add_collective(str(kind), 1, size_bytes, time_ns - self._collective_began_ns)
 
     def _reducer(self, time_ns: int, values: Sequence[Any]) -> None:
@@ -243,6 +256,13 @@ class StepMachine:
     def _batch(self, time_ns: int, values: Sequence[Any]) -> None:
         self._target().coming.batches.append(values[0])
 
+    def _evaluated(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._target().coming.batches.clear()
+        self._target().coming.drawn.clear()
+
+    def _drawn(self, time_ns: int, values: Sequence[Any]) -> None:
+        self._target().coming.drawn.append(values[0])
+
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
@@ -255,6 +275,7 @@ class StepMachine:
         if self._pending:
             self._give()
         self._open = True
+        self._received_ns = 0
         self._begin_ns = self._mark_ns = time_ns
         self._phase = OWN
         self._trail = [(time_ns, OWN)]

@@ -14,6 +14,7 @@ from scalewise.records.steps import split_events
 
 Moment = Literal["forward", "backward", "update", "between"]
 MESSAGES = ("send", "recv", "batch_isend_irecv")  # from one rank to another; all else is of a whole group
+PARTING = ("all_to_all", "scatter")  # each rank gets a part of its own
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class StepTraffic:
     reduced: int = 0  # averaged by DDP's reducer
     sent: int = 0  # in messages to one other rank, between backward and the optimizer's step
     rows: int | None = None  # of all inputs; None where module calls and backward passes are not as many
+    parted: int = 0  # the bytes in forward of which each rank got a part of its own
     messages: frozenset[Moment] = frozenset()  # when something was sent to or received from one other rank
 
 
@@ -97,6 +99,8 @@ class TrafficReader:
             self._bytes["sent"] += size_bytes if self._moment == "update" else 0
         else:
             self._bytes[self._moment] += size_bytes
+            if kind in PARTING and self._moment == "forward":
+                self._bytes["parted"] += size_bytes
 
     def _step(self) -> StepTraffic:
         bytes_at = self._bytes
@@ -108,6 +112,7 @@ class TrafficReader:
             between=bytes_at["between"],
             reduced=bytes_at["reduced"],
             sent=bytes_at["sent"],
+            parted=bytes_at["parted"],
             rows=sum(rows) if len(rows) == self._passes > 0 else None,
             messages=frozenset(self._messages),
         )

@@ -24,7 +24,9 @@ from typing import Literal
 
 from scalewise.records.spec import RunSpec
 
-RunKind = Literal["every", "plain", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"]
+RunKind = Literal[
+    "every", "plain", "private", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"
+]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Concern:
     """One part of the watcher: a file with wrappers of torch."""
 
     name: str
-    runs: RunKind  # plain: of one process that torchrun did not start
+    runs: RunKind  # plain: of one process that torchrun did not start; private: in a view of the working folder
     wraps: tuple[str, ...]  # by their shortest public name; (before), (after): through a hook that torch offers
     without: str = ""  # what is not known without it; empty: the run is worth nothing without it
     essential: bool = False  # without it the step itself is cut elsewhere, or not seen
@@ -75,10 +77,17 @@ _NO_NOTES = "what the doctor's checks need to know of"
 
 _TIMING = (
     Concern("crash", "every", ("sys.excepthook",)),
+    Concern("warned_lines", "every", _in("warnings", "_showwarnmsg warn")),
+    Concern("moved_folders", "private", _in("os", "rename replace")),
     Concern("farewell", "every", ("torch.distributed.destroy_process_group",)),
     Concern("hooks/forward", "every", ("torch.nn.Module.__call__",), _NO_FORWARD, True),
     Concern(
         "hooks/roots", "every", ("torch.optim.Optimizer.add_param_group",), _NO_FORWARD, True, part_of="hooks/forward"
+    ),
+    Concern(
+        "hooks/transforms", "every",
+        _in("torch._functorch", "eager_transforms._grad_increment_nesting vmap._vmap_increment_nesting"),
+        "what torch.func does in a step before it calls the model",
     ),
     Concern(
         "hooks/backward", "every", _in("torch.autograd", "backward grad"),
@@ -103,6 +112,14 @@ _TIMING = (
     Concern(
         "hooks/ddp", "every", _in(_DDP, "__init__ _sync_buffers forward register_comm_hook"),
         "communication of DistributedDataParallel: its number, bytes and exposed time",
+    ),
+    Concern(
+        "hooks/memory", "every",  # where there can be a GPU
+        _in(
+            "torch._C",
+            "_cuda_memoryStats _cuda_resetPeakMemoryStats _accelerator_getDeviceStats _accelerator_resetPeakStats",
+        ),
+        "the peak of a GPU's memory after warm-up, apart from that of the first steps",
     ),
     Concern(
         "hooks/compiler", "every", ("torch._dynamo.eval_frame.set_eval_frame",),
@@ -296,8 +313,13 @@ _REDIRECTION = (
         "redirect/wrappers", "redirected",
         ("torch.distributed.fsdp.FullyShardedDataParallel.__init__",
          *_in("torch.nn", "Module.to SyncBatchNorm.forward"),
-         *_in(_DDP, "__init__ _check_comm_hook _passing_sync_batchnorm_handle"),
-         "torch.nn.parallel.data_parallel._get_available_device_type"),
+         *_in(_DDP, "__init__ _check_comm_hook _passing_sync_batchnorm_handle")),
+    ),
+    Concern(
+        "redirect/data_parallel", "redirected",
+        _in("torch.nn.parallel", "data_parallel._check_balance data_parallel._get_all_device_indices "
+            "data_parallel._get_available_device_type data_parallel.parallel_apply "
+            "replicate._broadcast_coalesced_reshape scatter_gather.Gather scatter_gather.Scatter"),
     ),
 )  # fmt: skip
 
@@ -322,6 +344,10 @@ _REMEDIES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
     Concern("remedies/__init__", "replayed", (_AFTER_STEP,)),
     Concern("remedies/cached_input", "replayed", (f"{_LOADER}.__iter__", _NEXT_BATCH)),
+    Concern(
+        "remedies/clip_by_whole_norm", "replayed",
+        ("torch.autograd.backward", "torch.nn.utils.clip_grad_norm_", "torch.optim.Optimizer.__init__", _BEFORE_STEP),
+    ),
     Concern("remedies/compiled_model", "replayed", ("torch.nn.Module.__call__",)),
     Concern("remedies/ddp_option", "replayed", (f"{_DDP}.__init__",)),
     Concern(

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 from pathlib import Path
+from types import CodeType
 
 from scalewise.records.codec import BadRecord, read_json
 from scalewise.records.events import ARMED
@@ -12,7 +13,7 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import removable_in
-from scalewise.watch import crash, hidden, seat
+from scalewise.watch import crash, hidden, moved_folders, seat, warned_lines
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
 from scalewise.watch.recorder import Recorder
@@ -28,10 +29,11 @@ def arm_from_environment(inject_folder: str) -> None:
     arm_rank(spec_path, out)
 
 
-def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
+def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: CodeType | None = None) -> None:
     """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing.
 
-    A rank that the fork server itself has launched takes its run's turns; processes that a script starts do not.
+    A rank that the fork server itself has launched takes its run's turns; processes that a script starts do not. Its
+    script is run by a function of ours, `runs_script`; elsewhere Python itself runs it.
     """
     folder = RunFolder(out)
     journal = Journal(folder, _number("RANK"))
@@ -48,6 +50,9 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False) -> None:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
         crash.keep_tracebacks_clean(recorder, removable_in(spec))
+        warned_lines.install(recorder.broke, runs_script)
+        if spec.folder_use == "private":
+            moved_folders.install()
         after_import("torch", lambda: _hook_torch(recorder, spec, folder, local_rank))
     except Exception as error:
         journal.trouble("arming", error)
@@ -82,8 +87,8 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
 
         seat.set_threads(spec)
         farewell.keep_groups_until_exit()
-        if spec.on_cpu:
-            _redirect(recorder)
+        if spec.on_cpu or spec.stand_ins:
+            _redirect(recorder, spec.devices if spec.stand_ins else 0)
         if spec.rehearse is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
@@ -104,13 +109,13 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         recorder.journal.trouble("hooking torch", error)
 
 
-def _redirect(recorder: Recorder) -> None:
+def _redirect(recorder: Recorder, devices: int) -> None:
     try:
         from scalewise.watch import redirect
 
-        redirect.install()
+        redirect.install(devices)
     except Exception as error:
-        recorder.journal.trouble("redirecting to the CPU", error)
+        recorder.journal.trouble("standing in for devices" if devices else "redirecting to the CPU", error)
 
 
 def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:

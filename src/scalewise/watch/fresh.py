@@ -117,7 +117,7 @@ def _arm(order: RankOrder) -> None:
     try:
         from scalewise.watch.arm import arm_rank
 
-        arm_rank(Path(order.spec), Path(order.out), launched=True)
+        arm_rank(Path(order.spec), Path(order.out), launched=True, runs_script=_exit_code_of.__code__)
     except Exception as error:
         # The script must run in any case; without a watcher, standard error is the only place left to say so.
         sys.stderr.write(f"scalewise: this process is not watched: {error}\n")

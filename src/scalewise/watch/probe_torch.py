@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -35,6 +35,13 @@ _LIBRARIES = (
 MOST_SUMMED = 1000  # parameters, and values of each, that are read at the end
 
 
+class PeakReader(Protocol):
+    """Reads the peaks of a GPU's memory stretch by stretch."""
+
+    def end_stretch(self, device: int) -> int:
+        """The most bytes that were allocated on it since the last call."""
+
+
 class TorchProbe:
     """Counts optimizers, reads memory, and describes the model once all its optimizers have stepped."""
 
@@ -47,6 +54,7 @@ class TorchProbe:
         self._level_ns = 0
         self._to_read: list[Reducer] = []
         self.wrapper = ""
+        self.gpu_peaks: PeakReader | None = None  # None: there is no GPU, or its peaks are not cut into stretches
 
     def index_of(self, optimizer: torch.optim.Optimizer) -> int:
         """The optimizer's number in order of first use."""
@@ -151,6 +159,7 @@ class TorchProbe:
             heap_after_step_bytes=heap_bytes(),
             cuda_peak_allocated_bytes=_over_gpus(torch.cuda.max_memory_allocated),
             cuda_peak_reserved_bytes=_over_gpus(torch.cuda.max_memory_reserved),
+            cuda_stretch_peak_bytes=_over_gpus(self.gpu_peaks.end_stretch) if self.gpu_peaks is not None else None,
         )
 
 

@@ -20,6 +20,7 @@ from scalewise.records.events import (
     PAUSE,
     REDUCER,
     TIME_MASK,
+    TRANSFORM,
     TURN,
     UNUSED,
     WAKE,
@@ -29,7 +30,16 @@ from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Intervention
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.sampling import FIRST_STEPS, MARK_EVERY, REST_STEPS, FollowedCalls, Probe, device_rest, host_rest
+from scalewise.watch.sampling import (
+    FIRST_STEPS,
+    MARK_EVERY,
+    REST_STEPS,
+    FollowedBatches,
+    FollowedCalls,
+    Probe,
+    device_rest,
+    host_rest,
+)
 from scalewise.watch.stamp import host_stamper, now_ns
 from scalewise.watch.turns import Ring
 
@@ -48,6 +58,7 @@ class Recorder:
         self.after_backward: Callable[[], None] | None = None  # where a wrapper may have communicated in it
         self.on_unseen_forward: Callable[[], None] = lambda: None
         self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
+        self.on_stepped: list[Callable[[], None]] = []  # told when a step has ended
         self.may_rest = not interventions  # nothing has been seen that must be watched at every step
         self._rest_after = host_rest
         self.rest_steps = REST_STEPS  # to count before one is watched again
@@ -76,7 +87,9 @@ class Recorder:
         self.compiles = False  # torch.compile is at work in this script
         self.compiled_entry = False  # a compiled function has been entered since the last step
         self.attention = False  # a hook wants the probe to look before the next step opens
+        self.transform_ns = 0  # when torch.func began the outermost transform, outside any step
         self.fetching = False  # inside DataLoader.__next__: modules called there are no part of a step
+        self.batches_between: FollowedBatches | None = None  # what the DataLoaders delivered since the last step
         self.passes = 0  # backward passes so far
         self.uses: FollowedCalls | None = None
         self.stepped_in_backward: int | None = None  # the optimizer that has stepped inside the backward under way
@@ -118,6 +131,8 @@ class Recorder:
         if self.uses is not None:
             self.uses.step_opens()
             followed = self.uses.following
+        if self.batches_between is not None:
+            self.batches_between.step_opens()
         self._opened_ns = self.pulse[STAMP]
         if self.clock is not None:
             self.marked = marked = sampled or followed or step % MARK_EVERY == 0 or self.clock.marks_all
@@ -127,6 +142,15 @@ class Recorder:
             self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
             self.value(None)
             self._sleep("slow_rank", self._slow_seconds)
+
+    def open_in_transform(self) -> None:
+        """Opens a step that began when torch.func began: what it did until now is a part of the step.
+
+        What is done between two steps in `open_step` is none, so the beginning is moved by as much.
+        """
+        prepared_ns = now_ns() - self.transform_ns
+        self.open_step()
+        self.journal.events.append(now_ns() - prepared_ns & TIME_MASK | TRANSFORM)
 
     def evaluating(self) -> None:
         """The outermost module is called without gradients or in evaluation mode: a sign of life, not a step."""
@@ -170,6 +194,8 @@ class Recorder:
         self._host_stamp(OPTIMIZER_END)
         self.open = self.compiled_entry = self.called_in_evaluation = False
         self._stepped |= 1 << optimizer
+        for tell in self.on_stepped:
+            tell()
         self.pulse[STEPS] = self._ended_steps = self.step + 1
         if optimizer:
             self.may_rest = False  # loops with several optimizers have steps of several kinds
@@ -286,7 +312,9 @@ class Recorder:
                 self.probe.at_end(self._ended_steps)
         except Exception as error:
             self.journal.trouble("finishing", error)
-        self.journal.row(EndRow(self._ended_steps, self.exception, self.applied))
+        opened = 1  # the step that never ended was counted as well
+        without_step = max(0, self.passes - opened) if not self._ended_steps else 0
+        self.journal.row(EndRow(self._ended_steps, self.exception, self.applied, without_step))
         self.journal.flush()
         self.show_life(ENDED)
 

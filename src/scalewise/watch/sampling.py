@@ -49,6 +49,13 @@ class Probe(Protocol):
         """The script has ended after so many steps."""
 
 
+class FollowedBatches(Protocol):
+    """Follows which batches the next step trains on."""
+
+    def step_opens(self) -> None:
+        """The next step opens."""
+
+
 class FollowedCalls(Protocol):
     """Follows which calls of trained modules lead to gradients."""
 

@@ -19,6 +19,14 @@ def main(words: list[str]) -> None:
         shutil.rmtree("folder")
         Path("folder").mkdir()
         Path("folder/b.txt").write_text("b")
+    if "--rename" in words:
+        Path("folder").rename("renamed")
+        Path("renamed").replace("empty")  # an empty folder may be replaced
+        try:
+            Path("empty").rename("out")
+        except OSError as error:
+            print(error.errno, error)
+        print(sorted(str(one) for one in Path().rglob("*")), Path("empty/a.txt").read_text())
     if "--absolute" in words:
         Path(words[words.index("--absolute") + 1]).write_text("written by its absolute path")
     if "--idle" in words:

@@ -62,7 +62,7 @@ NOT_REHEARSED = {"recv_object_list"}  # there is nobody to receive from
 @pytest.fixture(scope="module")
 def observed():
     environment = {**os.environ, **SAFE_ISA}
-    ran = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, env=environment, timeout=100)
+    ran = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True, env=environment, timeout=280)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 

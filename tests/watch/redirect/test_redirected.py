@@ -121,3 +121,35 @@ def test_without_redirection_nothing_is_told_and_nothing_believed(runner: Runner
     ran = runner.watched("plain.py", examine=True)
     rows = read_rows(ran.out.examination(0)).rows
     assert not [row for row in rows if isinstance(row, DeviceUseRow)]
+
+
+def test_stand_in_devices_copy_and_count_memory_as_gpus_would(runner: Runner) -> None:
+    ran = runner.watched(str(SCRIPTS / "stand_ins.py"), devices=3, stand_ins=True)
+    assert ran.codes == (0,), ran.stderr
+    assert ran.stdout[0].splitlines() == [
+        "visible False",
+        "there True 3 0",
+        "held [1.0, 1.0, 1.0]",
+        "moved cuda:1 True True True",
+        "lie cuda:1 cuda:2 cuda:0 cuda:1 cuda:2",
+        "peaks [2.0, 2.0, 2.0]",
+        "after [1.0, 1.0, 1.0]",
+        "reset [2.0, 1.0, 2.0]",
+        "current 2 cuda:2",
+        "threads 1 [0]",
+        "loaded cuda:2",
+    ]
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_data_parallel_over_stand_ins_gives_the_gradients_of_the_whole_batch(runner: Runner, devices: int) -> None:
+    ran = runner.watched(str(SCRIPTS / "replicas.py"), devices=devices, stand_ins=True)
+    assert ran.codes == (0,), ran.stderr
+    assert ran.stdout[0].splitlines() == [
+        f"devices {list(range(devices))} {devices}",
+        f"home cuda:0 (7, 3) ({devices},)",
+        "gradients True",
+        "no gradient False",
+        "two of them 7",
+        "refused True",
+    ]

@@ -170,7 +170,7 @@ def test_a_needless_scaler_is_disabled(runner) -> None:
 @pytest.mark.parametrize(
     ("remedy", "settings", "words"),
     [
-        ("no_such_remedy", {}, "there is no such remedy among cached_input, compiled_model"),
+        ("no_such_remedy", {}, "there is no such remedy among cached_input, clip_by_whole_norm"),
         ("no_sync", {"window": 0}, "a window of 0 micro-batches"),
         ("no_sync", {}, "KeyError"),
         ("divide_loss", {"by": 0}, "cannot be divided by 0"),
@@ -184,3 +184,23 @@ def test_a_remedy_that_cannot_be_is_a_trouble_and_the_script_runs_as_it_is(runne
     assert ran.stdout == runner.raw("plain.py").stdout
     (trouble,) = _of(ran, TroubleRow)
     assert trouble.where == f"remedy {remedy}" and words in trouble.error
+
+
+@pytest.mark.parametrize("how", ["function", "hand"])
+def test_shards_clipped_by_the_norm_of_all_are_those_of_the_mended_script(runner, how) -> None:
+    right, plain = runner.raw("remedied_shards.py", "right", ranks=2), runner.raw("remedied_shards.py", how, ranks=2)
+    mended = _mended(runner, "remedied_shards.py", how, remedy="clip_by_whole_norm", limit=0.5)
+
+    assert not _of(mended, TroubleRow)
+    assert _applied(mended, "clip_by_whole_norm") == 4
+    for rank in (0, 1):
+        assert _close(_said(mended, rank)["weights"], _said(right, rank)["weights"], 1e-5)
+    assert not _close(_said(plain)["weights"], _said(right)["weights"], 1e-3)
+
+
+def test_gradients_to_which_more_was_done_than_clipping_stay_as_they_are(runner) -> None:
+    plain = runner.raw("remedied_shards.py", "other", ranks=2)
+    mended = _mended(runner, "remedied_shards.py", "other", remedy="clip_by_whole_norm", limit=0.5)
+
+    assert mended.stdout == plain.stdout
+    assert _applied(mended, "clip_by_whole_norm") == 0

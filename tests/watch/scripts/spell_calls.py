@@ -4,6 +4,7 @@ import functools
 import io
 import random
 import sys
+import warnings
 
 import spellings
 import torch
@@ -290,6 +291,10 @@ def spell_rest():
             getattr(time, clock)(now=1)
         except TypeError as error:
             print(f"time.{clock} -> {type(value).__name__} {error}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spell("warnings.warn", warnings.warn, lambda: {"message": "of it", "category": FutureWarning, "stacklevel": 2,
+                                                       "source": None})  # fmt: skip
     for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__"):
         spell(f"torch.Tensor.{name}", getattr(torch.Tensor, name), lambda: {"self": torch.tensor(3)})
     print(f"torch.Tensor.__format__ -> {torch.tensor(3.0):.2f}")

@@ -10,7 +10,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.loading import Loading
+from scalewise.watch.examination.loading import FetchTimer
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
 from scalewise.watch.examination.parts import Parts
@@ -22,7 +22,7 @@ def install(notebook: Notebook) -> None:
     """Wraps the class of all loaders, the base class of their iterators, and what they draw and fetch with."""
     samplers, workers = Samplers(notebook), Workers(notebook)
     samplers.install()
-    Loading(notebook, workers.now_serving).install()  # first: what the looks at random states take is no loading
+    FetchTimer(notebook, workers.now_serving).install()  # first: what the looks at random states take is no loading
     workers.install()
     loaders = _Loaders(notebook, samplers)
     _see_construction(notebook, loaders)

@@ -65,6 +65,11 @@ def install(notebook: Notebook) -> None:
             notebook.broke("forward", error)
         return result
 
+    def stepped() -> None:
+        nonlocal inside
+        inside = False  # where the forward of a module trains, what it calls from here on is the outermost call
+
+    recorder.on_stepped.append(stepped)
     nn.Module.__call__ = __call__  # type: ignore[method-assign]
     compiler.tell_dynamo(__call__)
     recorder.on_unseen_forward = lambda: None  # an examined run never rests, so the hook is where it must be
@@ -89,7 +94,7 @@ class _Calls:
         """Looked at once; a lazy module gets its parameters late."""
         known = self._known.get(module)
         if known is None or not known.learns:
-            known = self._known[module] = _Known(next(module.parameters(), None) is not None)
+            known = self._known[module] = _Known(next(iter(module.parameters()), None) is not None)
         return known
 
 

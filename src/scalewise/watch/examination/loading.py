@@ -37,7 +37,7 @@ class _Times:
             self.collate_ns += perf_counter_ns() - began_ns
 
 
-class Loading:
+class FetchTimer:
     """What was spent in this process."""
 
     def __init__(self, notebook: Notebook, serving: Callable[[], int]) -> None:

@@ -96,7 +96,8 @@ class _Steps:
             self._described.add(number)
             place, owned = loop.notebook.places.here(), type(optimizer).__module__.startswith("torch.")
             options = optimizer_options(optimizer)
-            loop.notebook.row(OptimizerRow(number, type(optimizer).__name__, place, could, owned, options))
+            name, rates = type(optimizer).__name__, learning_rates(optimizer)
+            loop.notebook.row(OptimizerRow(number, name, place, could, owned, options, rates))
         loop.notebook.note("step", number, lasted_ns, skipped, loop.scaling > 0, ratio, have, could, left, norm)
         loop.step_over()
 
@@ -114,6 +115,12 @@ def optimizer_options(optimizer: Any) -> dict[str, bool]:
     """How it was told to update its parameters; what it was not told is left out."""
     group = optimizer.param_groups[0] if optimizer.param_groups else {}
     return {name: group[name] for name in ("fused", "foreach", "capturable") if type(group.get(name)) is bool}
+
+
+def learning_rates(optimizer: Any) -> tuple[float, ...]:
+    """The learning rate of each parameter group; empty where one of them is a tensor, which is not read."""
+    rates = [group.get("lr") for group in optimizer.param_groups]
+    return tuple(map(float, rates)) if all(type(rate) in (int, float) for rate in rates) else ()
 
 
 def gradients_of(optimizer: Any) -> tuple[int, int]:

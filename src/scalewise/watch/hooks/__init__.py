@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import torch
 
-from scalewise.watch.hooks import amp, backward, compiler, data, forward, optimizer
+from scalewise.watch.hooks import amp, backward, compiler, data, forward, memory, optimizer, transforms
 from scalewise.watch.probe_torch import TorchProbe, describe_rank
 from scalewise.watch.recorder import Recorder
 
@@ -20,10 +20,12 @@ def install(recorder: Recorder, local_rank: int, without: Collection[str] = ()) 
     recorder.describe = lambda: describe_rank(recorder, local_rank)
     installs: dict[str, Callable[[], None]] = {
         "forward": lambda: forward.install(recorder, probe),
+        "transforms": lambda: transforms.install(recorder),
         "backward": lambda: backward.install(recorder),
         "optimizer": lambda: optimizer.install(recorder, probe),
         "amp": lambda: amp.install(recorder, probe),
         "data": lambda: data.install(recorder),
+        "memory": lambda: memory.install(recorder, probe),
     }
     if torch.distributed.is_available():
         from scalewise.watch.hooks import collectives, ddp, group  # absent from builds without distributed

@@ -103,6 +103,7 @@ def _watched(
     recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth, removed: bool
 ) -> Callable[..., Any]:
     async_op = Argument(original, "async_op")
+    operations = Argument(original, "p2p_op_list")
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -118,9 +119,16 @@ def _watched(
             return original(*args, **kwargs)
         finally:
             depth.inside = False
-            _quietly(recorder, functools.partial(recorder.collective_end, kind, size_bytes))
+            receives = kind == "batch_isend_irecv" and _only_receives(operations.of(args, kwargs))
+            _quietly(recorder, functools.partial(recorder.collective_end, "recv" if receives else kind, size_bytes))
 
     return watched
+
+
+def _only_receives(operations: Any) -> bool:
+    """Whether nothing is sent in a batch of messages: a later stage of a pipeline waits so for its first piece."""
+    names = [getattr(getattr(one, "op", None), "__name__", "") for one in operations or ()]
+    return bool(names) and set(names) == {"irecv"}
 
 
 def _watch_functional(recorder: Recorder, depth: _Depth) -> None:

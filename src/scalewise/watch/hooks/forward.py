@@ -8,33 +8,33 @@ from torch import nn
 
 from scalewise.records.events import FORWARD, ROOT
 from scalewise.watch.hooks import compiler
+from scalewise.watch.hooks.axis import Looking
 from scalewise.watch.hooks.optimizer import steps_under_way
 from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, Call, Root, Roots, Uses, follow
+from scalewise.watch.hooks.transforms import transform_level
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
-# Where the thread of control is, as far as modules go: outside all of them, inside one, or not watched for a while.
-OUTSIDE, INSIDE, RESTING = range(3)
+# Where the thread of control is, as far as modules go: outside all of them, inside one, not watched for a while, or
+# inside one of which it is not known yet along which dimension its input counts samples.
+OUTSIDE, INSIDE, RESTING, LOOKING = range(4)
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
     """Wraps `nn.Module.__call__`: one test for the modules inside, all the work for the one outside."""
     original = nn.Module.__call__
-    grad_enabled = torch.is_grad_enabled
     this_thread, main_thread = threading.get_ident, threading.main_thread().ident
     state = OUTSIDE
+    looking: Looking | None = None
     classes: set[type[nn.Module]] = set()  # of the modules that were called from outside
     roots = Roots(recorder)
-    begin = _TrainedCalls(recorder, probe, roots, classes).begin
+    outermost = _TrainedCalls(recorder, probe, roots, classes).outermost
 
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        nonlocal state
+        nonlocal state, looking
         if state:
-            if state == RESTING and not grad_enabled():
-                try:
-                    recorder.evaluating()
-                except Exception as error:
-                    recorder.broke("forward", error)
+            if state != INSIDE:
+                _inside(recorder, looking, self, args, kwargs)
             return original(self, *args, **kwargs)
         # Recomputation inside backward belongs to backward; other threads (DataParallel's) to the call they serve;
         # modules called while a batch is fetched (transforms) to the data.
@@ -43,28 +43,16 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         state, call = INSIDE, None
         try:
             try:
-                if not grad_enabled():
-                    recorder.evaluating()
-                elif self.training or recorder.trains_in_evaluation or _holds_training(self):
-                    root = roots.of(self)
-                    if root.standing == TRAINED or (root.standing == DOUBTFUL and not roots.trained):
-                        call = begin(self, root, args, kwargs)
-                    elif not recorder.open:
-                        recorder.evaluating()  # no part of a step, but a sign of life
-                else:
-                    recorder.evaluating()
-                    recorder.called_in_evaluation |= roots.of(self).standing == TRAINED
+                call, looking = outermost(self, args, kwargs)
+                state = INSIDE if looking is None else LOOKING
             except Exception as error:
                 recorder.broke("forward", error)
             result = original(self, *args, **kwargs)
-            if call is not None:
-                try:
-                    follow(call, result)
-                except Exception as error:
-                    recorder.broke("forward", error)
+            if call is not None or looking is not None:
+                _after(recorder, looking, call, result)
             return result
         finally:
-            state = OUTSIDE
+            state, looking = OUTSIDE, None
 
     place = _Place(original, __call__, classes)
     place.everywhere()
@@ -75,8 +63,36 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
         if resting and not recorder.compiles:
             place.at_roots()
 
+    def stepped() -> None:
+        nonlocal state
+        if state == INSIDE:  # a module whose own forward trains, a trainer: what it calls from here on counts
+            state = OUTSIDE
+
     recorder.on_rest.append(rest)
+    recorder.on_stepped.append(stepped)
     recorder.on_unseen_forward = place.everywhere
+
+
+def _inside(recorder: Recorder, looking: Looking | None, module: nn.Module, args: Any, kwargs: Any) -> None:
+    """A module inside another is called: it may show along which dimension samples are counted."""
+    try:
+        if looking is not None:
+            looking.look(module, args, kwargs)
+        elif not torch.is_grad_enabled():
+            recorder.evaluating()
+    except Exception as error:
+        recorder.broke("forward", error)
+
+
+def _after(recorder: Recorder, looking: Looking | None, call: Call | None, result: Any) -> None:
+    """The outermost module has returned."""
+    try:
+        if looking is not None:
+            looking.over()
+        if call is not None:
+            follow(call, result)
+    except Exception as error:
+        recorder.broke("forward", error)
 
 
 def _holds_training(wrapper: nn.Module) -> bool:
@@ -93,7 +109,29 @@ class _TrainedCalls:
         self._last_number = -1  # of the module called last
         self._opened_by = TRAINED  # what the module was that opened the step
 
-    def begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    def outermost(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Call | None, Looking | None]:
+        """A module is called from outside all others: a trained one opens a step or belongs to it."""
+        recorder, roots = self._recorder, self._roots
+        if not torch.is_grad_enabled():
+            recorder.evaluating()
+            return None, None
+        if not (module.training or recorder.trains_in_evaluation or _holds_training(module)):
+            recorder.evaluating()
+            recorder.called_in_evaluation |= roots.of(module).standing == TRAINED
+            return None, None
+        root = roots.of(module)
+        if root.standing != TRAINED and not (root.standing == DOUBTFUL and not roots.trained):
+            if not recorder.open:
+                recorder.evaluating()  # no part of a step, but a sign of life
+            return None, None
+        call = self._begin(module, root, args, kwargs)
+        if root.axis is not None:
+            return call, None
+        looking = Looking(root, first_tensor((args, kwargs), depth=5))
+        looking.look(module, args, kwargs)
+        return call, looking
+
+    def _begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
         """The module is about to be called; gives what its result is to be followed with, if it is."""
         recorder = self._recorder
         self._classes.add(type(module))
@@ -106,13 +144,16 @@ class _TrainedCalls:
         if not recorder.open:
             if not recorder.started:
                 self._probe.choose_clock(module)
-            recorder.open_step()
+            if transform_level() is None:
+                recorder.open_step()
+            else:
+                recorder.open_in_transform()
             self._opened_by = root.standing
         try:
-            rows = args[0].size(0)
+            rows = args[0].size(0) if root.axis == 0 else rows_of(args, kwargs, root.axis)
         except (IndexError, AttributeError, TypeError):
-            rows = rows_of(args, kwargs)
-        if type(rows) is not int or (_transform_level() is not None and _in_vmap()):
+            rows = rows_of(args, kwargs, root.axis)
+        if type(rows) is not int or (transform_level() is not None and _in_vmap()):
             rows = None  # torch.jit.trace makes a tensor of it, and under vmap a module sees one sample
         recorder.stamp(FORWARD)
         recorder.value(rows)
@@ -121,9 +162,6 @@ class _TrainedCalls:
             self._opened_by = TRAINED
             self._uses.begin_here()
         return call
-
-
-_transform_level = torch._C._functorch.maybe_current_level
 
 
 def _in_vmap() -> bool:
@@ -158,12 +196,14 @@ class _Place:
         compiler.tell_dynamo(call)
 
 
-def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
-    """The first dimension of the first tensor among the arguments, which is the batch by custom."""
+def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any], axis: int | None = 0) -> int | None:
+    """The batch of the first tensor among the arguments: its first dimension by custom; None where that is not sure."""
     tensor = first_tensor((args, kwargs), depth=5)
     if tensor is None or tensor.dim() == 0:
         return None
-    return int(tensor.size(0))
+    if tensor.dim() == 1 or tensor.size(0) == tensor.size(1):
+        return int(tensor.size(0))
+    return int(tensor.size(axis)) if axis is not None else None
 
 
 def first_tensor(values: Any, depth: int) -> torch.Tensor | None:

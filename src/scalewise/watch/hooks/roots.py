@@ -35,7 +35,7 @@ ENOUGH_PASSES = 3
 class Root:
     """A module that was called from outside all modules."""
 
-    __slots__ = ("generation", "last_pass", "module", "number", "standing")
+    __slots__ = ("axis", "generation", "last_pass", "module", "number", "standing")
 
     def __init__(self, module: nn.Module, standing: int, generation: int) -> None:
         self.module = weakref.ref(module)
@@ -43,6 +43,8 @@ class Root:
         self.generation = generation
         self.number = -1
         self.last_pass = -1  # the backward pass before which it was last called
+        # The dimension of its input that counts samples; None: not known before a call is seen (hooks/axis.py).
+        self.axis = None if standing != FIXED and _may_take_time_first(module) else 0
 
 
 class Roots:
@@ -74,7 +76,7 @@ class Roots:
     def _look_up(self, module: nn.Module, before: Root | None) -> Root:
         root = Root(module, self._standing(module), self._generation)
         if before is not None and before.module() is module:
-            root.number, root.last_pass = before.number, before.last_pass
+            root.number, root.last_pass, root.axis = before.number, before.last_pass, before.axis
         self._known[id(module)] = root
         return root
 
@@ -210,6 +212,10 @@ def _tensors(result: Any, depth: int = 3) -> Iterator[torch.Tensor]:
     elif depth and isinstance(result, (tuple, list, dict)):
         for value in result.values() if isinstance(result, dict) else result:
             yield from _tensors(value, depth - 1)
+
+
+def _may_take_time_first(module: nn.Module) -> bool:
+    return any(isinstance(one, (nn.RNNBase, nn.MultiheadAttention)) and not one.batch_first for one in module.modules())
 
 
 def _name(module: nn.Module) -> str:

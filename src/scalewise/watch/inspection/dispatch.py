@@ -83,7 +83,7 @@ class Books:
         return ("", 0) if self._moment.phase == "backward" else asking_line()
 
     def own(self, tensor: torch.Tensor, purpose: str) -> Entry:
-        """The tensor's entry, on the device that the script has noted on it."""
+        """The tensor's entry, on the device that the script has put it on."""
         entry = self.ledger.own(tensor, device_of(tensor), purpose)
         logical = logical_device_of(tensor)
         if logical is not None:

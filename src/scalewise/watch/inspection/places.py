@@ -8,7 +8,8 @@ from types import FrameType
 import torch
 from torch import nn
 
-from scalewise.records.inspection import LOGICAL_ATTRIBUTE, LOGICAL_PREFIX
+from scalewise.records.inspection import LOGICAL_PREFIX
+from scalewise.watch import redirect
 from scalewise.watch.examination.places import is_users_file
 
 MAIN_THREAD = threading.main_thread().ident
@@ -20,13 +21,13 @@ def in_main_thread() -> bool:
 
 
 def logical_device_of(tensor: torch.Tensor) -> str | None:
-    """The logical device that the script has noted on the tensor."""
-    name = getattr(tensor, LOGICAL_ATTRIBUTE, None)
-    return name if isinstance(name, str) and name.startswith(LOGICAL_PREFIX) else None
+    """The stand-in that the script has put the tensor on."""
+    place = redirect.stand_in_of(tensor)
+    return None if place is None else f"{LOGICAL_PREFIX}{place}"
 
 
 def device_of(tensor: torch.Tensor) -> str:
-    """Logical where the tensor says so, else real."""
+    """Logical where a device is stood in for, else real."""
     return logical_device_of(tensor) or str(tensor.device)
 
 

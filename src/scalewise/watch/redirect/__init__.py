@@ -1,7 +1,11 @@
-"""Lets a script written for GPUs run on CPU ranks: its calls for devices are redirected, one file per concern.
+"""Lets a script written for GPUs run with fewer or none: its calls for devices are redirected, one file per concern.
 
-What it computes is what it would compute on the CPU. What only a GPU has (times of kernels, its memory, overlap, NCCL)
-cannot be seen that way; calls whose answer would need it are listed by name.
+The doctor's `--on cpu` has the GPUs of every rank stood in for by the CPU. What a script computes is what it would
+compute there. What only a GPU has (times of kernels, its memory, overlap, NCCL) cannot be seen that way; calls whose
+answer would need it are listed by name.
+
+A run with more `devices` than GPUs has several stand-ins that are told apart: on the CPU, or on one GPU. What moves
+between them is copied, forward and backward, and memory is counted for each.
 """
 
 from collections.abc import Callable
@@ -16,24 +20,42 @@ if TYPE_CHECKING:
 _installed: "tuple[Account, Belief] | None" = None
 
 
-def install() -> None:
-    """Before any other hook, so that theirs are put on what the script will really call."""
+def install(devices: int = 0) -> None:
+    """Before any other hook, so that theirs are put on what the script will really call.
+
+    `devices` stand-ins that are told apart; 0: as many GPUs as ranks, and what moves between them is of no interest.
+    """
     global _installed
     import torch
 
-    from scalewise.watch.redirect import compiling, devices, memory, precision, storing, streams, tensors, wrappers
+    from scalewise.watch.redirect import (
+        compiling,
+        data_parallel,
+        memory,
+        precision,
+        storing,
+        streams,
+        tensors,
+        wrappers,
+    )
+    from scalewise.watch.redirect import devices as questions
     from scalewise.watch.redirect.account import Account
     from scalewise.watch.redirect.belief import Belief
+    from scalewise.watch.redirect.held import Held
 
-    account, belief = Account(), Belief()
-    devices.install(account, belief)
-    memory.install(account)
-    streams.install(account)
-    precision.install(account)
+    real = "cuda:0" if devices and torch.cuda.is_available() else "cpu"
+    account, belief = Account(), Belief(real, Held() if devices else None)
+    count = devices or questions.gpu_count()
+    questions.install(account, belief, count)
+    memory.install(account, belief)
     storing.install(account, belief)
     compiling.install(account)
-    wrappers.install(account)
-    if torch.distributed.is_available():
+    wrappers.install(account, belief)
+    data_parallel.install(account, belief, count)
+    if real == "cpu":
+        streams.install(account)
+        precision.install(account)
+    if real == "cpu" and torch.distributed.is_available():
         from scalewise.watch.redirect import groups
 
         groups.install(account)
@@ -60,3 +82,8 @@ def believed_on_gpu(tensor: Any) -> bool:
 def believed_gpu(tensor: Any) -> int | None:
     """The index of the GPU that the script takes this tensor to be on; None: the host, or nothing is redirected."""
     return None if _installed is None else _installed[1].place(tensor)
+
+
+def stand_in_of(tensor: Any) -> int | None:
+    """The index of the stand-in that holds the tensor; None where stand-ins are not told apart."""
+    return None if _installed is None or _installed[1].held is None else _installed[1].place(tensor)

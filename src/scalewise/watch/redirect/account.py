@@ -14,6 +14,7 @@ import torch
 from scalewise.records.examination import DeviceUseRow
 
 _INNER = tuple(name.rpartition("/")[0] + "/" for name in (torch.__file__, __file__.rpartition("/watch/")[0]))
+_DATA_PARALLEL = os.path.join("torch", "nn", "parallel", "data_parallel.py")
 
 
 class Account:
@@ -96,5 +97,5 @@ def answer_outside(account: Account, owner: Any, name: str, answer: Callable[...
 
 @functools.cache
 def asked_inside(code: CodeType) -> bool:
-    """Whether the code is torch's own, or ours."""
-    return code.co_filename.startswith(_INNER)
+    """Whether the code is torch's own, or ours; nn.DataParallel asks where the script has put its model."""
+    return code.co_filename.startswith(_INNER) and not code.co_filename.endswith(_DATA_PARALLEL)

@@ -1,17 +1,31 @@
 """Which tensors the script believes to be on a GPU: those it has put there, and what was computed from them."""
 
+import threading
 import weakref
 from typing import Any
 
 import torch
 
+from scalewise.watch.redirect.held import Held
+
 
 class Belief:
     """Kept by storage, so that views, parameters and what `data` is set to need no care of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, real: str = "cpu", held: Held | None = None) -> None:
         self._places: dict[int, tuple[int, Any]] = {}
-        self.current = 0  # the index that plain "cuda" means
+        self._thread = threading.local()
+        self.real = real  # where all that is believed on a GPU really lies
+        self.held = held  # counts the bytes of each GPU; None: the GPUs are not told apart
+
+    @property
+    def current(self) -> int:
+        """The index that plain "cuda" means in this thread."""
+        return getattr(self._thread, "current", 0)
+
+    @current.setter
+    def current(self, index: int) -> None:
+        self._thread.current = index
 
     def place(self, tensor: torch.Tensor) -> int | None:
         """The index of the GPU it is believed on; None: the host."""
@@ -21,24 +35,40 @@ class Belief:
     def put(self, tensor: torch.Tensor, place: int) -> None:
         """From now on it is believed there, with all that shares its storage."""
         key = key_of(tensor)
-        if key:
-            forget = self._places.pop
-            reference = weakref.ref(tensor.untyped_storage(), lambda _: forget(key, None))
-            self._places[key] = place, reference
+        if not key:
+            return
+        forget, held = self._places.pop, self.held
+        storage = tensor.untyped_storage()
+        if held is None:
+            self._places[key] = place, weakref.ref(storage, lambda _: forget(key, None))
+            return
+        known = self._places.get(key)
+        if known is not None:
+            if known[0] == place:
+                return
+            held.take(known[0], storage.nbytes())
+        size = storage.nbytes()
+
+        def over(_: object) -> None:
+            gone = forget(key, None)
+            if gone is not None:
+                held.take(gone[0], size)
+
+        held.add(place, size)
+        self._places[key] = place, weakref.ref(storage, over)
 
     def pass_on(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What is computed from a tensor on a GPU is there, too; a view or a tensor changed in place stays."""
-        made = [one for one in (result if isinstance(result, (tuple, list)) else (result,)) if _is_tensor(one)]
-        if not made or not self._places:
-            return
-        sources = [one for one in _flat((*args, *kwargs.values())) if _is_tensor(one)]
-        place = next(filter(lambda one: one is not None, map(self.place, sources)), None)
-        if place is None:
-            return
-        known = {key_of(one) for one in sources}
-        for tensor in made:
-            if key_of(tensor) not in known:
-                self.put(tensor, place)
+        made = result if isinstance(result, (tuple, list)) else (result,)
+        for tensor in made if self._places else ():
+            key = key_of(tensor) if isinstance(tensor, torch.Tensor) else 0
+            if key and key not in self._places:
+                sources = [one for one in _flat((*args, *kwargs.values())) if isinstance(one, torch.Tensor)]
+                place = next(filter(lambda one: one is not None, map(self.place, sources)), None)
+                if place is None:
+                    return
+                if key not in map(key_of, sources):
+                    self.put(tensor, place)
 
 
 def key_of(tensor: torch.Tensor) -> int:
@@ -62,10 +92,6 @@ def gpu_index(device: Any, current: int) -> int | None:
 def is_host(device: Any) -> bool:
     """Whether the host's own memory is meant."""
     return str(device).partition(":")[0] == "cpu" if isinstance(device, (str, torch.device)) else False
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 def _flat(values: tuple[Any, ...]) -> list[Any]:

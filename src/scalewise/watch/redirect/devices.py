@@ -1,4 +1,4 @@
-"""Questions about GPUs and orders to them: the script hears of as many as it has ranks, and waits for none."""
+"""Questions about GPUs and orders to them: the script hears of as many as stand in for them."""
 
 import functools
 import os
@@ -22,10 +22,16 @@ _SAYS_NOTHING = (
 _FIGURES = ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used")
 
 
-def install(account: Account, belief: Belief) -> None:
-    """Replaces functions of torch.cuda and torch.accelerator."""
+# Of one GPU that stands for several: the number of the one that was asked becomes that of the one there is.
+_OF_ONE_GPU = (
+    "synchronize", "get_device_name", "get_device_capability", "get_device_properties", "get_rng_state",
+    "current_stream", "default_stream", "mem_get_info", *_FIGURES,
+)  # fmt: skip
+
+
+def install(account: Account, belief: Belief, count: int) -> None:
+    """Replaces functions of torch.cuda and torch.accelerator, so that the script has `count` GPUs."""
     cuda: Any = torch.cuda
-    count = gpu_count()
 
     def set_device(device: Any) -> None:
         place = gpu_index(device, belief.current)
@@ -38,6 +44,11 @@ def install(account: Account, belief: Belief) -> None:
     }.items():  # fmt: skip
         answer_outside(account, cuda, name, lambda *args, answer=answer, **kwargs: answer)
     answer_outside(account, cuda, "current_device", lambda: belief.current)
+    cuda.device = _device_context(account, belief)
+    _redirect_default_device(account, belief)
+    if belief.real != "cpu":
+        _share_one_gpu(account, belief, set_device, count)
+        return
     for name in _SAYS_NOTHING:
         stand_in(account, cuda, name, _nothing)
     for name in _FIGURES:
@@ -48,9 +59,25 @@ def install(account: Account, belief: Belief) -> None:
     stand_in(account, cuda, "get_device_properties", lambda device=None: properties())
     stand_in(account, cuda, "can_device_access_peer", lambda device, peer_device: True)
     _redirect_random_states(account, count)
-    cuda.device = _device_context(account, belief)
     _redirect_accelerator(account, belief, set_device, count)
-    _redirect_default_device(account, belief)
+
+
+def _share_one_gpu(account: Account, belief: Belief, set_device: Any, count: int) -> None:
+    """The GPU that is there answers and obeys in the place of all."""
+    cuda: Any = torch.cuda
+    for name in _OF_ONE_GPU:
+        original = getattr(cuda, name, None)
+        answer_outside(account, cuda, name, lambda device=None, original=original: original(belief.real))
+    answer_outside(account, cuda, "set_device", set_device)
+    answer_outside(account, cuda, "can_device_access_peer", lambda device, peer_device: True)
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        answer_outside(account, accelerator, "device_count", lambda: count)
+        for name in ("current_device_index", "current_device_idx"):
+            answer_outside(account, accelerator, name, lambda: belief.current)
+        for name in ("set_device_index", "set_device_idx"):
+            answer_outside(account, accelerator, name, set_device)
+        answer_outside(account, accelerator, "synchronize", lambda device=None: cuda.synchronize())
 
 
 def gpu_count() -> int:
@@ -139,7 +166,7 @@ def _redirect_default_device(account: Account, belief: Belief) -> None:
         if gpu_index(device, belief.current) is not None:
             account.ask(str(device))
             account.redirect("torch.set_default_device")
-            device = "cpu"
+            device = belief.real
         original(self, device)
 
     _device.DeviceContext.__init__ = __init__  # type: ignore[method-assign]

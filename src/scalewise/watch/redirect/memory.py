@@ -1,4 +1,7 @@
-"""Questions about the memory of a GPU: nothing here can answer them, so they get a number and are listed as unseen."""
+"""Questions about the memory of a GPU: bytes of stand-in devices are counted; else nothing here can answer them.
+
+What cannot be answered gets a number and is listed as unseen.
+"""
 
 import os
 import warnings
@@ -7,7 +10,9 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account, stand_in
+from scalewise.watch.redirect.account import Account, answer_outside, stand_in
+from scalewise.watch.redirect.belief import Belief, gpu_index
+from scalewise.watch.redirect.held import Held
 
 _NUMBERS = (
     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
@@ -19,12 +24,15 @@ _ORDERS = (
 )  # fmt: skip
 
 
-def install(account: Account) -> None:
+def install(account: Account, belief: Belief) -> None:
     """The same names in torch.cuda, torch.cuda.memory and torch.accelerator."""
     # DataLoader(pin_memory=True) means something where the script is meant to run.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator")
     places: tuple[Any, ...] = (torch.cuda, torch.cuda.memory, getattr(torch, "accelerator", None))
     for owner in filter(None, places):
+        if belief.held is not None:
+            _count(account, owner, belief, belief.held)
+            continue
         for name in _NUMBERS:
             stand_in(account, owner, name, lambda *args, **kwargs: 0, unseen=True)
         for name in _ORDERS:
@@ -33,6 +41,29 @@ def install(account: Account) -> None:
         stand_in(account, owner, "memory_summary", lambda *args, **kwargs: "", unseen=True)
         stand_in(account, owner, "memory_snapshot", lambda *args, **kwargs: [], unseen=True)
         stand_in(account, owner, "mem_get_info", lambda *args, **kwargs: _free_and_total(), unseen=True)
+
+
+def _count(account: Account, owner: Any, belief: Belief, held: Held) -> None:
+    """What an allocator of its own would say for each device; it would keep no spare memory."""
+
+    def place(device: Any = None, device_index: Any = None) -> int:
+        device = device_index if device is None else device
+        index = gpu_index("cuda" if device is None else device, belief.current)
+        return belief.current if index is None else index
+
+    def stats(device: Any = None) -> dict[str, int]:
+        found: dict[str, int] = defaultdict(int)
+        for kind in ("allocated_bytes.all", "reserved_bytes.all"):
+            found[f"{kind}.current"], found[f"{kind}.peak"] = held.now(place(device)), held.peak(place(device))
+        return found
+
+    for name in _NUMBERS:
+        ask = held.peak if name.startswith("max") else held.now
+        answer_outside(account, owner, name, lambda *args, ask=ask, **kwargs: ask(place(*args, **kwargs)))
+    for name in _ORDERS:
+        if name.startswith("reset"):
+            answer_outside(account, owner, name, lambda *args, **kwargs: held.forget_peak(place(*args, **kwargs)))
+    answer_outside(account, owner, "memory_stats", stats)
 
 
 def _free_and_total() -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What is loaded for a GPU is loaded into the host's memory, and believed on the GPU."""
+"""What is loaded for a GPU is loaded to where it really lies, and believed on the GPU."""
 
 import functools
 from typing import Any
@@ -20,9 +20,9 @@ def install(account: Account, belief: Belief) -> None:
         place = gpu_index(map_location, belief.current)
         if isinstance(map_location, dict):
             # Nothing that was saved under redirection names a GPU, but a cluster's checkpoint does.
-            map_location = dict.fromkeys(map_location, "cpu")
+            map_location = dict.fromkeys(map_location, belief.real)
         elif place is not None:
-            map_location = "cpu"
+            map_location = belief.real
         else:
             return original(f, _from_gpus_to_cpu if map_location is None else map_location, *args, **kwargs)
         account.redirect("torch.load")
@@ -33,8 +33,9 @@ def install(account: Account, belief: Belief) -> None:
         return loaded
 
     torch.load = load
-    storage: Any = torch.UntypedStorage
-    storage.cuda = lambda self, *args, **kwargs: self
+    if belief.real == "cpu":
+        storage: Any = torch.UntypedStorage
+        storage.cuda = lambda self, *args, **kwargs: self
 
 
 def _from_gpus_to_cpu(storage: Any, location: str) -> Any:

@@ -1,5 +1,6 @@
-"""Tensors that are made on a GPU or moved there stay on the CPU, as copies where a move would have copied."""
+"""Tensors that are made on a GPU or moved there lie where it really is, as copies where a move would have copied."""
 
+import contextlib
 import functools
 import sys
 import threading
@@ -8,7 +9,9 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from scalewise.records.inspection import LOGICAL_PREFIX
 from scalewise.watch.redirect.account import Account, asked_inside
 from scalewise.watch.redirect.belief import Belief, gpu_index, is_host
 
@@ -22,7 +25,7 @@ def install(account: Account, belief: Belief) -> None:
     mode: Any = Redirection(account, belief)
     mode.__enter__()
     _keep_in_threads(mode)
-    _keep_in_backward(mode)
+    _keep_in_backward(mode, belief)
     _Tensor.record_stream = lambda self, stream: None  # as a torch function it would insist on a real stream
     _redirect_generator(account, belief)
 
@@ -47,12 +50,16 @@ class Redirection(TorchFunctionMode):
         self._copies = {torch.as_tensor, torch.asarray}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Calls it on the CPU."""
-        kwargs = kwargs or {}
+        """Calls it where the tensors really are."""
         # torch hands over the method that stands in the class now, which may be another hook around its own.
-        special = self._special.get(getattr(func, "__wrapped__", func))
+        special = self._special.get(func) or self._special.get(getattr(func, "__wrapped__", None))
         if special is not None:
-            return special(func, args, kwargs)
+            return special(func, args, kwargs or {})
+        if not kwargs:  # the most common, by far: attributes of tensors, of which an optimizer asks hundreds
+            result = func(*args)
+            if result is not None and type(result) is not bool:
+                self._belief.pass_on(result, args, {})
+            return result
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         if kwargs.get("device") is not None:
@@ -67,7 +74,7 @@ class Redirection(TorchFunctionMode):
         if place is None:
             return func(*args, **kwargs)
         self._account.redirect(f"torch.{getattr(func, '__name__', func)}")
-        result = func(*args, **{**kwargs, "device": "cpu"})
+        result = func(*args, **{**kwargs, "device": self._belief.real})
         if func in self._copies:
             result = result.clone()  # what lies on the host would have been copied to the device
         if isinstance(result, torch.Tensor):
@@ -84,16 +91,17 @@ class Redirection(TorchFunctionMode):
             result = func(*args, **kwargs)
             self._belief.pass_on(result, args[:1], {})
             return result
+        real = self._really(place)
         if "device" in kwargs:
-            kwargs = {**kwargs, "device": "cpu"}
+            kwargs = {**kwargs, "device": real}
         else:
-            args = (args[0], "cpu", *args[2:])
+            args = (args[0], real, *args[2:])
         return self._moved(func, args, kwargs, place)
 
     def _cuda(self, func: _Call, args: Any, kwargs: Any) -> Any:
         device = kwargs.get("device", args[1] if len(args) > 1 else None)
         place = self._index("cuda" if device is None else device)
-        return self._moved(_Tensor.to, (args[0], "cpu"), {}, place)
+        return self._moved(_Tensor.to, (args[0], self._really(place)), {}, place)
 
     def _cpu(self, func: _Call, args: Any, kwargs: Any) -> Any:
         return self._moved(_Tensor.to, (args[0], "cpu"), kwargs, None)
@@ -101,7 +109,11 @@ class Redirection(TorchFunctionMode):
     def _moved(self, func: _Call, args: Any, kwargs: Any, place: int | None) -> Any:
         """A tensor that changes its place is a new one."""
         here = self._belief.place(args[0])
-        if place != here:
+        if self._belief.held is not None and here is not None and place is not None and place != here:
+            from scalewise.watch.redirect.moving import moved
+
+            args = (moved(args[0], here, place, self._belief.put), *args[1:])  # what is left may change the dtype
+        elif place != here:
             args, kwargs = args[:_COPY], {**kwargs, "copy": True}
         if place is not None:
             self._account.redirect("Tensor.to")
@@ -109,6 +121,10 @@ class Redirection(TorchFunctionMode):
         if place is not None:
             self._belief.put(result, place)
         return result
+
+    def _really(self, place: int | None) -> str:
+        """Where a tensor for this place goes."""
+        return "cpu" if place is None else self._belief.real
 
     def _say(self, words: _Call, func: _Call, args: Any, kwargs: Any) -> Any:
         """The script hears what it would on a GPU; torch itself what is so."""
@@ -136,15 +152,36 @@ def _keep_in_threads(mode: Any) -> None:
         vars(threading)["Thread"]._bootstrap_inner = _bootstrap_inner
 
 
-def _keep_in_backward(mode: Any) -> None:
+class Counting(TorchDispatchMode):
+    """Enters what a backward pass makes, which no torch function shows, so that its memory is counted."""
+
+    def __init__(self, belief: Belief) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._belief = belief
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Passes the operation on as it is."""
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == LOGICAL_PREFIX.rstrip(":"):
+            self._belief.put(result, int(args[2].removeprefix(LOGICAL_PREFIX)))
+        else:
+            self._belief.pass_on(result, args, kwargs or {})
+        return result
+
+
+def _keep_in_backward(mode: Any, belief: Belief) -> None:
     """A backward pass is a torch function, in which a mode is not in force: but it calls the script's own hooks."""
     original = _Tensor.backward
     run: Any = getattr(torch.autograd, "_engine_run_backward", None)
+    counting: Any = Counting(belief)
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
-        if mode in _get_current_function_mode_stack():
-            return run(*args, **kwargs)
-        with mode:
+        with contextlib.ExitStack() as modes:
+            if mode not in _get_current_function_mode_stack():
+                modes.enter_context(mode)
+            # Looking into a pass takes time, so only those are looked into that may hold more than all before.
+            if belief.held is not None and belief.held.is_larger_pass():
+                modes.enter_context(counting)
             return run(*args, **kwargs)
 
     @functools.wraps(original)
@@ -176,7 +213,7 @@ def _redirect_generator(account: Account, belief: Belief) -> None:
                 return super().__new__(cls, device)
             account.ask(str(device))
             account.redirect("torch.Generator")
-            return super().__new__(cls, "cpu")
+            return super().__new__(cls, belief.real)
 
     Generator.__module__, Generator.__qualname__ = "torch", "Generator"
     torch.Generator = Generator  # type: ignore[misc]

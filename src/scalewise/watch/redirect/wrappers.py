@@ -1,7 +1,6 @@
 """Wrappers and layers that insist on a GPU: DDP and FSDP without device numbers, batch statistics of one rank only."""
 
 import functools
-import sys
 from typing import Any
 
 import torch
@@ -9,10 +8,14 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from scalewise.watch.arguments import Argument
 from scalewise.watch.redirect.account import Account
+from scalewise.watch.redirect.belief import Belief
 
 
-def install(account: Account) -> None:
+def install(account: Account, belief: Belief) -> None:
     """Classes are changed in place, so that whoever has imported them is served as well."""
+    _redirect_module()
+    if belief.real != "cpu":
+        return
     if torch.distributed.is_available():
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.nn.parallel import DistributedDataParallel
@@ -20,9 +23,7 @@ def install(account: Account) -> None:
         _without_devices(account, DistributedDataParallel, ("device_ids", "output_device"))
         _on_cpu(account, FullyShardedDataParallel)
         _without_demands(account, DistributedDataParallel)
-    _redirect_data_parallel(account)
     _redirect_batch_norm(account)
-    _redirect_module()
 
 
 def _redirect_module() -> None:
@@ -96,19 +97,6 @@ def _without_demands(account: Account, kind: Any) -> None:
         original(self, hook)
 
     kind._check_comm_hook = _check_comm_hook
-
-
-def _redirect_data_parallel(account: Account) -> None:
-    """Without a device it calls its module, which is what it does on a machine without GPUs."""
-
-    def nothing_there() -> None:
-        account.ask("cuda")
-        account.redirect("torch.nn.DataParallel")
-        account.miss("torch.nn.DataParallel")
-
-    module = sys.modules["torch.nn.parallel.data_parallel"]  # by its name is a function
-    if hasattr(module, "_get_available_device_type"):
-        vars(module)["_get_available_device_type"] = nothing_there
 
 
 def _redirect_batch_norm(account: Account) -> None:

@@ -41,6 +41,8 @@ def _tell(recorder: Recorder, path: str) -> None:
     try:
         frame = sys._getframe(2)
         while frame.f_back is not None and not is_users_file(frame.f_code.co_filename):
+            if "importlib" in frame.f_code.co_filename:
+                return  # modules and packages are looked for in every place of sys.path, whether it is there or not
             frame = frame.f_back
         recorder.journal.row(PolledRow(path, frame.f_code.co_filename, frame.f_lineno))
         recorder.journal.flush()

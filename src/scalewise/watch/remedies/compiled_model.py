@@ -28,7 +28,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
             return original(self, *args, **kwargs)
         if id(self) not in seen and self.training and torch.is_grad_enabled():
             seen.add(id(self))
-            if next(self.parameters(), None) is not None:
+            if next(iter(self.parameters()), None) is not None:  # a script may give them as a list
                 recorder.intervene(f"remedy:{NAME}")
                 _compile(self)
         inside = True

@@ -1,0 +1,63 @@
+"""Learns along which dimension the input of a module counts samples, for recurrent models often take time first.
+
+By custom the batch is the first dimension. Recurrent layers and attention of torch take (time, batch, features) unless
+`batch_first` is set. Where such a layer inside a module receives the first two dimensions of the module's own input as
+they are, the batch is the second one. Attention counts only where it has a mask, for a mask has the length of the
+sequences; without one, models that give it the batch first by mistake are as common as models that do not.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence
+
+from scalewise.watch.arguments import Argument
+from scalewise.watch.hooks.roots import Root
+
+_INPUTS = Argument(nn.LSTM.forward, "input"), Argument(nn.MultiheadAttention.forward, "query")
+_MASKS = tuple(Argument(nn.MultiheadAttention.forward, name) for name in ("attn_mask", "key_padding_mask"))
+
+
+def takes_time_first(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Size) -> bool:
+    """Whether this call of a layer shows that `given`, the shape of the module's own input, is (time, batch, ...)."""
+    if isinstance(layer, nn.RNNBase):
+        inputs = _INPUTS[0]
+    elif isinstance(layer, nn.MultiheadAttention) and any(_of(mask, args, kwargs) is not None for mask in _MASKS):
+        inputs = _INPUTS[1]
+    else:
+        return False
+    if layer.batch_first:
+        return False
+    received = _of(inputs, args, kwargs)
+    if isinstance(received, PackedSequence):
+        sizes = received.batch_sizes
+        return tuple(given[:2]) == (len(sizes), int(sizes[0]))
+    return isinstance(received, torch.Tensor) and received.dim() == 3 and received.shape[:2] == given[:2]
+
+
+def _of(argument: Argument, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Of a call of the module, which gives `forward` everything but the module itself."""
+    return argument.of((None, *args), kwargs)
+
+
+class Looking:
+    """One call of a module of which it is not known yet where its samples are; `root.axis` is, when it is over."""
+
+    def __init__(self, root: Root, given: torch.Tensor | None) -> None:
+        self._root = root
+        self._given = given.shape if given is not None else torch.Size()
+        if len(self._given) < 2:
+            root.axis = 0
+
+    def look(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A module inside is called, or the module itself."""
+        if self._root.axis is None and takes_time_first(layer, args, kwargs, self._given):
+            self._root.axis = 1
+
+    def over(self) -> None:
+        """Two equal dimensions show nothing, and both have the same number of rows: the next call may tell."""
+        if len(self._given) > 1 and self._given[0] == self._given[1]:
+            self._root.axis = None
+        elif self._root.axis is None:
+            self._root.axis = 0

@@ -1,0 +1,90 @@
+"""nn.DataParallel over stand-in devices: torch's own class, with its copies between devices done as moves."""
+
+import functools
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+from scalewise.watch.redirect.account import Account
+from scalewise.watch.redirect.belief import Belief
+
+_PARALLEL = "torch.nn.parallel"
+
+
+def install(account: Account, belief: Belief, count: int) -> None:
+    """Replaces what torch.nn.parallel does by code for GPUs alone."""
+    module = sys.modules[f"{_PARALLEL}.data_parallel"]  # by its name is a function
+    apart = belief.held is not None
+
+    def available() -> str | None:
+        account.ask("cuda")
+        account.redirect("torch.nn.DataParallel")
+        if not apart:  # without a device it calls its module, which is what it does on a machine without GPUs
+            account.miss("torch.nn.DataParallel")
+        return "cuda" if apart else None
+
+    _put(module, "_get_available_device_type", available)
+    _put(module, "_get_all_device_indices", lambda: list(range(count)))
+    _put(module, "_check_balance", lambda device_ids: None)  # stand-ins are all alike
+    _put(module, "parallel_apply", Threads(belief).apply)
+    _put(sys.modules[f"{_PARALLEL}.replicate"], "_broadcast_coalesced_reshape", _broadcast)
+    _put(sys.modules[f"{_PARALLEL}.scatter_gather"], "Scatter", _applied(_scatter))
+    _put(sys.modules[f"{_PARALLEL}.scatter_gather"], "Gather", _applied(_gather))
+
+
+def _put(module: Any, name: str, new: Any) -> None:
+    if hasattr(module, name):
+        vars(module)[name] = new
+
+
+def _broadcast(tensors: Sequence[torch.Tensor], devices: Sequence[int], detach: bool = False) -> Any:
+    """Every weight to every device; backward copies the gradients home, where autograd adds them up."""
+    with torch.set_grad_enabled(torch.is_grad_enabled() and not detach):
+        return [[one.to(f"cuda:{device}").view_as(one) for one in tensors] for device in devices]
+
+
+def _scatter(target_gpus: Sequence[int], chunk_sizes: Any, dim: int, x: torch.Tensor) -> Any:
+    """A part of the batch for each device."""
+    parts = x.chunk(len(target_gpus), dim) if chunk_sizes is None else x.split(chunk_sizes, dim)
+    return tuple(part.to(f"cuda:{device}") for part, device in zip(parts, target_gpus, strict=False))
+
+
+def _gather(target_device: Any, dim: int, *outputs: torch.Tensor) -> torch.Tensor:
+    """All outputs on one device; numbers become a list of them, as in torch."""
+    home = "cpu" if str(target_device) in ("cpu", "-1") else f"cuda:{getattr(target_device, 'index', target_device)}"
+    if all(output.dim() == 0 for output in outputs):
+        outputs, dim = tuple(output.view(1) for output in outputs), 0
+    return torch.cat([output.to(home) for output in outputs], dim)
+
+
+def _applied(function: Any) -> Any:
+    """In the place of a function of autograd, whose `apply` is called."""
+    function.apply = function
+    return function
+
+
+class Threads:
+    """One for each device, with an equal share of the cores; they live on from step to step."""
+
+    def __init__(self, belief: Belief) -> None:
+        self._belief = belief
+        self._pool = functools.cache(ThreadPoolExecutor)
+
+    def apply(self, modules: Sequence[Any], inputs: Any, kwargs_tup: Any = None, devices: Any = None) -> list[Any]:
+        """Calls each replica with its part of the batch, all at once."""
+        kind = torch.device(self._belief.real).type
+        share = max(1, torch.get_num_threads() // len(modules))
+        grad, mixed, dtype = torch.is_grad_enabled(), torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+        def work(place: int) -> Any:
+            self._belief.current = devices[place] if devices else place
+            if torch.get_num_threads() != share and kind == "cpu":
+                torch.set_num_threads(share)
+            given = inputs[place] if isinstance(inputs[place], (list, tuple)) else (inputs[place],)
+            with torch.set_grad_enabled(grad), torch.autocast(kind, dtype=dtype, enabled=mixed):
+                return modules[place](*given, **(kwargs_tup[place] if kwargs_tup else {}))
+
+        return list(self._pool(len(modules)).map(work, range(len(modules))))
