@@ -1,13 +1,11 @@
 """The course's scripts, and what is found in them once a line is changed for the worse."""
 
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpus_scripts import Script
 
 COURSE = Path(__file__).parents[2] / "course"
-BESIDE = ("constants.py", "devices.py")  # what the scripts import
 SMALL = {"DIM": "32", "DEPTH": "2", "BATCH": "32", "STEPS": "12", "WARMUP": "2"}
 ALONE = frozenset({"practical5_dp", "practical8_model_parallel", "homework3_model_parallel"})  # one process
 SCRIPTS = (
@@ -38,11 +36,9 @@ class Variant:
         return f"{self.script}-{self.expect}"
 
 
-SCALED = "        scaler.scale(loss).backward()\n"
-STEPPED = "        scaler.step(optimizer)\n"
-MICRO_BATCH = (
-    "with contextlib.nullcontext() if last or not NO_SYNC else model.no_sync():\n            output = model(x)\n"
-)
+SCALED = "    scaler.scale(loss).backward()\n"
+STEPPED = "    scaler.step(optimizer)\n"
+MICRO_BATCH = "with contextlib.nullcontext() if talk else model.no_sync():\n        output = model(x)\n"
 WRAPPED = "DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))"
 DIVERGED = ("parameters-diverge",)
 
@@ -50,24 +46,24 @@ VARIANTS = (
     Variant("practical6_ddp", "output = model(x)", "output = model.module(x)", "ddp-bypassed", DIVERGED),
     Variant("practical6_ddp", WRAPPED, WRAPPED[:-1] + ", find_unused_parameters=True)", "needless-find-unused"),
     Variant("practical6_ddp", WRAPPED, WRAPPED[:-1] + ", bucket_cap_mb=0.004)", "tiny-buckets", env={"DEPTH": "10"}),
-    Variant("practical6_ddp", "        optimizer.zero_grad()\n", "", "never-zeroed"),
+    Variant("practical6_ddp", "    optimizer.zero_grad()\n", "", "never-zeroed"),
     Variant(
         "practical6_ddp",
-        "        optimizer.step()",
-        "        optimizer.zero_grad()\n        optimizer.step()",
+        "    optimizer.step()",
+        "    optimizer.zero_grad()\n    optimizer.step()",
         "zeroed-before-step",
     ),
     Variant(
         "practical6_ddp",
-        "    train(device)\n",
-        "    train(device)\n    torch.save({'rank': RANK}, 'model.pt')\n",
+        "dist.destroy_process_group()\n",
+        "torch.save({'rank': rank}, 'model.pt')\ndist.destroy_process_group()\n",
         "checkpoint-by-all-ranks",
     ),
     Variant("practical7_accumulation", "", "", "sync-every-micro-batch", env={"NO_SYNC": "0"}),
     Variant("practical7_accumulation", "", "", "loss-not-divided", env={"DIVIDE_LOSS": "0"}),
     Variant(
         "practical7_accumulation",
-        "contextlib.nullcontext() if last or not NO_SYNC else model.no_sync()",
+        "contextlib.nullcontext() if talk else model.no_sync()",
         "model.no_sync()",
         "never-synchronised",
         DIVERGED,
@@ -75,28 +71,28 @@ VARIANTS = (
     Variant(
         "practical7_accumulation",
         MICRO_BATCH,
-        "output = model(x)\n        with contextlib.nullcontext() if last else model.no_sync():\n",
+        "output = model(x)\n    with contextlib.nullcontext() if talk else model.no_sync():\n",
         "no-sync-around-backward-only",
         ("sync-every-micro-batch",),
     ),
     Variant(
         "practical7_accumulation",
-        "            loss.backward()\n",
-        "            optimizer.zero_grad()\n            loss.backward()\n",
+        "        loss.backward()\n",
+        "        optimizer.zero_grad()\n        loss.backward()\n",
         "zeroed-every-micro-batch",
     ),
     Variant("practical7_amp", "", "", "fp16-without-scaler", env={"SCALER": "0"}),
-    Variant("practical7_amp", "        scaler.update()\n", "", "scaler-never-updated", ("left-early",)),
+    Variant("practical7_amp", "    scaler.update()\n", "", "scaler-never-updated", ("left-early",)),
     Variant(
         "practical7_amp",
         SCALED,
-        SCALED + "        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
+        SCALED + "    nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n",
         "clip-before-unscale",
     ),
-    Variant("practical7_amp", STEPPED, "        optimizer.step()\n", "scaler-bypassed"),
+    Variant("practical7_amp", STEPPED, "    optimizer.step()\n", "scaler-bypassed"),
     Variant(
         "practical7_amp",
-        'enabled=SCALER and PRECISION == "float16"',
+        "enabled=SCALER and dtype == torch.float16",
         "enabled=True",
         "scaler-with-bf16",
         env={"PRECISION": "bfloat16"},
@@ -107,18 +103,16 @@ VARIANTS = (
     ),
     Variant(
         "practical5_dp",
-        "model = LogicalDataParallel(model, devices)",
-        "model = nn.DataParallel(model)",
+        "if gpus:\n    model",
+        "if True:\n    model",
         "data-parallel",
     ),
 )
 
 
 def course_script(folder: Path, name: str, variant: Variant | None = None) -> Script:
-    """The script, or a variant of it, in this folder beside what it imports."""
+    """The script, or a variant of it, in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for beside in BESIDE:
-        shutil.copy(COURSE / beside, folder)
     text = (COURSE / f"{name}.py").read_text(encoding="utf-8")
     if variant is not None and variant.text:
         assert text.count(variant.text) == 1, f"{name} has {variant.text!r} {text.count(variant.text)} times"

@@ -4,6 +4,7 @@ from typing import Any
 
 from case_factory import Sheet, make_case, make_loader
 
+from factories import make_estimate
 from scalewise.doctor.case import Case
 from scalewise.doctor.replay import Replayed, Spared
 from scalewise.records.notes import GroupNote, SamplerNote
@@ -67,5 +68,5 @@ def replay(
 ) -> Replayed:
     """What a replay of a remedy showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
     how = "measured with the fix applied, in turns with the script as it is"
-    saving = None if spared is None else Spared(*spared, 20.0, how)
+    saving = None if spared is None else Spared(make_estimate(*spared), 20.0, how)
     return Replayed(Remedy(name), plain, mended, applied, saving, trouble)

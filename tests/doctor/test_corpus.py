@@ -18,13 +18,22 @@ from corpus_scripts import (
     scripts,
 )
 
+from scalewise.doctor.case import Abstain
 from scalewise.doctor.check import rules
+from scalewise.doctor.checks import same_data
+from scalewise.records.notes import ForwardNote
 
 BROKEN = scripts("broken")
 CORRECT = scripts("correct")
 ON_A_GPU = (*scripts("broken", CUDA_CORPUS), *scripts("correct", CUDA_CORPUS))
-TIMED = frozenset({"input-bound", "straggler", "threads-per-rank", "one-device-at-a-time", "cache-emptied-in-loop"})
-TRIES = 4
+# The checks that rest on times alone may take a busy machine for a mistake of the script. What they find and is not
+# there is looked at once more; what is there must be found at the first look. Of 279 first looks on two cores that 20
+# processes shared, one was wrong (0.4 %). A process that tests makes 135 or more of them: if they are independent, more
+# than three are wrong in 0.2 % of all sessions at that rate, and in nine of ten at a rate of 5 %. Load that lasts makes
+# them depend on one another: beside 24 processes one script was once called a straggler at both looks.
+TIMED = frozenset({"input-bound", "straggler"})
+MOST_WRONG_LOOKS = 3
+wrong_looks: list[str] = []  # of this process
 CHECKS = frozenset(rule.check.name for rule in rules())
 
 
@@ -32,6 +41,9 @@ CHECKS = frozenset(rule.check.name for rule in rules())
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
     with clinic(tmp_path_factory.mktemp("corpus")) as opened:
         yield opened
+    assert len(wrong_looks) <= MOST_WRONG_LOOKS, "checks that rest on times are wrong too often:\n" + "\n".join(
+        wrong_looks
+    )
 
 
 def name_of(script: Script) -> str:
@@ -39,13 +51,13 @@ def name_of(script: Script) -> str:
 
 
 def examined_calmly(room: Clinic, script: Script, mend: bool = False) -> Examined:
-    """What rests on times alone is looked at again when it is not as it should be: the machine may be busy."""
-    for _ in range(TRIES):
-        examined = room.examine(script, mend=mend)
-        odd = examined.found if mend else examined.surplus | examined.missed
-        if not odd or not odd <= TIMED:
-            break
-    return examined
+    """What times alone have found in a script that has no such mistake is looked at once more."""
+    examined = room.examine(script, mend=mend)
+    not_there = examined.found if mend else examined.surplus
+    if not not_there or not not_there <= TIMED:
+        return examined
+    wrong_looks.append(examined.told())
+    return room.examine(script, mend=mend)
 
 
 def first_of_each_check() -> list[Script]:
@@ -67,6 +79,19 @@ def test_nothing_is_found_in_a_right_script_that_looks_suspicious(room: Clinic, 
     expected = ("no_steps",) if script.style == "evaluation" else ("finished", "aborted_at_exit")
     assert outcome is not None and outcome.kind in expected, examined.told()
     assert not examined.found and not examined.crashed, examined.told()
+
+
+def test_a_model_that_gives_its_parameters_as_a_list_is_seen_in_every_step(room: Clinic):
+    (script,) = [one for one in CORRECT if one.name == "model_gives_its_parameters_as_a_list"]
+    case = room.examine(script).case
+    assert (len(case.first.windows), len(case.first.all(ForwardNote)), case.first.record.trouble) == (12, 12, ())
+
+
+def test_ranks_that_share_out_one_batch_inside_the_model_are_told_apart_from_those_that_repeat_it(room: Clinic):
+    (script,) = [one for one in CORRECT if one.name == "batch_shared_out_in_model"]
+    case = room.examine(script).case
+    with pytest.raises(Abstain, match="share out one batch"):
+        same_data.examine(case)
 
 
 @pytest.mark.parametrize("script", first_of_each_check(), ids=name_of)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis_specimen import SCRIPT, place, specimen_diagnosis
+from factories import make_estimate
 from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked
 from scalewise.doctor.telling import (
     place_text,
@@ -20,15 +21,23 @@ from scalewise.doctor.telling import (
 )
 
 
+def priced(value, unit, low, high):
+    return Price(value, unit, "waiting", "measured", make_estimate(value, low, high))
+
+
 @pytest.mark.parametrize(
     ("price", "text"),
     [
-        (Price(12.3456, "ms per step", "waiting", "measured", 11.0, 13.5), "12.3 ms per step (95 %: 11.0 to 13.5)"),
+        (
+            priced(12.3456, "ms per step", 11.0, 13.5),
+            "12.3 ms per step (95 %: 11.0 to 13.5)",
+        ),
         (Price(3 * 2**20, "bytes", "waiting", "measured"), "3.00 MiB"),
-        (Price(4.0, "times", "waiting", "measured", 3.9, 4.1), "4 times (95 %: 3.9 to 4.1)"),
-        (Price(0.5, "share", "waiting", "measured", 0.4, 0.6), "50 % (95 %: 40 % to 60 %)"),
+        (priced(4.0, "times", 3.9, 4.1), "4 times (95 %: 3.9 to 4.1)"),
+        (priced(0.5, "share", 0.4, 0.6), "50 % (95 %: 40 % to 60 %)"),
         (Price(16, "samples", "waiting", "measured"), "16 samples"),
         (Price(3, "steps", "waiting", "measured"), "3 steps"),
+        (Price(4.0, "times", "waiting", "measured", make_estimate(4.0, 3.9, 4.1, 0.98)), "4 times (98 %: 3.9 to 4.1)"),
     ],
 )
 def test_a_price_has_its_unit_and_interval(price, text):

@@ -73,8 +73,9 @@ def test_a_slow_finding_gets_its_price_with_the_interval_and_how_it_was_measured
     assert found.proof == "replayed"
     assert found.price and found.price.unit == "ms per step"
     assert found.price.value == pytest.approx(4.0, rel=0.05)
-    assert found.price.low is not None and found.price.high is not None
-    assert 3.5 < found.price.low < found.price.value < found.price.high < 4.5
+    within = found.price.interval
+    assert within is not None and within.level == 0.95
+    assert 3.5 < within.low < found.price.value < within.high < 4.5
     assert found.price.how.startswith("measured over ") and "step by step in turns, 5 pairs" in found.price.how
 
 
@@ -218,8 +219,8 @@ def test_what_waiting_for_data_costs_is_read_from_the_whole_loop() -> None:
     waiting = [make_run([0.01] * 40, ranks=2, repeat=n, step={"data_ns": 30_000_000}) for n in range(2)]
     cached = [make_run([0.01] * 40, ranks=2, repeat=n, step={"data_ns": 0}) for n in range(2)]
     steps, loops = spared(waiting, cached), spared(waiting, cached, whole_loop=True)
-    assert steps and abs(steps.milliseconds) < 1e-6
-    assert loops and loops.milliseconds == pytest.approx(30.0, rel=0.01)
+    assert steps and abs(steps.milliseconds.value) < 1e-6
+    assert loops and loops.milliseconds.value == pytest.approx(30.0, rel=0.01)
     assert loops.step_milliseconds == pytest.approx(40.0, rel=0.01)
     assert "rounds of the loop" in loops.how
 

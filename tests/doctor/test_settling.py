@@ -3,6 +3,7 @@
 import pytest
 from case_factory import Sheet, make_case
 
+from factories import make_estimate
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed, Spared
 from scalewise.doctor.settling import priced_by_time, priced_or_dismissed
@@ -13,14 +14,19 @@ FINDING = Finding("tiny-buckets", "slow", "Small.", ("8 buckets",), "fix")
 
 def settled(low=1.0, high=3.0, applied=2, trouble="", timed=True, settle=priced_by_time):
     case = make_case(Sheet().windows(2))
-    spared = Spared((low + high) / 2, low, high, 10.0, "measured in turns") if timed else None
+    spared = Spared(make_estimate((low + high) / 2, low, high), 10.0, "measured in turns") if timed else None
     return settle(FINDING, Replayed(Remedy("ddp_option"), case, case, applied, spared, trouble), "small pieces")
 
 
 def test_a_faster_step_is_the_price():
     found = settled()
     assert found.proof == "replayed" and found.counts
-    assert (found.price.value, found.price.unit, found.price.low, found.price.high) == (2.0, "ms per step", 1.0, 3.0)
+    assert (found.price.value, found.price.unit, found.price.interval.low, found.price.interval.high) == (
+        2.0,
+        "ms per step",
+        1.0,
+        3.0,
+    )
     assert "20.0% less" in found.evidence[-1]
 
 

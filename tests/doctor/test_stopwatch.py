@@ -39,6 +39,22 @@ def test_an_average_is_a_division_by_no_unit_or_a_mean(tmp_path, use, averaged):
     assert (measure.begins, measure.ends, measure.averaged) == ({1}, {3}, averaged)
 
 
+@pytest.mark.parametrize(
+    ("use", "gathered"),
+    [
+        ("print(samples / elapsed)", False),
+        ("meters['rate'].update(samples / elapsed)", False),
+        ("rate = samples / elapsed\nrates.append(rate)\nprint(rates)", False),
+        ("rate = samples / elapsed\nrates.append(rate)\nprint(numpy.mean(rates))", True),
+        ("times.append(elapsed)\nprint(sum(times) / len(times))", True),
+        ("total += elapsed\nshown = total * 1000\nprint(shown / steps)", True),
+    ],
+)
+def test_an_average_of_many_differences_is_told_from_the_rate_of_one(tmp_path, use, gathered):
+    (measure,) = read(tmp_path, f"start = clock()\nwork()\nelapsed = clock() - start\n{use}\n")
+    assert measure.gathered is gathered
+
+
 def test_a_plain_number_may_be_a_unit_or_the_number_of_steps(tmp_path):
     (measure,) = read(tmp_path, "start = clock()\nprint((clock() - start) / 20)\n")
     assert not measure.averaged and measure.divisors == {20.0}

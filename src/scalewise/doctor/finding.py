@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.records.examination import PlaceRow
 from scalewise.records.spec import Remedy
 
@@ -23,18 +24,15 @@ class Price:
     unit: Unit
     of: str  # `communication that no_sync would spare`
     how: str  # `measured`, `measured with the fix applied, in turns with the script as it is`, `computed from ...`
-    low: float | None = None  # interval, 95 %
-    high: float | None = None
+    interval: Estimate | None = None  # around the value; None: it was counted or computed, not measured
 
 
 @dataclass(frozen=True)
-class Tried:
+class SweepPoint:
     """One value of a sweep, replayed: how much shorter the loop is with it."""
 
     remedy: Remedy
-    milliseconds: float  # spared; negative: it takes longer
-    low: float
-    high: float
+    milliseconds: Estimate  # spared; negative: it takes longer
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Finding:
     steps_seen: int = 0  # on which it rests
     remedy: Remedy | None = None  # what a replay would apply to prove or price it
     sweep: tuple[Remedy, ...] = ()  # further values to try, one by one, after all remedies
-    tried: tuple[Tried, ...] = ()  # what came of them
+    tried: tuple[SweepPoint, ...] = ()  # what came of them
 
     @property
     def counts(self) -> bool:

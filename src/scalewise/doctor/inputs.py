@@ -71,6 +71,28 @@ def require_replicas(case: Case) -> tuple[Replicas, ...]:
     return groups
 
 
+def require_own_batches(case: Case) -> tuple[Replicas, ...]:
+    """The groups; abstains as well where the ranks may share one batch out among themselves, inside the model."""
+    groups = require_replicas(case)
+    if any(_shares_out(rank) for rank in case.ranks):
+        raise Abstain(
+            "in forward the ranks send each other parts of activations (all_to_all), so they may share out one batch"
+        )
+    return groups
+
+
+def _shares_out(rank: RankCase) -> bool:
+    """A rank holds some tables of embeddings, say, looks up all samples in them, and goes on with its own samples."""
+    shared = sum(_sends_parts(window) for window in rank.windows)
+    return 2 * shared > len(rank.windows)
+
+
+def _sends_parts(window: Window) -> bool:
+    last = max((index for index, note in enumerate(window.notes) if isinstance(note, BackwardNote)), default=0)
+    before = [note for note in window.notes[:last] if isinstance(note, CollectiveNote)]
+    return any(note.operation.startswith(("all_to_all", "scatter")) for note in before)
+
+
 def averages(row: WrapperRow) -> bool:
     """Whether the wrapper's ranks average gradients."""
     return row.wrapper == "DistributedDataParallel" or row.wrapper in SHARDED

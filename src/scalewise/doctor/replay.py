@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.doctor.case import Case
 from scalewise.records.spec import Remedy
 
@@ -10,9 +11,7 @@ from scalewise.records.spec import Remedy
 class Spared:
     """How much shorter a step is with the remedy; negative: longer."""
 
-    milliseconds: float
-    low: float
-    high: float
+    milliseconds: Estimate
     step_milliseconds: float  # of the script as it is
     how: str
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from scalewise.analysis.arms import ArmRuns, arm_of
-from scalewise.analysis.ratio import seconds_difference
+from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.work import equal_work
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.check import Rule, rules
@@ -128,18 +128,15 @@ def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False
         return None
     if whole_loop:
         a, b = (_of_the_loop(arm) for arm in (a, b))
-    difference = seconds_difference(a.side(), b.side())
-    reach, middle = difference.reach(), -difference.middle
+    difference = seconds_between(b.side(), a.side())
     medians = [one.median for one in a.measured]
     what = "rounds of the loop" if whole_loop else "steps"
     where = ", on the CPU, where it may weigh otherwise than on a GPU" if a.spec.on_cpu else ""
     steps = min(sum(one.median.steps for one in arm.measured) for arm in (a, b))
     return Spared(
-        milliseconds=middle * 1e3,
-        low=(middle - reach) * 1e3,
-        high=(middle + reach) * 1e3,
+        milliseconds=difference.times(1e3),
         step_milliseconds=sum(one.seconds for one in medians) / len(medians) * 1e3,
-        how=f"measured over {steps} {what} with and without the fix, {difference.method()}{where}",
+        how=f"measured over {steps} {what} with and without the fix, {difference.method}{where}",
     )
 
 

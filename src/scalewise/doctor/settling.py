@@ -14,14 +14,15 @@ def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
     spared = replayed.spared
     if not replayed.applied or spared is None:
         return finding
-    if spared.high <= 0:
-        words = f"a step takes {-spared.milliseconds:.3g} ms longer with {replayed.remedy.label()}, not less"
+    less = spared.milliseconds
+    if less.high <= 0:
+        words = f"a step takes {-less.value:.3g} ms longer with {replayed.remedy.label()}, not less"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
-    if spared.low <= 0:
-        words = f"the time it costs cannot be told from nothing here ({spared.low:.3g} to {spared.high:.3g} ms a step)"
+    if less.low <= 0:
+        words = f"the time it costs cannot be told from nothing here ({less.low:.3g} to {less.high:.3g} ms a step)"
         return replace(finding, evidence=(*finding.evidence, words))
-    price = Price(spared.milliseconds, "ms per step", of, spared.how, spared.low, spared.high)
-    share = spared.milliseconds / spared.step_milliseconds if spared.step_milliseconds else 0.0
+    price = Price(less.value, "ms per step", of, spared.how, less)
+    share = less.value / spared.step_milliseconds if spared.step_milliseconds else 0.0
     words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.remedy.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
 
@@ -40,6 +41,6 @@ def priced_or_dismissed(finding: Finding, replayed: Replayed, of: str) -> Findin
     if replayed.trouble or not replayed.applied or spared is None:
         return settled
     step = spared.step_milliseconds
-    if spared.milliseconds < MATTERS * step and spared.high < SURELY_NOT * step:
+    if spared.milliseconds.value < MATTERS * step and spared.milliseconds.high < SURELY_NOT * step:
         return None
     return settled if settled.proof == "replayed" else replace(settled, proof="suspected", price=None)

@@ -21,6 +21,9 @@ class Measure:
     ends: frozenset[int]  # lines of the later one
     averaged: bool  # divided by, or dividing, something that is no unit; or a mean is taken of it
     divisors: frozenset[float]  # plain numbers that it is divided by: units, or the number of steps
+    gathered: bool = (
+        False  # the average is of a sum or a list of such differences, not of one: no rate of a single step
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -48,8 +51,10 @@ class _Source:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
                 begins, ends = self._readings(node.right), self._readings(node.left)
                 if begins and ends and _name(node.right) is not None:
-                    averaged, divisors = self._average(node)
-                    yield Measure(frozenset(begins), frozenset(ends), averaged, frozenset(divisors))
+                    names = self._results(node)
+                    averaged, divisors = self._average(node, names)
+                    gathered, _ = self._average(None, self._gathered(node, names))
+                    yield Measure(frozenset(begins), frozenset(ends), averaged, frozenset(divisors), gathered)
 
     def _assignments(self) -> Iterator[tuple[str, ast.expr]]:
         for node in self._nodes:
@@ -70,8 +75,8 @@ class _Source:
             return set(range(value.lineno, (value.end_lineno or value.lineno) + 1)) & self._clock_lines
         return set()
 
-    def _average(self, difference: ast.BinOp) -> tuple[bool, set[float]]:
-        names = self._results(difference)
+    def _average(self, difference: ast.BinOp | None, names: Container[str | None]) -> tuple[bool, set[float]]:
+        """Whether an average is made of the difference or of one of the names, and the plain numbers that divide it."""
         divisors: set[float] = set()
         averaged = False
         for node in self._nodes:
@@ -100,6 +105,13 @@ class _Source:
                 if added is not None and _holds(added[1], difference, names):
                     names.add(added[0])
         return names
+
+    def _gathered(self, difference: ast.BinOp, names: Container[str | None]) -> set[str]:
+        """Of the names, those of sums and lists, and of what is computed from them."""
+        gathered = {added[0] for added in map(_added, self._nodes) if added and _holds(added[1], difference, names)}
+        for _ in range(_ROUNDS):
+            gathered |= {name for name, value in self._assignments() if _holds(value, None, gathered)}
+        return gathered
 
 
 def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
@@ -142,7 +154,7 @@ def _division(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def _holds(node: ast.expr, difference: ast.BinOp, names: Container[str | None]) -> bool:
+def _holds(node: ast.expr, difference: ast.BinOp | None, names: Container[str | None]) -> bool:
     """Whether the difference, or a name for it, is part of an expression; a slice of a list leaves some of it out."""
     if node is difference:
         return True

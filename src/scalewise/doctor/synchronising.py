@@ -3,6 +3,7 @@
 import statistics
 from dataclasses import dataclass, replace
 
+from scalewise.analysis.estimate import level_text
 from scalewise.doctor.accumulation import MOSTLY, Accumulation, Update, accumulation_of, of_kind
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import Finding, Price
@@ -80,12 +81,12 @@ def settle_by_time(finding: Finding, replayed: Replayed) -> Finding:
     if replayed.trouble or not replayed.applied or replayed.spared is None:
         return finding
     spared = replayed.spared
-    text = f"with the fix a step takes {spared.step_milliseconds - spared.milliseconds:.2f} ms, not "
-    text += f"{spared.step_milliseconds:.2f} ms (spared: {spared.low:.2f} to {spared.high:.2f} ms, 95 %)"
+    less, step = spared.milliseconds, spared.step_milliseconds
+    text = f"with the fix a step takes {step - less.value:.2f} ms, not {step:.2f} ms "
+    text += f"(spared: {less.low:.2f} to {less.high:.2f} ms, {level_text(less.level)})"
     after = reductions_of(replayed.mended.first)
     evidence = (*finding.evidence, text, *((f"with the fix: {after}",) if after else ()))
-    if spared.low <= 0:
+    if less.low <= 0:
         return replace(finding, evidence=evidence, proof="replayed")
-    price = Price(spared.milliseconds, "ms per step", "communication that no_sync() spares", spared.how,
-                  spared.low, spared.high)  # fmt: skip
+    price = Price(less.value, "ms per step", "communication that no_sync() spares", spared.how, less)
     return replace(finding, evidence=evidence, proof="replayed", price=price)

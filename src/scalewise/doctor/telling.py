@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalewise.analysis.estimate import level_text
 from scalewise.doctor.finding import Diagnosis, Finding, Price
 from scalewise.doctor.words import counted, ranks_text
 from scalewise.records.examination import PlaceRow
@@ -81,8 +82,10 @@ def sure_text(finding: Finding) -> str:
 def price_text(price: Price) -> str:
     """The price with its interval, what it is of, and how it is known."""
     interval = ""
-    if price.low is not None and price.high is not None:
-        interval = f" (95 %: {_amount(price, price.low)} to {_amount(price, price.high)})"
+    within = price.interval
+    if within is not None:
+        level = level_text(within.level)
+        interval = f" ({level}: {_amount(price, within.low)} to {_amount(price, within.high)})"
     return f"{_amount(price, price.value, unit=True)}{interval}: {price.of}; {price.how}"
 
 

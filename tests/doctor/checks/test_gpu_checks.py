@@ -14,6 +14,7 @@ from case_factory import (
     make_work,
 )
 
+from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import (
     attention_not_fused,
@@ -82,7 +83,7 @@ def on_gpu(*rows, act=lambda sheet: None, steps=40, settings=None, **run):
 
 def replayed(finding, low, high, step=10.0, case=None, mended=None, trouble=""):
     case = case or make_case(Sheet().windows(2))
-    spared = Spared((low + high) / 2, low, high, step, "measured")
+    spared = Spared(make_estimate((low + high) / 2, low, high), step, "measured")
     return Replayed(finding.remedy or Remedy("none"), case, mended or case, 3, spared, trouble)
 
 

@@ -129,7 +129,7 @@ def test_the_smallest_number_of_workers_that_is_as_good_as_the_best_becomes_the_
     for count, spared in ((1, (8.0, 7.0, 9.0)), (2, (12.0, 11.0, 14.0)), (4, (13.0, 12.0, 14.0))):
         finding = swept(case, finding, count, spared)
     assert "num_workers=2, persistent_workers=True" in finding.fix and "enough" in finding.fix
-    assert [one.milliseconds for one in finding.tried] == [8.0, 12.0, 13.0]
+    assert [one.milliseconds.value for one in finding.tried] == [8.0, 12.0, 13.0]
     assert any("num_workers=4" in fact for fact in finding.evidence)
 
 
@@ -154,3 +154,4 @@ def test_what_a_batch_is_spent_on_is_evidence():
     sheet = loop([15.0] * 12).row(LoadingRow(0, -1, 1, 9 * MILLISECOND, MILLISECOND))
     (finding,) = examine(make_case(sheet.row(LoadingRow(0, -1, 2, 24 * MILLISECOND, 2 * MILLISECOND))))
     assert any("decode 12.0 ms, collate 1.00 ms, in the training process itself" in fact for fact in finding.evidence)
+    assert finding.evidence[-1] == "no copy: the batch stays on the CPU"

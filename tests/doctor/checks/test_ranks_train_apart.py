@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from case_factory import Sheet, make_case, make_sums
 
-from factories import make_model
+from factories import make_model, make_outcome
 from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.checks import ranks_train_apart
 from scalewise.doctor.checks.ranks_train_apart import examine
 from scalewise.records.notes import NOWHERE, GroupNote
+from scalewise.records.outcome import OutcomeKind
 from scalewise.records.traffic import StepTraffic, Traffic
 
 STEPS = 6
@@ -23,9 +25,11 @@ def sheet(weight: float = 1.0, *, digest: str = "", group: bool = True) -> Sheet
     return made.row(make_sums(4, wrapper=NOWHERE, weight=weight))
 
 
-def apart(*sheets: Sheet, step: StepTraffic | None = None, wrapped: bool = False) -> Case:
+def apart(
+    *sheets: Sheet, step: StepTraffic | None = None, wrapped: bool = False, end: OutcomeKind = "finished"
+) -> Case:
     """Ranks with these notes that exchanged in each step what `step` says, or nothing."""
-    case = make_case(*sheets, wrapped=wrapped)
+    case = make_case(*sheets, wrapped=wrapped, outcome=make_outcome(end))
     traffic = Traffic({step or StepTraffic(): STEPS})
     records = {rank.rank: replace(rank.record, traffic=traffic) for rank in case.ranks}
     run = replace(case.run, ranks=tuple(records.values()))
@@ -50,6 +54,29 @@ def test_a_script_that_never_made_a_group_is_told_to_make_one():
     assert "makes the same training" in finding.sentence
     assert any("no process group was made" in text for text in finding.evidence)
     assert "init_process_group" in finding.fix
+
+
+@pytest.mark.parametrize("end", ["timed_out", "enough", "hung"])
+def test_a_run_that_was_ended_early_may_have_missed_the_averaging(end: OutcomeKind):
+    (finding,) = examine(apart(sheet(1.0, digest="a"), sheet(2.0, digest="b"), end=end))
+
+    assert finding.proof == "suspected" and not finding.counts
+    assert "seem to train apart" in finding.sentence and "in the 6 steps that were seen" in finding.sentence
+    assert any("local SGD" in text and "--limit" in text for text in finding.evidence)
+
+
+def test_ranks_without_a_group_can_average_nothing_later():
+    alone = sheet(1.0, digest="a", group=False)
+    (finding,) = examine(apart(alone, alone, end="timed_out"))
+
+    assert finding.counts and "in any of 6 steps" in finding.sentence
+
+
+def test_after_many_steps_nobody_averages_any_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ranks_train_apart, "SURE_STEPS", STEPS)
+    (finding,) = examine(apart(sheet(1.0, digest="a"), sheet(2.0, digest="b"), end="timed_out"))
+
+    assert finding.counts
 
 
 @pytest.mark.parametrize("step", [StepTraffic(update=4000), StepTraffic(between=4000), StepTraffic(reduced=4000)])

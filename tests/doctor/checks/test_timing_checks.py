@@ -5,10 +5,18 @@ from dataclasses import replace
 import pytest
 from case_factory import Sheet, make_case, make_device_use
 
-from scalewise.doctor.case import Abstain
+from scalewise.doctor.case import Abstain, case_of
 from scalewise.doctor.checks import clock_without_synchronise, read_every_step, warm_up_in_average
 from scalewise.records.examination import PlaceRow
-from scalewise.records.notes import BackwardNote, ClockNote, CollectiveNote, DeviceSyncNote, ForwardNote, HostReadNote
+from scalewise.records.notes import (
+    BackwardNote,
+    ClockNote,
+    CollectiveNote,
+    DeviceSyncNote,
+    ForwardNote,
+    HostReadNote,
+    StepNote,
+)
 
 MILLISECOND = 1_000_000
 PER_STEP = ["start = clock()", "elapsed = clock() - start"]
@@ -16,6 +24,7 @@ LOOP = ["start = clock()", "print((clock() - start) / steps)"]
 TOTAL = ["start = clock()", "print(clock() - start)"]
 CHAIN = ["t0 = clock()", "t1 = clock(); dt = t1 - t0; t0 = t1"]
 LISTED = ["start = clock()", "times.append(clock() - start)", "print(mean(times))"]
+RATE = ["start = clock()", "meters['rate'].update(samples / (clock() - start))"]
 LISTED_LATER = [*LISTED[:2], "print(mean(times[3:]))"]
 
 
@@ -122,8 +131,17 @@ def test_a_script_for_the_cpu_is_not_judged(tmp_path):
             check.examine(case)
 
 
-def warm_up(sheet):
-    return warm_up_in_average.examine(make_case(sheet))
+def warm_up(sheet, between_ns=()):
+    """`between_ns`: of what leads to each step, how much the script spent before it opened."""
+    case = make_case(sheet)
+    (record,) = case.run.ranks
+    ends = [0, *(note.at_ns for note in sheet.notes if isinstance(note, StepNote))]
+    between = [*between_ns, *[0] * len(ends)]
+    steps = tuple(
+        replace(row, step_ns=ends[row.step + 1] - ends[row.step] - between[row.step], data_ns=0, data_inside_ns=0)
+        for row in record.steps
+    )
+    return warm_up_in_average.examine(case_of(replace(case.run, ranks=(replace(record, steps=steps),))))
 
 
 def loop(sheet, first, rest, steps=20):
@@ -137,6 +155,11 @@ def test_an_average_that_begins_with_a_slow_step_is_found(tmp_path):
     (finding,) = warm_up(loop(Timed(tmp_path, LOOP), first=400, rest=10))
     assert finding.where.text == LOOP[1] and finding.price.value == pytest.approx(2.95, abs=0.05)
     assert "195% too high" in finding.sentence
+
+
+def test_what_the_script_does_before_its_first_step_opens_is_no_warm_up(tmp_path):
+    rollouts = [390 * MILLISECOND]  # until there is enough to learn from
+    assert warm_up(loop(Timed(tmp_path, LOOP), first=400, rest=10), rollouts) == ()
 
 
 @pytest.mark.parametrize(
@@ -169,8 +192,10 @@ def test_a_late_slow_step_is_no_warm_up(tmp_path):
     assert warm_up(sheet.clock(1)) == ()
 
 
-@pytest.mark.parametrize(("lines", "found"), [(LISTED, True), (LISTED_LATER, False)])
-def test_a_mean_of_listed_times_includes_the_first_unless_it_is_left_out(tmp_path, lines, found):
+@pytest.mark.parametrize(("lines", "found"), [(LISTED, True), (LISTED_LATER, False), (RATE, False)])
+def test_a_mean_of_listed_times_includes_the_first_unless_it_is_left_out_and_a_rate_of_each_step_is_no_mean(
+    tmp_path, lines, found
+):
     sheet = Timed(tmp_path, lines)
     for step in range(12):
         sheet.clock(0).spend(10 if step else 300).window(batch=False).clock(1)

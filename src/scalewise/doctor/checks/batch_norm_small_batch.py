@@ -130,7 +130,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if replayed.trouble or spared is None:
         return finding
     words = (
-        f"replayed with SyncBatchNorm a step takes {-spared.milliseconds:.3g} ms more "
-        f"({-spared.high:.3g} to {-spared.low:.3g}) of {spared.step_milliseconds:.3g} ms"
+        f"replayed with SyncBatchNorm a step takes {-spared.milliseconds.value:.3g} ms more "
+        f"({-spared.milliseconds.high:.3g} to {-spared.milliseconds.low:.3g}) of {spared.step_milliseconds:.3g} ms"
     )
     return replace(finding, evidence=(*finding.evidence, words))

@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalewise.doctor.agreement import TOLERANCE, gap
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import SHARDED
+from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
+from scalewise.records.spec import Remedy
 
 CHECK = Check(
     name="clip-of-a-shard",
@@ -31,6 +33,7 @@ CHECK = Check(
     silent="Shards that are scaled by one common factor; replicas, whose norms are equal by nature; ranks that "
     "train apart.",
 )
+REMEDY = "clip_by_whole_norm"
 LEAST = 3  # steps
 SAME = 1e-3  # between norms that are the same limit
 
@@ -158,4 +161,36 @@ def _finding(case: Case, found: _Clipped) -> Finding:
         ),
         ranks=found.ranks,
         steps_seen=found.seen,
+        # The remedy asks all ranks; shards that lie over some of them only would need a group of their own.
+        remedy=Remedy(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
     )
+
+
+def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
+    """Clipped by the whole norm, the whole gradient is as long as the limit; before it was longer."""
+    plain, mended = (_first_norm(one, finding) for one in (replayed.plain, replayed.mended))
+    if replayed.trouble or not replayed.applied or plain is None or not mended:
+        return finding
+    told = (
+        f"norm of the whole gradient that the first step applies: {plain:.4g} as it is, {mended:.4g} clipped by the "
+        "norm over all ranks"
+    )
+    if plain <= (1 + SAME) * mended:
+        return replace(finding, evidence=(*finding.evidence, told))
+    return replace(
+        finding,
+        evidence=(*finding.evidence, told),
+        proof="replayed",
+        price=Price(
+            plain / mended,
+            "times",
+            "as long as with the right norm is the gradient that is applied",
+            "measured in the first step, with the fix applied",
+        ),
+    )
+
+
+def _first_norm(case: Case, finding: Finding) -> float | None:
+    """Of all shards together in the first step, where the parameters of both runs are still the same."""
+    norms = _norms([rank for rank in case.ranks if rank.rank in finding.ranks])
+    return math.hypot(*norms[0]) if norms else None

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from scalewise.analysis.estimate import level_text
 from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
-from scalewise.doctor.finding import Finding, Price, Proof, Tried
+from scalewise.doctor.finding import Finding, Price, Proof, SweepPoint
 from scalewise.doctor.loaders import loader_of, place_of, training_loaders, with_arguments
-from scalewise.doctor.loading import loading_of
+from scalewise.doctor.loading import copying, loading_of
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.waiting import Waiting, waiting
@@ -76,7 +77,7 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
         check=CHECK.name,
         severity="slow",
         sentence=f"The loop waits {wait} of {whole} per step for its data, {worst.share:.0%} of the time.",
-        evidence=(*_evidence(bound, loader), *_spent(rank, loader)),
+        evidence=(*_evidence(bound, loader), *_spent(case, rank, loader)),
         fix=_fix(case, loader),
         where=where or rank.place(next((batch for window in rank.windows for batch in window.batches), None)),
         price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
@@ -111,11 +112,13 @@ def _evidence(bound: dict[int, Waiting], loader: LoaderRow | None) -> Iterator[s
         yield f"the loader has {workers}{', memory is pinned' if loader.pinned else ''}"
 
 
-def _spent(rank: RankCase, loader: LoaderRow | None) -> Iterator[str]:
-    """What fetching is spent on: the dataset, putting samples together, pinning."""
+def _spent(case: Case, rank: RankCase, loader: LoaderRow | None) -> Iterator[str]:
+    """What a batch costs: the dataset, putting samples together, pinning, copying."""
     found = loading_of(rank, loader.index) if loader is not None else None
     if found is not None:
         yield f"making one batch takes {found.text()}{found.by_whom()}"
+        told = copying(case)
+        yield told[:1].lower() + told[1:]
 
 
 def _fix(case: Case, loader: LoaderRow | None) -> str:
@@ -134,7 +137,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
         return _with_workers(case, finding, replayed)
     settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
     spared = replayed.spared
-    if settled.proof == "replayed" and spared is not None and spared.low < 0.05 * spared.step_milliseconds:
+    if settled.proof == "replayed" and spared is not None and spared.milliseconds.low < 0.05 * spared.step_milliseconds:
         return replace(settled, proof="suspected")
     return settled
 
@@ -148,16 +151,17 @@ def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
         return replace(finding, evidence=(*finding.evidence, words))
     if spared is None:
         return finding
-    change = f"{abs(spared.milliseconds):.3g} ms {'less' if spared.milliseconds > 0 else 'more'}"
-    sure = f"{spared.low:.3g} to {spared.high:.3g} ms less, 95 %"
+    less = spared.milliseconds
+    change = f"{abs(less.value):.3g} ms {'less' if less.value > 0 else 'more'}"
+    sure = f"{less.low:.3g} to {less.high:.3g} ms less, {level_text(less.level)}"
     words = f"replayed with {named}, a round of the loop takes {change} ({sure})"
-    tried = (*finding.tried, Tried(replayed.remedy, spared.milliseconds, spared.low, spared.high))
+    tried = (*finding.tried, SweepPoint(replayed.remedy, less))
     found = replace(finding, evidence=(*finding.evidence, words), tried=tried)
-    helps = [one for one in tried if one.low > 0]
+    helps = [one for one in tried if one.milliseconds.low > 0]
     if not helps:
         return found
-    best = max(one.milliseconds for one in helps)
-    enough = min(int(one.remedy.settings["count"]) for one in helps if one.high >= best)
+    best = max(one.milliseconds.value for one in helps)
+    enough = min(int(one.remedy.settings["count"]) for one in helps if one.milliseconds.high >= best)
     return replace(found, fix=_workers_fix(finding, enough))
 
 

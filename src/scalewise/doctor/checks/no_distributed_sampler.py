@@ -8,7 +8,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, replica_groups, require_replicas, rows_fed, same_inputs
+from scalewise.doctor.inputs import Replicas, replica_groups, require_own_batches, rows_fed, same_inputs
 from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
@@ -50,7 +50,7 @@ class Overlap:
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Looks for rows that two ranks drew, where each draws as many as there are."""
-    groups = require_replicas(case)
+    groups = require_own_batches(case)
     found: list[Finding] = []
     reasons: list[str] = []
     for group in groups:

@@ -21,8 +21,11 @@ CHECK = Check(
     needs="Two ranks that make two steps or more.",
     silent="Gradients or parameters that the script averages itself, every step or now and then (local SGD); FSDP, "
     "tensor parallelism and pipelines; evaluation without training; ranks that train models of different shapes, as a "
-    "search for parameters does. Where a DistributedDataParallel is there and not used, the checks of DDP say so.",
+    "search for parameters does. Where a DistributedDataParallel is there and not used, the checks of DDP say so. "
+    "A run that was ended after few steps leaves a suspicion: the script may average its models later.",
 )
+# Local SGD averages every 4 to 100 steps or so: a run that was ended earlier may not have come to it.
+SURE_STEPS = 200
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -50,16 +53,32 @@ def _finding(case: Case, last: Comparison | None) -> Finding:
     same = last is not None and last.tensors > 0 and not last.gaps
     outcome = "makes the same training" if same else "trains a model of its own"
     step = rank.windows[0].step if rank.windows else None
+    later = _may_average_later(case)
+    seen = f"the {len(rank.windows)} steps that were seen" if later else f"any of {len(rank.windows)} steps"
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"The {count} ranks train apart: no gradient, parameter or activation was exchanged in any of "
-        f"{len(rank.windows)} steps; each {outcome}.",
-        evidence=tuple(_evidence(case, last)),
+        sentence=f"The {count} ranks {'seem to ' if later else ''}train apart: no gradient, parameter or activation "
+        f"was exchanged in {seen}; each {outcome}.",
+        evidence=(*_evidence(case, last), *([later] if later else [])),
+        proof="suspected" if later else "observed",
         fix=_fix(case),
         where=rank.place(step),
         price=Price((count - 1) / count, "share", "of the ranks' work that no other rank learns from", "counted"),
         steps_seen=len(rank.windows),
+    )
+
+
+def _may_average_later(case: Case) -> str:
+    """Why it is no more than a suspicion; empty: the script has ended, or cannot exchange anything, or never did."""
+    outcome, steps = case.run.outcome, len(case.first.windows)
+    through = outcome is not None and outcome.kind in ("finished", "aborted_at_exit")
+    grouped = any(note.event == "init" for note in case.first.all(GroupNote))
+    if through or not grouped or steps >= SURE_STEPS:
+        return ""
+    return (
+        f"the run was ended after {steps} steps: a script that averages its models every so many steps (local SGD) may "
+        "not have come to it; a larger --limit shows more steps"
     )
 
 

@@ -12,7 +12,7 @@ from scalewise.doctor.inputs import (
     SameInputs,
     compared,
     replica_groups,
-    require_replicas,
+    require_own_batches,
     same_inputs,
 )
 from scalewise.doctor.loaders import dataset_name, place_of, training_rows, with_arguments
@@ -33,14 +33,15 @@ CHECK = Check(
     "loader = DataLoader(dataset, batch_size=32, sampler=sampler)\n"
     "for epoch in range(epochs):\n    sampler.set_epoch(epoch)",
     needs=f"digests of at least {LEAST_BATCHES} training inputs of two ranks that average their gradients",
-    silent="Ranks of a tensor- or pipeline-parallel group are not compared: they must see the same data. One tensor "
+    silent="Ranks of a tensor- or pipeline-parallel group are not compared: they must see the same data. Nor are ranks "
+    "that send each other parts of their activations in forward (tables of embeddings on one rank each). One tensor "
     "that is used in every step is a benchmark, and only noted.",
 )
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the digests of the first training inputs within each data-parallel group."""
-    groups = require_replicas(case)
+    groups = require_own_batches(case)
     if all(compared(case, group) < LEAST_BATCHES for group in groups):
         raise Abstain(f"needs {LEAST_BATCHES} training inputs of two ranks")
     return tuple(_findings(case, groups))

@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
@@ -23,8 +23,8 @@ CHECK = Check(
     fix="for _ in range(5):\n    step()  # not timed\nstart = time.perf_counter()\nfor _ in range(20):\n    step()\n"
     "print((time.perf_counter() - start) / 20)",
     needs="A clock read before the first step, one after eight or more, and a division by it or of it in the script.",
-    silent="Times of whole epochs or runs of which no average is made; averages so long that the first steps do not "
-    "matter; medians, and lists whose beginning is left out.",
+    silent="Times of whole epochs or runs of which no average is made; rates of single steps; averages so long that "
+    "the first steps do not matter; medians, and lists whose beginning is left out.",
 )
 LEAST_STEPS = 8
 FIRST = 3  # steps that are warm-up
@@ -41,6 +41,7 @@ class _Average:
     mean: float  # seconds per step
     settled: float
     first: float  # longest of the first steps
+    later: float  # mean of the others
 
     @property
     def excess(self) -> float:
@@ -67,7 +68,7 @@ def _groups(rank: RankCase) -> list[list[Span]]:
             longest.pop((span.where.index, span.measure), None)
     single: dict[object, list[Span]] = {}
     for span in spans:
-        if span.steps == 1 and span.measure is not None and span.measure.averaged:
+        if span.steps == 1 and span.measure is not None and span.measure.gathered:
             single.setdefault((span.where.index, span.measure), []).append(span)
     return [*([span] for span in longest.values() if span.steps > 1), *single.values()]
 
@@ -89,11 +90,11 @@ def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
     seconds = [span.seconds for span in spans] if len(spans) > 1 else _step_seconds(rank, spans[0])
     if len(seconds) < LEAST_STEPS:
         return None
-    rest = seconds[FIRST:]
-    settled, later = median(rest), sum(rest) / len(rest)
-    # What the later steps add to the average is no warm-up.
-    mean = later + (sum(seconds[:FIRST]) - FIRST * later) / len(seconds)
-    return _Average(spans, len(seconds), mean, later, max(seconds[:FIRST])) if settled > 0 else None
+    work = seconds if len(spans) > 1 else _work_seconds(rank, seconds)
+    settled, later = fmean(seconds[FIRST:]), fmean(work[FIRST:])
+    # What the later steps add to the average is no warm-up, nor is what the script does before a step opens.
+    mean = settled + (sum(work[:FIRST]) - FIRST * later) / len(seconds)
+    return _Average(spans, len(seconds), mean, settled, max(work[:FIRST]), later) if settled > 0 else None
 
 
 def _step_seconds(rank: RankCase, span: Span) -> list[float]:
@@ -101,6 +102,14 @@ def _step_seconds(rank: RankCase, span: Span) -> list[float]:
     ends = [note.at_ns for note in span.notes if isinstance(note, StepNote)]
     edges = [rank.notes[span.begin].at_ns, *ends]
     return [(after - before) / 1e9 for before, after in itertools.pairwise(edges)]
+
+
+def _work_seconds(rank: RankCase, seconds: list[float]) -> list[float]:
+    """Steps and their data alone: rollouts before the first update, say, are longer than those between two updates."""
+    rows = [row for row in rank.record.steps if row.step < len(seconds)]
+    if len(rows) < LEAST_STEPS or rows[FIRST - 1].step != FIRST - 1:
+        return seconds
+    return [(row.step_ns + row.data_ns - row.data_inside_ns) / 1e9 for row in rows]
 
 
 def _matters(one: _Average) -> bool:
@@ -120,7 +129,7 @@ def _finding(rank: RankCase, one: _Average) -> Finding:
         evidence=(
             f"the clock is first read at {short(span.started)}, before the first step of the run",
             f"longest of the first {FIRST} steps: {one.first * 1000:.3g} ms; average of the {one.steps - FIRST} after "
-            f"them: {one.settled * 1000:.3g} ms",
+            f"them: {one.later * 1000:.3g} ms",
         ),
         fix=f"for _ in range(5):\n    ...  # the same step, not timed\n{text}",
         where=span.where,

@@ -18,7 +18,7 @@ class Recordings(Dataset):
         return len(self.waves)
 
     def __getitem__(self, index):
-        time.sleep(0.006)  # wrong
+        time.sleep(0.02)  # wrong
         return self.waves[index], index % 4
 
 

@@ -14,7 +14,7 @@ class Files(Dataset):
     def __init__(self, rank):
         self.seconds = 0.02 * rank  # wrong
         #+ self.seconds = 0.0
-        self.samples = torch.randn(36, 10, generator=torch.Generator().manual_seed(rank))
+        self.samples = torch.randn(48, 10, generator=torch.Generator().manual_seed(rank))
 
     def __len__(self):
         return len(self.samples)
