@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factories import make_outcome, make_run, make_suite, noisy, quiet_sample
-from scalewise.analysis.compare import VERDICT_CONFIDENCE, compare, compare_suites
+from scalewise.analysis.compare import COMPARE_LEVEL, compare, compare_suites
 from scalewise.analysis.estimate import run_median
 from scalewise.analysis.ratio import Side, log_difference
 from scalewise.errors import BadRequest
@@ -65,6 +65,21 @@ def test_a_loaded_machine_makes_one_run_of_each_say_less():
     assert "loaded machine" in [caveat.name for caveat in loaded.caveats]
 
 
+@pytest.mark.parametrize("level", [0.90, 0.95, 0.98])
+def test_the_interval_that_is_shown_is_the_one_that_decides(level):
+    for seed in range(40):
+        found = compare(*pair(3, change=0.04, seed=100 * seed), level=level)
+        holds_no_difference = found.change.low <= 0 <= found.change.high
+        assert (found.answer == "cannot tell") == holds_no_difference
+        assert {found.change.level, found.a_step_seconds.level, found.b_step_seconds.level, found.level} == {level}
+        assert f"({100 * level:g} % interval " in found.sentence
+
+
+def test_without_a_level_98_percent_are_shown_and_decide():
+    found = compare(*pair(6, change=0.2))
+    assert found.level == COMPARE_LEVEL == 0.98 and "98 % interval" in found.sentence and "95 %" not in found.sentence
+
+
 def test_unequal_work_is_refused_unless_allowed():
     a, b = pair(2)
     amp = [
@@ -108,7 +123,7 @@ def test_suites_are_compared_arm_by_arm_and_two_lone_arms_whatever_they_are():
 # ---- simulations: medians of runs are drawn as runs give them, so that thousands of comparisons take seconds
 
 
-def called_different(repeats, change, *, run_cv, steps=60, trials=600, seed=7):
+def called_different(repeats, change, *, run_cv, steps=60, trials=600, seed=7, level=COMPARE_LEVEL):
     """Share of comparisons called different; between-run spread `run_cv`, within a run AR(1) 0.5 and CV 5 %."""
     random = np.random.default_rng(seed)
     pool = [run_median(noisy(steps, 1.0, number)) for number in range(400)]
@@ -123,13 +138,18 @@ def called_different(repeats, change, *, run_cv, steps=60, trials=600, seed=7):
             )
             sides.append(Side(medians, tuple(range(repeats)), (), "f", 0.028))
         found = log_difference(*sides)
-        different += abs(found.middle) > found.reach(VERDICT_CONFIDENCE)
+        different += abs(found.middle) > found.reach(level)
     return different / trials
 
 
 @pytest.mark.parametrize("repeats", [1, 2, 3, 5, 8, 15])
 def test_at_most_one_in_twenty_equal_arms_is_called_different(repeats):
     assert called_different(repeats, 0.0, run_cv=0.028) <= 0.05
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 5, 8, 15])
+def test_at_95_percent_equal_arms_are_called_different_as_often_as_the_level_says_or_less(repeats):
+    assert called_different(repeats, 0.0, run_cv=0.028, level=0.95) <= 0.075
 
 
 @pytest.mark.parametrize("run_cv", [0.003, 0.01, 0.088])

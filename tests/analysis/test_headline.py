@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from factories import make_outcome, make_run, make_suite, noisy, quiet_sample
+from factories import make_estimate, make_outcome, make_run, make_suite, noisy, quiet_sample
 from scalewise.analysis.communication import BY_REMOVAL, Communication
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.figures import Collective
@@ -32,7 +32,11 @@ def answer(*rows: ArmRow) -> Headline:
 
 
 def exactly(seconds: float) -> Estimate:
-    return Estimate(seconds, seconds * 0.999, seconds * 1.001, 60, 1, "made up")
+    return Estimate(seconds, seconds * 0.999, seconds * 1.001, 60, 1, "made up", 0.95)
+
+
+def communication(method, seconds):
+    return Communication(method, make_estimate(seconds, 0.8 * seconds, 1.2 * seconds))
 
 
 def phases(**milliseconds: float) -> dict[str, float | None]:
@@ -99,7 +103,10 @@ def test_arms_with_a_change_have_no_headline_of_their_own():
 # What the row of one rank (10 ms: forward 4, backward 5, optimizer 1) loses on two, and what that is called.
 LOSSES = {
     "communication": (
-        {"communication": (Communication("inside", 0.004, 0.003, 0.005),), "collectives": (ALL_REDUCE,)},
+        {
+            "communication": (communication("inside", 0.004),),
+            "collectives": (ALL_REDUCE,),
+        },
         phases(forward=2, backward=6.5, optimizer=0.5),
     ),
     "data": ({}, phases(data=4, forward=2, backward=2.5, optimizer=0.5)),
@@ -149,7 +156,7 @@ def test_a_rank_that_waits_for_the_others_is_not_blamed_for_its_long_step():
 
 def test_two_ranks_without_a_base_are_judged_by_their_communication_as_well():
     _, two = two_scales(0.009)
-    sent = (Communication("inside", 0.004, 0.003, 0.005),)
+    sent = (communication("inside", 0.004),)
     spent = phases(data=0.7, forward=2, backward=6, optimizer=0.5)
     found = answer(settled(two, 9, phase_seconds=spent, communication=sent, skew_seconds=0.0, between_seconds=0.0))
 
@@ -185,7 +192,7 @@ def test_calls_that_return_at_once_are_not_taken_for_communication_that_costs_no
 def test_backward_that_grows_while_forward_does_not_is_communication_although_the_reducer_waits_little():
     one, two = two_scales(0.009)
     one = settled(one, 10, phase_seconds=phases(forward=4, backward=5, optimizer=1))
-    waits = (Communication("inside", 0.001, 0.0009, 0.0011),)
+    waits = (communication("inside", 0.001),)
     spent = phases(forward=2, backward=6.5, optimizer=0.5)
     two = settled(two, 9, phase_seconds=spent, communication=waits, collectives=(ALL_REDUCE,), skew_seconds=0.0)
     found = answer(one, two).held_back
@@ -196,7 +203,7 @@ def test_backward_that_grows_while_forward_does_not_is_communication_although_th
 def test_communication_that_was_removed_in_an_arm_of_its_own_decides():
     one, two = two_scales(0.009)
     one = settled(one, 10, phase_seconds=phases(forward=4, backward=5, optimizer=1))
-    removed = (Communication(BY_REMOVAL, 0.0005, 0.0004, 0.0006),)
+    removed = (communication(BY_REMOVAL, 0.0005),)
     spent = phases(forward=4, backward=4.5, optimizer=0.5)
     two = settled(two, 9, phase_seconds=spent, communication=removed, collectives=(ALL_REDUCE,), skew_seconds=0.0)
     found = answer(one, two).held_back

@@ -17,7 +17,7 @@ def curve(fraction, ranks=(1, 2, 4, 8), spread=0.02):
     found = []
     for count in ranks:
         value = amdahl_speedup(fraction, count)
-        found.append(RankSpeedup(count, Estimate(value, value * (1 - spread), value * (1 + spread), 30, 1, "")))
+        found.append(RankSpeedup(count, Estimate(value, value * (1 - spread), value * (1 + spread), 30, 1, "", 0.95)))
     return found
 
 
@@ -41,7 +41,7 @@ def test_one_rank_alone_is_no_scaling():
 
 
 def test_slower_with_more_ranks_is_outside_the_law():
-    fit = fit_amdahl([RankSpeedup(2, Estimate(0.6, 0.58, 0.62, 30, 1, ""))])
+    fit = fit_amdahl([RankSpeedup(2, Estimate(0.6, 0.58, 0.62, 30, 1, "", 0.95))])
     assert fit.serial_fraction.low > 1
     assert not fit.lawful
 

@@ -11,7 +11,7 @@ from scalewise.analysis.propagate import exact, propagate
 
 
 def between(value, low, high):
-    return Estimate(value, low, high, 30, 1, "made up")
+    return Estimate(value, low, high, 30, 1, "made up", 0.95)
 
 
 def test_independent_shifts_add_in_squares():

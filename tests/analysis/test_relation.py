@@ -90,6 +90,18 @@ def test_ranks_that_split_parameters_share_their_samples():
     assert series(run).global_samples() == 32, "each of two ranks was fed the same 32"
 
 
+def test_ranks_that_split_parameters_but_not_the_batch_tell_no_samples():
+    split = {"split_over": (0, 1), "placements": ("Shard(dim=0)",)}
+    relation = relation_of(run_of(SILENT, model=split, losses=(1.0, 1.2)))
+    assert (relation.kind, relation.batches) == ("tensor parallel", None)
+    assert "whose losses differ" in relation.evidence
+    assert series(run_of(SILENT, model=split, losses=(1.0, 1.2))).global_samples() is None
+
+    assert relation_of(run_of(SILENT, model=split, losses=(1.0, 1.0 + 1e-7))).batches == 1, "roundings"
+    rehearsed = run_of(SILENT, model=split, losses=(1.0, 1.2), rehearse=Rehearsal(2, 0, 2))
+    assert relation_of(rehearsed).batches == 1, "a rehearsed rank's loss lacks what others would have sent"
+
+
 def test_fsdp_over_tensor_parallel_counts_each_pair_once():
     run = with_models(
         run_of(StepTraffic(forward=PARAMETERS), ranks=4),
@@ -123,6 +135,18 @@ def test_a_pipeline_whose_gradients_are_reduced_as_well_tells_no_samples():
     assert series(run).global_samples() is None
     row = summarise(make_suite(run)).experiments[0].rows[0]
     assert row.samples_per_second is None and row.step_seconds is not None
+
+
+def test_ranks_that_may_share_out_a_batch_in_forward_tell_no_samples_and_get_no_speedup():
+    step = StepTraffic(reduced=PARAMETERS, forward=4096, parted=4096)
+    one, two = run_of(SILENT, ranks=1), run_of(step)
+
+    relation = relation_of(two)
+    assert (relation.kind, relation.batches) == ("data parallel", None) and "shares a batch" in relation.evidence
+    assert series(two).global_samples() is None
+    row = summarise(make_suite(one, two)).experiments[0].rows[1]
+    assert row.samples_per_second is None and row.step_seconds is not None
+    assert row.scaling is None or row.scaling.speedup is None
 
 
 def test_stages_together_are_the_model_that_one_rank_trains():

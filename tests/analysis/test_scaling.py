@@ -96,7 +96,7 @@ def test_samples_that_could_not_be_seen_are_refused_or_noted():
 
 
 SPEEDUPS = st.floats(0.05, 64).flatmap(
-    lambda value: st.floats(0.5, 1).map(lambda part: Estimate(value, value * part, value / part, 1, 1, ""))
+    lambda value: st.floats(0.5, 1).map(lambda part: Estimate(value, value * part, value / part, 1, 1, "", 0.95))
 )
 
 

@@ -30,7 +30,7 @@ def test_one_batch_or_a_free_batch_gives_no_line():
 
 
 def test_the_residual_is_what_the_parts_leave():
-    parts = step_parts(Estimate(0.02, 0.019, 0.021, 30, 1, ""), 2, 32, line(1e-3, 1e-4), LINK, VOLUME, None)
+    parts = step_parts(Estimate(0.02, 0.019, 0.021, 30, 1, "", 0.95), 2, 32, line(1e-3, 1e-4), LINK, VOLUME, None)
     assert parts.communication_seconds == pytest.approx(2 * 2e-4 + 8e-3, rel=1e-3)
     assert parts.model_seconds == pytest.approx(1e-3 + 3.2e-3 + 8.4e-3, rel=1e-3)
     assert parts.residual_seconds == pytest.approx(0.02 - parts.model_seconds)

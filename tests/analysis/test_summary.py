@@ -8,6 +8,7 @@ import pytest
 
 from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.figures import settled_peak
 from scalewise.analysis.summary import summarise, to_json
 from scalewise.plan.words import parse_intervention
 from scalewise.records.rows import ExposedRow, MemoryRow
@@ -82,9 +83,11 @@ def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen()
         runs += [replace(plain, ranks=ranks), without]
     rows = rows_of(*runs)
     seen, price = rows["2 ranks"].communication
-    assert (seen.method, seen.seconds, seen.low) == ("hook tail", pytest.approx(0.002), pytest.approx(0.002))
-    assert price.method == BY_REMOVAL
-    assert price.low < 0.003 < price.high and price.seconds == pytest.approx(0.003, rel=0.2)
+    assert (seen.method, seen.seconds.value, seen.seconds.low) == (
+        "hook tail", pytest.approx(0.002), pytest.approx(0.002)
+    )  # fmt: skip
+    assert price.method == BY_REMOVAL and price.seconds.level == 0.95
+    assert price.seconds.low < 0.003 < price.seconds.high and price.seconds.value == pytest.approx(0.003, rel=0.2)
     assert rows["remove communication, 2 ranks"].communication == ()
 
 
@@ -113,6 +116,27 @@ def test_memory_is_the_most_over_ranks_and_time():
     )
     memory = rows_of(replace(run, ranks=ranks))["2 ranks"].memory
     assert (memory.peak_rss_bytes, memory.optimizer_bytes, memory.cuda_peak_allocated_bytes) == (901, 3, None)
+
+
+def on_gpu(step, whole, stretch):
+    return MemoryRow(step, 1, 0, 0, 0, 0, None, None, whole, None, stretch)
+
+
+def test_memory_of_a_gpu_is_the_peak_after_warm_up_and_that_of_the_whole_run_is_kept():
+    run = make_run([0.01] * 40, ranks=1)
+    stretches = ((0, 500), (1, 900), (2, 700), (4, 600), (39, 610))
+    memory = tuple(on_gpu(step, 900, peak) for step, peak in stretches)
+    found = rows_of(replace(run, ranks=(replace(run.ranks[0], memory=memory),)))["1 rank"].memory
+    assert (found.cuda_peak_allocated_bytes, found.cuda_whole_peak_bytes) == (610, 900)
+
+
+def test_without_a_stretch_after_warm_up_the_last_one_counts_and_without_any_the_whole_run():
+    assert settled_peak((on_gpu(0, 900, 900), on_gpu(1, 900, 800), on_gpu(2, 900, 700)), 1) == 700
+    assert settled_peak((on_gpu(0, 900, None), on_gpu(9, 950, None)), 1) == 950
+    assert settled_peak((on_gpu(0, None, None),), 1) is None
+    assert settled_peak((), 1) is None
+    late = tuple(on_gpu(step, 900, peak) for step, peak in ((0, 1), (8, 900), (16, 800), (32, 600)))
+    assert settled_peak(late, 8) == 800, "the stretch that begins with the last warm-up step's end"
 
 
 def test_collectives_are_counted_per_step():

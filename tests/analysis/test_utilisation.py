@@ -33,7 +33,8 @@ def test_mfu_is_the_time_at_peak_over_the_timed_step():
     found = _use(WORK, PROFILE, TIME)
 
     assert found.mfu.value == pytest.approx(4e8 / 1e11 / STEP)
-    assert found.mfu.low <= found.mfu.value <= found.mfu.high
+    within = found.mfu.interval
+    assert within.low <= within.value == found.mfu.value <= within.high and within.level == 0.95
     assert found.flops_per_step == 4e8 and found.achieved_flops_per_second == pytest.approx(4e10)
     assert found.peak_flops_per_second == pytest.approx(1e11)
     assert found.busy.value == pytest.approx(0.8)

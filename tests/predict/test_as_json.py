@@ -8,6 +8,18 @@ from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 
 
+def _intervals(told):
+    """Everything in the JSON that has a lower and an upper end."""
+    if isinstance(told, dict):
+        if {"low", "high"} <= set(told):
+            yield told
+        for value in told.values():
+            yield from _intervals(value)
+    elif isinstance(told, list):
+        for value in told:
+            yield from _intervals(value)
+
+
 def test_everything_people_are_shown_is_there_for_machines():
     answer = full_answer()
     found = rehearsal_json(answer, conclude(answer, 2**31, Training(steps=10, price_per_gpu_hour=1.0)))
@@ -15,7 +27,9 @@ def test_everything_people_are_shown_is_there_for_machines():
     assert [row["ranks"] for row in told["scaling"]["rows"]] == [2, 8, 64]
     assert told["scaling"]["rows"][0]["measured"]["step"]["value"] > 0
     assert told["scaling"]["rows"][1]["measured"] is None
-    assert {"value", "low", "high"} == set(told["at"][0]["predicted"])
+    levels = [found["level"] for found in _intervals(told)]
+    assert told["level"] == 0.90 and len(levels) > 20 and set(levels) == {0.90}
+    assert {"value", "low", "high", "level"} <= set(told["at"][0]["predicted"])
     assert told["checks"][0]["inside"] is True
     assert told["knees"][0]["share"] == 0.8
     assert told["changes"][-1]["changes"][0]["gain"]["value"] > 1

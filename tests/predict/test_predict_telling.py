@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from factories import make_estimate
 from rehearsal_specimen import answer_of, around, full_answer, shared_model
 from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
 from scalewise.predict.memory import MemoryRow
-from scalewise.predict.prediction import Range
 from scalewise.predict.scaling import scaling_table
 from scalewise.predict.telling import (
     base_text,
@@ -16,6 +16,7 @@ from scalewise.predict.telling import (
     bounds_text,
     change_notes,
     check_text,
+    checks_text,
     cost_text,
     knee_text,
     memory_notes,
@@ -66,14 +67,24 @@ def test_a_check_says_whether_it_held():
     assert "predicted 1.00 ms [0.95, 1.05], measured 1.00 ms" in check_text(Checked(2, around(1e-3), around(1e-3)))
 
 
+def test_what_of_the_checks_error_was_taken_out_is_said_once():
+    answer = replace(full_answer(), checks=(Checked(2, around(1.1e-3), around(1e-3)),) * 2)
+    assert checks_text(replace(answer, spread=replace(answer.spread, shift=0.0))) == [
+        check_text(one) for one in answer.checks
+    ]
+    *_, last = checks_text(replace(answer, spread=replace(answer.spread, shift=0.0513)))
+    assert last == "All predicted steps are corrected by -5.0 %, what of that error is likely to last."
+    assert checks_text(replace(answer, checks=())) == []
+
+
 def test_numbers_keep_one_unit_with_their_interval():
-    assert step_text(Range(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
-    assert rate_text(Range(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
+    assert step_text(make_estimate(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
+    assert rate_text(make_estimate(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
     assert rate_text(None) == "-"
-    assert percent_text(Range(0.82, 0.75, 0.89)) == "82 [75, 89]"
-    assert percent_text(Range(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
-    assert range_text(Range(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
-    assert range_text(Range(1.0, 1.0, 1.0)) == "1.00"
+    assert percent_text(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
+    assert percent_text(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
+    assert range_text(make_estimate(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
+    assert range_text(make_estimate(1.0, 1.0, 1.0)) == "1.00"
 
 
 def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():

@@ -11,7 +11,7 @@ from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import Answer
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.prediction import predict
+from scalewise.predict.prediction import LEVEL, predict
 from scalewise.predict.scaling import OWN_SAMPLES, Curve, curve_points, figures, scaling_kind, scaling_table
 from taped_steps import QUICK, SLOW
 
@@ -39,6 +39,17 @@ def test_weak_scaling_counts_the_work_of_all():
     assert row.predicted.speedup.value == pytest.approx(8 * row.predicted.efficiency.value)
     assert row.ideal.throughput.value == pytest.approx(8 * 64 / row.ideal.step.value)
     assert row.predicted.throughput.low < row.predicted.throughput.value < row.predicted.throughput.high
+
+
+def test_all_rows_have_one_level_and_two_levels_are_not_added_up():
+    answer = full_answer()
+    table = scaling_table(answer)
+    told = [one for row in table.rows for one in (row.predicted, row.measured, row.ideal) if one is not None]
+    found = [one for figure in told for one in (figure.step, figure.throughput, figure.speedup, figure.efficiency)]
+    assert {one.level for one in (*found, table.base.step)} == {LEVEL}
+    assert {point.efficiency.level for point in curve_points(answer, table)} == {LEVEL}
+    with pytest.raises(ValueError, match="restate them"):
+        figures(answer.at[0].predicted.step, 64.0, 2, replace(table.base, step=table.base.step.at(0.95)), "strong")
 
 
 def test_what_was_measured_stands_beside_what_was_predicted():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.prediction import QUANTILE, OnLink, Spread, predict, spread_of_errors, step_seconds
+from scalewise.predict.prediction import LEVEL, QUANTILE, OnLink, Spread, predict, spread_of_errors, step_seconds
 from scalewise.predict.tape import Compute, Issue, Tape, Wait, in_a_row
 from scalewise.predict.timeline import Sharing
 from taped_steps import QUICK, SLOW, ddp_tape, rehearsal
@@ -121,3 +121,12 @@ def test_the_spread_of_errors_is_how_far_predictions_were_off_around_none():
     assert spread_of_errors([1.0, 1.0]) == 0.0
     assert spread_of_errors([exp(0.1), exp(-0.1)]) == pytest.approx(0.1)
     assert spread_of_errors([1.2] * 5) == pytest.approx(log(1.2))  # an error in one direction is no less an error
+
+
+def test_a_shift_moves_the_step_and_both_ends_alike_and_leaves_its_parts():
+    one = rehearsal(ddp_tape())
+    plain = predict(one, QUICK, spread=Spread(model=0.05))
+    moved = predict(one, QUICK, spread=Spread(model=0.05, shift=0.1))
+    for before, after in (("value", "value"), ("low", "low"), ("high", "high")):
+        assert getattr(moved.step, after) == pytest.approx(exp(-0.1) * getattr(plain.step, before))
+    assert moved.timeline == plain.timeline and moved.step.level == plain.step.level == LEVEL

@@ -1,22 +1,26 @@
 """Tests of what a check tells of the model, and of ranks that do different things."""
 
 from dataclasses import replace
+from math import exp, log
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factories import make_outcome, make_run
+from factories import make_estimate, make_outcome, make_run, noisy
+from scalewise.analysis.series import series
 from scalewise.predict.answer import Checked
 from scalewise.predict.differing import differences, doings
-from scalewise.predict.prediction import Range
-from scalewise.predict.self_check import UNCHECKED, measured, model_spread
+from scalewise.predict.prediction import LEVEL, QUANTILE
+from scalewise.predict.self_check import UNCHECKED, measured, model_error, model_spread
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.spec import Rehearsal
 
 
 def checked(ratio: float) -> Checked:
-    return Checked(2, Range(ratio, 0.9 * ratio, 1.1 * ratio), Range(1.0, 0.99, 1.01))
+    measured_step = make_estimate(1.0, 0.99, 1.01, positive=True)
+    return Checked(2, make_estimate(ratio, 0.9 * ratio, 1.1 * ratio), measured_step)
 
 
 def test_without_a_check_the_error_is_the_usual_one():
@@ -30,6 +34,53 @@ def test_a_worse_check_makes_less_sure(ratio):
 
 def test_one_lucky_check_makes_nobody_sure():
     assert model_spread([1.0]) > UNCHECKED / 2
+
+
+def test_without_a_check_nothing_is_shifted():
+    error = model_error(())
+    assert error.shift == 0.0 and error.spread == pytest.approx(UNCHECKED)
+
+
+@given(st.floats(0.5, 2.0))
+def test_a_check_shifts_towards_what_was_measured_but_not_all_the_way_and_widens_by_the_rest(ratio):
+    error, before = model_error([checked(ratio)]), log(ratio)
+    assert 0 <= error.shift / before < 1 if before else error.shift == 0
+    assert error.spread <= model_spread([ratio])
+    assert model_error([checked(ratio)] * 4).shift / before > error.shift / before if before else True
+
+
+def test_a_check_that_was_measured_badly_shifts_less():
+    vague = replace(checked(1.2), measured=make_estimate(1.0, 0.7, 1.4, positive=True))
+    once = replace(checked(1.2), measured=replace(checked(1.2).measured, runs=1))
+    often = replace(checked(1.2), measured=replace(checked(1.2).measured, runs=3))
+    shifts = [model_error([one]).shift for one in (vague, once, often)]
+    assert shifts == sorted(shifts) and shifts[0] < 0.5 * shifts[2]
+
+
+@pytest.mark.parametrize("lasting", [0.0, 0.045, 0.1])
+@pytest.mark.parametrize("count", [1, 3])
+def test_intervals_after_a_check_hold_as_often_as_they_say_whether_errors_last_or_not(lasting, count):
+    """Scripts differ by a lasting error; every check and the step that is predicted differ by chance, 4 % of it."""
+    random = np.random.default_rng(17)
+    held = closer = 0
+    trials = 3000
+    for _ in range(trials):
+        bias = lasting * random.normal()
+        found = model_error([checked(exp(bias + 0.04 * random.normal())) for _ in range(count)])
+        error = bias + 0.04 * random.normal()
+        held += abs(error - found.shift) <= QUANTILE * found.spread
+        closer += abs(error - found.shift) <= abs(error)
+    assert 0.85 <= held / trials <= 0.95
+    assert lasting < 0.1 or closer / trials > 0.65, "a lasting error is taken out"
+
+
+def test_measured_steps_have_the_level_of_the_predictions_beside_them():
+    """They were once shown with their 95 % interval and called 90 %."""
+    run = make_run(noisy(60, 0.01, 4), ranks=2)
+    found, usual = measured(run).step, series(run).median()
+    assert found.level == LEVEL == 0.90 and usual.level == 0.95
+    assert usual.low < found.low < found.value < found.high < usual.high
+    assert measured(run, loop=True).step.level == LEVEL
 
 
 def test_a_check_says_whether_it_was_inside():

@@ -1,5 +1,8 @@
 """A sweep gives what single predictions give, best first, and thousands of them at once."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +70,11 @@ def test_ten_thousand_combinations_are_one_call_():
     )
     rows = sweep(GROUND, grid)
     assert len(rows) == 14 * 10 * 6 * 3 * 4 > 10_000
+
+
+def test_a_sweep_is_corrected_by_what_the_checks_showed_as_a_prediction_is():
+    grid = Grid((4,), (QUICK,))
+    (plain,) = sweep(GROUND, grid)
+    (moved,) = sweep(replace(GROUND, spread=Spread(model=0.03, shift=-0.1)), grid)
+    assert moved.step.value == pytest.approx(plain.step.value * np.exp(0.1)) and moved.step.level == 0.90
+    assert moved.throughput.high == pytest.approx(moved.samples / moved.step.low)

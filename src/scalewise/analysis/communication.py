@@ -1,14 +1,14 @@
 """What communication costs a step: seen from inside where the watcher can, and by taking it away from outside."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scalewise.analysis.arms import ArmRuns
-from scalewise.analysis.estimate import run_median
+from scalewise.analysis.estimate import Estimate, run_median
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.ratio import seconds_difference
+from scalewise.analysis.ratio import seconds_between
 
 BY_REMOVAL = "step minus step without communication"
 
@@ -18,9 +18,7 @@ class Communication:
     """Time per step by one method. Methods differ: taking it away also removes its interference with computing."""
 
     method: str
-    seconds: float
-    low: float  # 95 % interval
-    high: float
+    seconds: Estimate
 
 
 def preferred_communication(found: Sequence[Communication], intervention: str) -> Communication | None:
@@ -44,15 +42,12 @@ def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[Ru
     removed = _without_communication(arm, arms)
     if removed is None:
         return inside
-    difference = seconds_difference(removed.side(), arm.side())
-    middle, reach = difference.middle, difference.reach()
-    return (*inside, Communication(BY_REMOVAL, middle, middle - reach, middle + reach))
+    return (*inside, Communication(BY_REMOVAL, seconds_between(removed.side(), arm.side())))
 
 
 def _sampled(method: str, values: list[float]) -> Communication:
     """With the interval of a median of so many samples; how far the method itself is off, its name says."""
-    found = run_median(np.array(values))
-    return Communication(method, found.seconds, found.low, found.high)
+    return Communication(method, replace(run_median(np.array(values)).estimate, method=method))
 
 
 def _removed(arm: ArmRuns) -> bool:

@@ -2,20 +2,20 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import exp, expm1
+from math import expm1
 from typing import Literal
 
 from scalewise.analysis.arms import ArmRuns, arm_key, arm_of, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
-from scalewise.analysis.estimate import Estimate, RunMedian, estimate, normal_quantile
-from scalewise.analysis.ratio import Difference, log_difference
+from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_quantile
+from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
 from scalewise.results.run import LoadedSuite, Run
 
-# A verdict asks for more than the 95 % interval that is shown: at 95 %, one A/A comparison in twenty would be
-# called different, and a person who compares often would be misled often.
-VERDICT_CONFIDENCE = 0.98
+# A verdict is decided by the interval that is shown beside it. Who only compares is shown 98 %: at 95 %, one comparison
+# in twenty of two equal things would be called different, and a person who compares often would be misled often.
+COMPARE_LEVEL = 0.98
 POWER = 0.80  # with which the smallest visible difference would be found
 
 Answer = Literal["faster", "slower", "cannot tell", "refused"]
@@ -27,6 +27,7 @@ class Comparison:
 
     a: str
     b: str
+    level: float  # of every interval in it, and of the verdict
     answer: Answer  # B is ...
     change: Estimate | None  # B's step time over A's, less one: -0.02 is 2 % less time
     a_step_seconds: Estimate | None
@@ -39,7 +40,9 @@ class Comparison:
     caveats: tuple[Caveat, ...]
 
 
-def compare_suites(a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = ()) -> tuple[Comparison, ...]:
+def compare_suites(
+    a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = (), level: float = COMPARE_LEVEL
+) -> tuple[Comparison, ...]:
     """Every arm that both have, or the only arm of each whatever it is."""
     arms_a, arms_b = arms_of(a.runs), arms_of(b.runs)
     for side, arms in ((a, arms_a), (b, arms_b)):
@@ -49,7 +52,7 @@ def compare_suites(a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = ()) 
                 "Name a run of real ranks.",
             )
     if len(arms_a) == 1 and len(arms_b) == 1:
-        return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow),)
+        return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow, level),)
     others = {arm_key(arm.spec): arm for arm in arms_b}
     both = [(arm, others[arm_key(arm.spec)]) for arm in arms_a if arm_key(arm.spec) in others]
     if not both:
@@ -57,21 +60,28 @@ def compare_suites(a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = ()) 
             f"{a.path} and {b.path} have no experiment, axes and ranks in common.",
             "Name two run folders inside them to compare just those.",
         )
-    return tuple(_compared(one, two, f"A: {one.label}", f"B: {two.label}", allow) for one, two in both)
+    return tuple(_compared(one, two, f"A: {one.label}", f"B: {two.label}", allow, level) for one, two in both)
 
 
 def compare(
-    a: Sequence[Run], b: Sequence[Run], a_name: str = "A", b_name: str = "B", allow: Collection[str] = ()
+    a: Sequence[Run],
+    b: Sequence[Run],
+    a_name: str = "A",
+    b_name: str = "B",
+    allow: Collection[str] = (),
+    level: float = COMPARE_LEVEL,
 ) -> Comparison:
-    """B's runs against A's: repeats of one arm each."""
+    """B's runs against A's, repeats of one arm each; the interval of this level is shown, and decides."""
     if not a or not b:
         raise BadRequest("There is nothing to compare: one side has no runs.", "Name two folders that hold runs.")
-    return _compared(arm_of(a), arm_of(b), a_name, b_name, allow)
+    return _compared(arm_of(a), arm_of(b), a_name, b_name, allow, level)
 
 
-def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collection[str]) -> Comparison:
+def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collection[str], level: float) -> Comparison:
     caveats = _of_both(caveats_of(a), caveats_of(b))
-    steps_a, steps_b = (estimate(_medians(arm), arm.run_cv) if arm.measured else None for arm in (a, b))
+    steps_a, steps_b = (
+        estimate([one.median for one in arm.measured], arm.run_cv, level) if arm.measured else None for arm in (a, b)
+    )
     missing = [name for name, arm in ((a_name, a), (b_name, b)) if not arm.measured]
     reasons = tuple(f"{name} has no finished run with steps" for name in missing)
     notes: tuple[str, ...] = ()
@@ -80,14 +90,17 @@ def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collectio
         reasons, notes = (() if verdict.allowed else verdict.reasons), (verdict.reasons if verdict.allowed else ())
     if reasons or steps_a is None or steps_b is None:
         sentence = f"Not compared: {'; '.join(reasons)}."
-        return Comparison(a_name, b_name, "refused", None, steps_a, steps_b, None, "", sentence, reasons, (), caveats)
+        return Comparison(
+            a_name, b_name, level, "refused", None, steps_a, steps_b, None, "", sentence, reasons, (), caveats
+        )
     difference = log_difference(a.side(), b.side())
-    answer = _answer(difference)
-    change = _change(difference, steps_a, steps_b)
-    smallest = smallest_visible(difference)
+    change = ratio(b.side(), a.side(), level).through(lambda times: times - 1)
+    answer = _answer(change)
+    smallest = smallest_visible(difference, level)
     return Comparison(
         a=a_name,
         b=b_name,
+        level=level,
         answer=answer,
         change=change,
         a_step_seconds=steps_a,
@@ -115,34 +128,24 @@ def compare_in_turns(arms: Sequence[ArmRuns]) -> tuple[Comparison, ...]:
         if arm.spec.turns is not None:
             first = firsts.setdefault((arm.spec.world_size, arm.spec.device), arm)
             if first is not arm and first.measured and arm.measured:
-                found.append(_compared(first, arm, first.label, arm.label, ("interventions",)))
+                found.append(_compared(first, arm, first.label, arm.label, ("interventions",), COMPARE_LEVEL))
     return tuple(found)
 
 
-def _medians(arm: ArmRuns) -> list[RunMedian]:
-    return [one.median for one in arm.measured]
-
-
-def _answer(difference: Difference) -> Answer:
-    if abs(difference.middle) <= difference.reach(VERDICT_CONFIDENCE):
+def _answer(change: Estimate) -> Answer:
+    if change.low <= 0 <= change.high:
         return "cannot tell"
-    return "slower" if difference.middle > 0 else "faster"
+    return "slower" if change.value > 0 else "faster"
 
 
-def smallest_visible(difference: Difference) -> float:
+def smallest_visible(difference: Difference, level: float = COMPARE_LEVEL) -> float:
     """The relative difference that this comparison would have found with the stated power."""
     one_sided = normal_quantile(2 * POWER - 1)
-    return expm1(difference.reach(VERDICT_CONFIDENCE) + one_sided * difference.error)
-
-
-def _change(difference: Difference, a: Estimate, b: Estimate) -> Estimate:
-    reach = difference.reach()
-    low, middle, high = (exp(difference.middle + shift) - 1 for shift in (-reach, 0.0, reach))
-    return Estimate(middle, low, high, a.steps + b.steps, a.runs + b.runs, difference.method())
+    return expm1(difference.reach(level) + one_sided * difference.error)
 
 
 def _sentence(answer: Answer, change: Estimate, smallest: float) -> str:
-    interval = f"95 % interval {change.low * 100:+.1f} to {change.high * 100:+.1f} %"
+    interval = f"{level_text(change.level)} interval {change.low * 100:+.1f} to {change.high * 100:+.1f} %"
     floor = f"a difference of {smallest * 100:.1f} % would have been seen"
     if answer == "cannot tell":
         return f"Cannot tell: B's step time differs by {change.value * 100:+.1f} % ({interval}); {floor}."

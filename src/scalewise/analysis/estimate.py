@@ -1,16 +1,18 @@
-"""Medians with 95 % intervals that hold for steps that resemble their neighbours and for processes that differ.
+"""Numbers with intervals that carry their confidence level, and medians whose intervals hold for real steps.
+
+Real steps resemble their neighbours, and fresh processes of the same script differ.
 
 Within one run: order statistics around the median, widened by the autocorrelation of the series of signs (above or
-below the median), which is what governs a median's error. No distribution is assumed. In simulation with AR(1) 0.5 it
-covered the true median in 92 % at 30 steps, 94 % at 60 and 95 % from 100 to 1000; a moving-block bootstrap (blocks of
-2 n^(1/3)) in 77 % at 30, 87 % at 100 and 92 % at 300. With AR(1) 0.8 and 30 steps it falls to 84 %.
+below the median), which is what governs a median's error. No distribution is assumed. In simulation with AR(1) 0.5 an
+interval of 95 % covered the true median in 92 % at 30 steps, 94 % at 60 and 95 % from 100 to 1000; a moving-block
+bootstrap (blocks of 2 n^(1/3)) in 77 % at 30, 87 % at 100 and 92 % at 300. With AR(1) 0.8 and 30 steps it is 84 %.
 
 Over repeated runs: a t-interval on the logarithms of the runs' medians. Below five runs the spread between runs cannot
 be told from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import exp, floor, inf, log, sqrt
 from statistics import NormalDist
 
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # the level of every interval for which nobody asks for another
 LEAST_DEGREES = 4  # t is 2.8 here; with one degree it would be 12.7 and no interval of few runs would say anything
 QUIET_RUN_CV = 0.028  # spread of run medians between fresh processes on a quiet machine, measured
 LOADED_RUN_CV = 0.088  # the same beside foreign load, measured
@@ -27,7 +29,7 @@ LOADED_RUN_CV = 0.088  # the same beside foreign load, measured
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and the 95 % interval around it."""
+    """A number with an interval around it and the confidence level of that interval."""
 
     value: float
     low: float
@@ -35,11 +37,55 @@ class Estimate:
     steps: int  # that it rests on
     runs: int
     method: str
+    level: float  # of the interval: 0.95
+    positive: bool = False  # zero and less are impossible, so the interval is restated on the logarithm
 
     @property
     def half_width(self) -> float:
         """Half the interval, as a share of the value."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
+
+    @property
+    def exact(self) -> bool:
+        """Whether it has no width: such a number holds at every level."""
+        return self.low == self.value == self.high
+
+    def at(self, level: float) -> "Estimate":
+        """The same number with its interval restated at another level: both ends move as normal quantiles do.
+
+        Ends that come from Student's t are restated a little too narrow when the level rises, and a little too wide
+        when it falls. Where the interval decides something, compute it at the level that decides.
+        """
+        if level == self.level:
+            return self
+        by = normal_quantile(level) / normal_quantile(self.level)
+        if self.positive and self.low > 0:
+            low, high = (self.value * (end / self.value) ** by for end in (self.low, self.high))
+        else:
+            low, high = (self.value + by * (end - self.value) for end in (self.low, self.high))
+        return replace(self, low=low, high=high, level=level)
+
+    def times(self, factor: float) -> "Estimate":
+        """The number in another unit, or of so many; a negative factor exchanges the ends."""
+        return self.through(lambda value: value * factor, positive=self.positive and factor > 0)
+
+    def through(self, formula: Callable[[float], float], *, positive: bool = False) -> "Estimate":
+        """A formula that only rises or only falls, applied to the number and to both ends."""
+        low, high = sorted((formula(self.low), formula(self.high)))
+        return replace(self, value=formula(self.value), low=low, high=high, positive=positive)
+
+
+def common_level(*found: Estimate) -> float:
+    """The level that all of them have; intervals of different levels must be restated before they are combined."""
+    levels = sorted({one.level for one in found if not one.exact})
+    if len(levels) > 1:
+        raise ValueError(f"intervals of {' and '.join(map(level_text, levels))} do not combine: restate them with at()")
+    return levels[0] if levels else (found[0].level if found else CONFIDENCE)
+
+
+def level_text(level: float) -> str:
+    """`95 %`."""
+    return f"{100 * level:.4g} %"
 
 
 @dataclass(frozen=True)
@@ -50,15 +96,21 @@ class RunMedian:
     low: float
     high: float
     steps: int
+    level: float  # of the interval
 
     @property
     def log_error(self) -> float:
         """Standard error of the logarithm of the median, from within the run."""
-        return log(self.high / self.low) / (2 * normal_quantile(CONFIDENCE)) if self.low > 0 else inf
+        return log(self.high / self.low) / (2 * normal_quantile(self.level)) if self.low > 0 else inf
+
+    @property
+    def estimate(self) -> Estimate:
+        """The same as an estimate."""
+        return Estimate(self.seconds, self.low, self.high, self.steps, 1, "steps of one run", self.level, positive=True)
 
 
 def normal_quantile(confidence: float) -> float:
-    """Two-sided."""
+    """Standard deviations of a normal distribution that hold this share around its middle."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
@@ -76,16 +128,16 @@ def t_quantile(confidence: float, degrees: int) -> float:
     )
 
 
-def run_median(values: Floats) -> RunMedian:
+def run_median(values: Floats, level: float = CONFIDENCE) -> RunMedian:
     """The median of one run's steps with its interval, from the order statistics."""
     count = len(values)
     if not count:
         raise ValueError("a median needs at least one step")
     ordered = np.sort(values)
-    reach = normal_quantile(CONFIDENCE) * sqrt(count * _correlation_time(values)) / 2
+    reach = normal_quantile(level) * sqrt(count * _correlation_time(values)) / 2
     low = max(floor(count / 2 - reach), 0)
     high = min(count - 1 - low, count - 1)
-    return RunMedian(float(np.median(values)), float(ordered[low]), float(ordered[high]), count)
+    return RunMedian(float(np.median(values)), float(ordered[low]), float(ordered[high]), count, level)
 
 
 def _correlation_time(values: Floats) -> float:
@@ -116,20 +168,17 @@ def assumed_log_variance(medians: Sequence[RunMedian], run_cv: float) -> float:
     return run_cv**2 + float(np.mean(np.square(within)))
 
 
-def estimate(medians: Sequence[RunMedian], run_cv: float = QUIET_RUN_CV) -> Estimate:
+def estimate(medians: Sequence[RunMedian], run_cv: float = QUIET_RUN_CV, level: float = CONFIDENCE) -> Estimate:
     """The arm's step time: one run's median, or the geometric mean of the medians of several."""
-    steps = sum(one.steps for one in medians)
     if len(medians) == 1:
-        (only,) = medians
-        return Estimate(only.seconds, only.low, only.high, steps, 1, "steps of one run")
+        return medians[0].estimate.at(level)
     logs = np.log([one.seconds for one in medians])
     squares = float(np.sum((logs - logs.mean()) ** 2))
     variance, degrees = spread(squares, len(logs) - 1, assumed_log_variance(medians, run_cv))
-    reach = t_quantile(CONFIDENCE, degrees) * sqrt(variance / len(logs))
-    centre = float(logs.mean())
-    return Estimate(
-        exp(centre), exp(centre - reach), exp(centre + reach), steps, len(medians), _method(len(medians), run_cv)
-    )
+    reach = t_quantile(level, degrees) * sqrt(variance / len(logs))
+    centre, steps, count = float(logs.mean()), sum(one.steps for one in medians), len(medians)
+    low, high = exp(centre - reach), exp(centre + reach)
+    return Estimate(exp(centre), low, high, steps, count, _method(count, run_cv), level, positive=True)
 
 
 def _method(runs: int, run_cv: float) -> str:

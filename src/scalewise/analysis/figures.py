@@ -1,7 +1,8 @@
 """What one run shows beside its median: ranks, phases, memory, communication, losses; medians after warm-up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -11,6 +12,9 @@ from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules, step_modu
 from scalewise.records.rows import MemoryRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO
+
+# However short the warm-up: DDP puts its buckets together anew in the second step, and may free the old ones after it.
+SETUP_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,13 @@ class Memory:
     """The largest over the ranks; None where it was not recorded."""
 
     peak_rss_bytes: int | None = None
-    cuda_peak_allocated_bytes: int | None = None
+    cuda_peak_allocated_bytes: int | None = None  # after warm-up, where that was recorded
     cuda_peak_reserved_bytes: int | None = None
     parameter_bytes: int | None = None
     gradient_bytes: int | None = None
     optimizer_bytes: int | None = None
     heap_at_backward_bytes: int | None = None
+    cuda_whole_peak_bytes: int | None = None  # of the whole run, as the script itself would be told
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigu
         non_finite_steps=sum(row.non_finite for row in rows),
         scales=tuple(row.scale for row in rows) if any(row.scale is not None for row in rows) else (),
         ranks=_rank_figures(run, series),
-        memory=memory_of(run),
+        memory=memory_of(run, series.warmup.steps),
         collectives=_collectives(run, series),
         exposed=_exposed(run, series),
         modules=step_modules(run, series),
@@ -144,7 +149,7 @@ def _rank_figures(run: Run, series: Series) -> tuple[RankFigures, ...]:
                 slowest_share=float(np.mean(slowest == index)) if len(series.ranks) > 1 else 1.0,
                 collective_seconds=median(blocked) * NANO,
                 peak_rss_bytes=_most(row.peak_rss_bytes for row in record.memory),
-                cuda_peak_allocated_bytes=_most(row.cuda_peak_allocated_bytes for row in record.memory),
+                cuda_peak_allocated_bytes=settled_peak(record.memory, series.warmup.steps),
                 busy_cores=median(busy) if busy else None,
                 between_seconds=_between(series, index),
             )
@@ -166,18 +171,36 @@ def _between(series: Series, index: int) -> float | None:
     return max(0.0, float(np.median(known)) - (_phase(series, "data", index) or 0.0))
 
 
-def memory_of(run: Run) -> Memory:
-    """The peaks over ranks and time."""
+def memory_of(run: Run, warmup_steps: int) -> Memory:
+    """The peaks over ranks and time; of a GPU's tensors those after warm-up."""
     rows: list[MemoryRow] = [row for record in run.ranks for row in record.memory]
     return Memory(
         peak_rss_bytes=_most(row.peak_rss_bytes for row in rows),
-        cuda_peak_allocated_bytes=_most(row.cuda_peak_allocated_bytes for row in rows),
+        cuda_peak_allocated_bytes=_most(settled_peak(record.memory, warmup_steps) for record in run.ranks),
         cuda_peak_reserved_bytes=_most(row.cuda_peak_reserved_bytes for row in rows),
         parameter_bytes=_most(row.parameter_bytes for row in rows),
         gradient_bytes=_most(row.gradient_bytes for row in rows),
         optimizer_bytes=_most(row.optimizer_bytes for row in rows),
         heap_at_backward_bytes=_most(row.heap_at_backward_bytes for row in rows),
+        cuda_whole_peak_bytes=_most(row.cuda_peak_allocated_bytes for row in rows),
     )
+
+
+def settled_peak(rows: Sequence[MemoryRow], warmup_steps: int) -> int | None:
+    """The most bytes that a rank had allocated on its GPUs in the stretches that begin after warm-up.
+
+    In the first steps DDP holds its old and its new buckets at once, or not, as it happens. Where no stretch begins
+    late enough the last one counts; old runs and runs without that hook know the peak of the whole run only.
+    """
+    begins = max(warmup_steps, SETUP_STEPS) - 1
+    stretches = [
+        (before.step >= begins, row.cuda_stretch_peak_bytes)
+        for before, row in pairwise(rows)
+        if row.cuda_stretch_peak_bytes is not None
+    ]
+    if not stretches:
+        return _most(row.cuda_peak_allocated_bytes for row in rows)
+    return _most(peak for settled, peak in stretches if settled) or stretches[-1][1]
 
 
 def _most(values: Iterable[int | None]) -> int | None:

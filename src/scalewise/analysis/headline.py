@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scalewise.analysis.communication import BY_REMOVAL, preferred_communication
+from scalewise.analysis.estimate import level_text
 from scalewise.analysis.summary import ArmRow
 from scalewise.units import seconds_text
 
@@ -102,7 +103,7 @@ def _verdict(row: ArmRow, base: ArmRow | None) -> str:
         return f"{takes}."
     if speedup is None:
         return f"{takes}; no speedup is given: {refusal}."
-    interval = f"95 % interval {speedup.low:.2f} to {speedup.high:.2f}"
+    interval = f"{level_text(speedup.level)} interval {speedup.low:.2f} to {speedup.high:.2f}"
     ideal = row.ranks / base.ranks
     of_ideal = f"{speedup.value / ideal * 100:.0f} % of the ideal {ideal:g}" if ideal > 1 else ""
     figures = "; ".join(filter(None, (interval, of_ideal)))
@@ -214,8 +215,8 @@ def _communication(row: ArmRow, backward_seconds: float, loop_seconds: float) ->
     """
     chosen = preferred_communication(row.communication, row.intervention)
     if chosen is not None and chosen.method == BY_REMOVAL:
-        return chosen.seconds, f"{_of(chosen.seconds, loop_seconds)} of every step, measured by removing it"
-    seen = max(chosen.seconds if chosen else 0.0, row.blocked_seconds or 0.0)
+        return chosen.seconds.value, f"{_of(chosen.seconds.value, loop_seconds)} of every step, measured by removing it"
+    seen = max(chosen.seconds.value if chosen else 0.0, row.blocked_seconds or 0.0)
     if not row.collectives or seen >= backward_seconds:
         return seen, f"{_of(seen, loop_seconds)} of every step, not hidden by computing"
     return backward_seconds, f"backward takes {_of(backward_seconds, loop_seconds)} more than forward's growth explains"

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from scalewise.analysis.estimate import CONFIDENCE, LEAST_DEGREES, Estimate, normal_quantile, t_quantile
+from scalewise.analysis.estimate import LEAST_DEGREES, Estimate, common_level, normal_quantile, t_quantile
 from scalewise.analysis.propagate import propagate
 
 
@@ -60,10 +60,13 @@ def fit_amdahl(points: Sequence[RankSpeedup]) -> AmdahlFit | None:
     degrees = len(used) - 1
     # The points' own intervals are the floor; where they scatter more than those allow, the scatter counts.
     inflation = sqrt(max(1.0, squares / degrees)) if degrees else 1.0
-    quantile = t_quantile(CONFIDENCE, degrees) if degrees >= LEAST_DEGREES else normal_quantile(CONFIDENCE)
+    level = common_level(*(one.speedup for one in used))
+    quantile = t_quantile(level, degrees) if degrees >= LEAST_DEGREES else normal_quantile(level)
     reach = quantile * inflation / sqrt(power)
     steps, runs = sum(one.speedup.steps for one in used), sum(one.speedup.runs for one in used)
-    found = Estimate(fraction, fraction - reach, fraction + reach, steps, runs, f"Amdahl over {len(used)} points")
+    found = Estimate(
+        fraction, fraction - reach, fraction + reach, steps, runs, f"Amdahl over {len(used)} points", level
+    )
     law = tuple(one.speedup.value * (fraction + (1 - fraction) / one.ranks) - 1 for one in used)
     return AmdahlFit(found, used, law)
 
@@ -71,7 +74,7 @@ def fit_amdahl(points: Sequence[RankSpeedup]) -> AmdahlFit | None:
 def _inverse_error(speedup: Estimate) -> float:
     """Standard error of 1/S from its interval; a floor keeps an exact point from outweighing everything."""
     low = max(speedup.low, 1e-9)
-    return max((1 / low - 1 / speedup.high) / (2 * normal_quantile(CONFIDENCE)), 1e-6 / speedup.value)
+    return max((1 / low - 1 / speedup.high) / (2 * normal_quantile(speedup.level)), 1e-6 / speedup.value)
 
 
 def delayed_speedup(one_rank: Estimate, many_ranks: Estimate, delay_seconds: Estimate) -> Estimate:

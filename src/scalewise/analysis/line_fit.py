@@ -52,7 +52,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_R
 
     def found(index: int, by: float) -> Estimate:
         value, half = float(solution[index]) / by, float(reach[index]) / by
-        return Estimate(value, value - half, value + half, count, 0, method)
+        return Estimate(value, value - half, value + half, count, 0, method, CONFIDENCE)
 
     line = ys / (solution[0] + solution[1] * xs / scale) - 1
     return Line(found(0, 1.0), found(1, scale), tuple(float(one) for one in line))
@@ -60,7 +60,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_R
 
 def spread_of(times: Sequence[Estimate]) -> float:
     """Relative standard error that a line through these must allow for: that of the widest, or a quiet machine's."""
-    return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(CONFIDENCE) for one in times)])
+    return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(one.level) for one in times)])
 
 
 def _weights(design: Floats, target: Floats) -> Floats:

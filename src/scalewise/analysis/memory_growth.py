@@ -88,7 +88,8 @@ def _growth(points: Sequence[tuple[int, int]]) -> Estimate | None:
     grown = slope * (settled[-1][0] - settled[0][0])
     if slope - reach <= 0 or grown < max(LEAST_GROWTH_BYTES, LEAST_GROWTH_SHARE * settled[-1][1]):
         return None
-    return Estimate(slope, slope - reach, slope + reach, settled[-1][0] - settled[0][0], 1, "line through readings")
+    steps_seen, method = settled[-1][0] - settled[0][0], "line through readings"
+    return Estimate(slope, slope - reach, slope + reach, steps_seen, 1, method, CONFIDENCE)
 
 
 def _told(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from scalewise.analysis.estimate import level_text
 from scalewise.analysis.memory_account import MemoryAccount
 from scalewise.analysis.memory_growth import MemoryGrowth
 from scalewise.units import bytes_text
@@ -63,7 +64,7 @@ def _largest_batch(account: MemoryAccount) -> str:
 
 def _growth(one: MemoryGrowth) -> str:
     pace = one.bytes_per_step
-    interval = f"95 % interval {bytes_text(pace.low)} to {bytes_text(pace.high)}"
+    interval = f"{level_text(pace.level)} interval {bytes_text(pace.low)} to {bytes_text(pace.high)}"
     kind = f"{one.kind[:1].upper()}{one.kind[1:]}"
     text = f"{kind} of rank {one.rank} in {one.run} grows by {bytes_text(pace.value)} a step ({interval})"
     if one.runs_out_step is None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 from scalewise.analysis.inspection import Inspection
 from scalewise.records.inspection import BusyRow, Direction, LayerRow, TransferRow
@@ -85,6 +87,23 @@ def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None 
     """The step if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
     ideal = step_seconds / devices
     return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
+
+
+def copy_seconds(inspection: Inspection) -> float | None:
+    """What one copy between two devices takes: the pause there, less the pause between layers on the same device.
+
+    Medians over one step whose devices waited after every layer. None where nothing was copied, or where the pauses do
+    not differ.
+    """
+    rows = sorted(inspection.timeline, key=lambda row: row.begin_ns)
+    pauses: dict[bool, list[int]] = {True: [], False: []}
+    for before, after in pairwise(rows):
+        if before.phase == after.phase and after.phase in ("forward", "backward"):
+            pauses[before.device != after.device].append(after.begin_ns - before.end_ns)
+    if not pauses[True] or not pauses[False]:
+        return None
+    longer = (median(pauses[True]) - median(pauses[False])) * NANO
+    return longer if longer > 0 else None
 
 
 def placement_rule(devices: Sequence[str]) -> str | None:

@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from math import isfinite, sqrt
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, common_level
 
 
-def exact(value: float) -> Estimate:
+def exact(value: float, level: float = CONFIDENCE) -> Estimate:
     """A number that nobody measured, such as a batch that was asked for."""
-    return Estimate(value, value, value, 0, 0, "exact")
+    return Estimate(value, value, value, 0, 0, "exact", level)
 
 
 def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = "") -> Estimate:
     """The formula at the middles; each input is moved to both ends of its interval, and the shifts add in squares.
 
-    A shift to where the formula has no value (a division by zero, say) opens the interval on both sides.
+    A shift to where the formula has no value (a division by zero, say) opens the interval on both sides. The intervals
+    of all inputs have one level, and the result has it too.
     """
+    level = common_level(*inputs)
     middles = [one.value for one in inputs]
     centre = formula(*middles)
     up = down = 0.0
@@ -25,7 +27,7 @@ def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = ""
             up, down = (up + max(shift[0], 0.0) ** 2, down + max(shift[1], 0.0) ** 2)
     steps, runs = sum(one.steps for one in inputs), sum(one.runs for one in inputs)
     said = method or "from the intervals of what it is computed from"
-    return Estimate(centre, centre - sqrt(down), centre + sqrt(up), steps, runs, said)
+    return Estimate(centre, centre - sqrt(down), centre + sqrt(up), steps, runs, said, level)
 
 
 def _shift(formula: Callable[..., float], values: list[float], centre: float) -> tuple[float, float]:

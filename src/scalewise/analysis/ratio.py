@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, sqrt
+from math import exp, hypot, log, sqrt
+from typing import Literal
 
 import numpy as np
 
@@ -13,10 +14,14 @@ from scalewise.analysis.estimate import (
     Floats,
     RunMedian,
     assumed_log_variance,
+    common_level,
     spread,
     t_quantile,
 )
+from scalewise.analysis.propagate import propagate
 from scalewise.analysis.turns import PAIR_SPREAD, Pair, StepsInTurn, pairs_of
+
+Equivalence = Literal["equal within margin", "different", "cannot tell"]
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,9 @@ class Difference:
     apart: bool  # the arms were measured one after the other, and a drift between them is allowed for
     turns: int = 0  # pairs of runs that took turns step by step; 0: they did not
 
-    def reach(self, confidence: float = CONFIDENCE) -> float:
-        """Half the interval at this confidence."""
-        return t_quantile(confidence, self.degrees) * self.error
+    def reach(self, level: float = CONFIDENCE) -> float:
+        """Half the interval of this level."""
+        return t_quantile(level, self.degrees) * self.error
 
     def method(self) -> str:
         """How it was computed, for the page."""
@@ -73,14 +78,50 @@ def seconds_difference(a: Side, b: Side) -> Difference:
     return _difference(a, b, np.asarray, lambda pair: pair.seconds, scale=longest)
 
 
-def ratio(a: Side, b: Side) -> Estimate:
+def ratio(a: Side, b: Side, level: float = CONFIDENCE) -> Estimate:
     """a / b of the step times: how many times faster b is."""
-    difference = log_difference(a, b)
-    reach = difference.reach()
-    steps = sum(one.steps for one in (*a.medians, *b.medians))
-    runs = len(a.medians) + len(b.medians)
-    middle = -difference.middle
-    return Estimate(exp(middle), exp(middle - reach), exp(middle + reach), steps, runs, difference.method())
+    return _estimate(log_difference(a, b), a, b, level).times(-1).through(exp, positive=True)
+
+
+def seconds_between(a: Side, b: Side, level: float = CONFIDENCE) -> Estimate:
+    """b - a of the step times in seconds, as an estimate."""
+    return _estimate(seconds_difference(a, b), a, b, level)
+
+
+def ratio_of(a: Estimate, b: Estimate, method: str = "") -> Estimate:
+    """a / b of two estimates that were measured independently: on the logarithm their reaches add in squares.
+
+    This is how two arms are compared whose runs are not paired. Two intervals may overlap where this one excludes 1.
+    Where an interval reaches zero there is no logarithm, and the ends are moved one by one instead.
+    """
+    level = common_level(a, b)
+    if min(a.low, b.low) <= 0:
+        return propagate(lambda above, below: above / below, a, b, method=method)
+    value = a.value / b.value
+    down = hypot(log(a.value / a.low), log(b.high / b.value))
+    up = hypot(log(a.high / a.value), log(b.value / b.low))
+    said = method or "ratio of two independent estimates"
+    steps, runs = a.steps + b.steps, a.runs + b.runs
+    return Estimate(value, value * exp(-down), value * exp(up), steps, runs, said, level, positive=True)
+
+
+def equivalent(ratio: Estimate, margin: float) -> Equivalence:
+    """What the interval of a ratio says, with a margin of 0.10 for "equal within 10 %".
+
+    Equal: the whole interval lies between 1 / (1 + margin) and 1 + margin, whether it holds 1 or not. Different: it
+    lies not inside the margin, and does not hold 1. Otherwise it cannot be told.
+    """
+    if margin <= 0:
+        raise ValueError(f"a margin of equivalence is above zero, not {margin}")
+    if ratio.low >= 1 / (1 + margin) and ratio.high <= 1 + margin:
+        return "equal within margin"
+    return "cannot tell" if ratio.low <= 1 <= ratio.high else "different"
+
+
+def _estimate(difference: Difference, a: Side, b: Side, level: float) -> Estimate:
+    medians, reach = (*a.medians, *b.medians), difference.reach(level)
+    middle, steps = difference.middle, sum(one.steps for one in medians)
+    return Estimate(middle, middle - reach, middle + reach, steps, len(medians), difference.method(), level)
 
 
 def _difference(

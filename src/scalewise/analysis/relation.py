@@ -22,6 +22,7 @@ BOOKKEEPING_BYTES = 64  # in one step, in forward or backward: less is a loss, a
 GRADIENT_SHARE = 0.05  # of the parameters' bytes: compressed gradients are more, losses and counts far less
 MODEL_SHARE = 0.5  # of the parameters' bytes: models are averaged whole, in half precision at least
 WHOLE_SHARE = (0.9, 1.1)  # of the parameters' bytes: every gradient once, and nothing else
+APART = 1e-4  # losses of ranks that compute the same on the same data differ by roundings, which are far less
 EQUAL = 1e-9  # sums of equal parameters are equal but for their order; so are losses of the same training
 BY_AVERAGING = "averaging of the parameters"
 BY_REDUCING = "a reduction of the gradients that the script makes itself"
@@ -58,6 +59,7 @@ class _Seen:
     ranks: tuple[RankRecord, ...]
     traffic: tuple[Traffic, ...]
     parameter_bytes: int
+    rehearsed: bool  # it heard of no other rank: what it computed is not what it would have
 
     @property
     def steps(self) -> int:
@@ -86,6 +88,7 @@ def relation_of(run: Run) -> Relation:
         tuple(rank for rank, _ in read),
         tuple(traffic for _, traffic in read),
         max((rank.model.parameter_bytes for rank, _ in read if rank.model), default=0),
+        run.spec.rehearse is not None,
     )
     reason = _not_judged(run, seen, trained)
     if reason:
@@ -122,7 +125,11 @@ def _split(seen: _Seen) -> Relation | None:
     size = max(map(len, groups.values()))
     feeding = tuple(rank.rank for rank in seen.ranks if rank.rank == min(groups.get(rank.rank, (rank.rank,))))
     placements = sorted({one for rank in seen.ranks if rank.model for one in rank.model.placements})
-    evidence = f"each parameter is split over {size} ranks ({', '.join(placements)}), which work on one batch"
+    evidence = f"each parameter is split over {size} ranks ({', '.join(placements)})"
+    if not seen.rehearsed and any(_different_losses(seen, group) for group in set(groups.values())):
+        told = f"{evidence}, whose losses differ: whether each has a part of a batch or of its sequences is not known"
+        return Relation("tensor parallel", "DTensor", told, seen.world, (), None)
+    evidence += ", which work on one batch"
     return Relation("tensor parallel", "DTensor", evidence, seen.world, feeding or (0,), max(1, seen.world // size))
 
 
@@ -158,6 +165,9 @@ def _reduced(seen: _Seen) -> Relation | None:
     by_ddp = seen.steps_with(lambda step: step.reduced > 0)
     if by_ddp:
         told = f"DistributedDataParallel averaged gradients in {by_ddp} of {seen.steps} steps"
+        if seen.mostly(lambda step: step.parted > BOOKKEEPING_BYTES):
+            told += ", and in forward each rank sent the others parts of activations: who shares a batch is not known"
+            return Relation("data parallel", "DistributedDataParallel", told, seen.world)
         return _own_batches(seen, "data parallel", "DistributedDataParallel", told)
     least = max(1.0, GRADIENT_SHARE * seen.parameter_bytes)
     after = seen.steps_with(lambda step: step.update + (step.messages == EXCHANGING) * step.sent >= least)
@@ -209,6 +219,16 @@ def _same_losses(ranks: Iterable[Sequence[StepRow]]) -> bool:
     by_rank = [{row.step: row.loss for row in rows if row.loss is not None} for rows in ranks]
     shared = set.intersection(*map(set, by_rank))
     return bool(shared) and all(_equal(losses[step], by_rank[0][step]) for losses in by_rank for step in shared)
+
+
+def _different_losses(seen: _Seen, group: Sequence[int]) -> bool:
+    """Whether ranks that share parameters saw different losses in most steps: each was fed something else."""
+    by_rank = [
+        {row.step: row.loss for row in rank.steps if row.loss is not None} for rank in seen.ranks if rank.rank in group
+    ]
+    shared = set.intersection(*map(set, by_rank)) if len(by_rank) > 1 else set()
+    spans = [(min(losses), max(losses)) for losses in ([one[step] for one in by_rank] for step in shared)]
+    return sum(high - low > APART * max(abs(high), abs(low)) for low, high in spans) > MOSTLY * len(shared)
 
 
 def _equal(a: float, b: float) -> bool:

@@ -1,11 +1,11 @@
 """Speedup, efficiency and serial fraction of an arm against its named base, refused where the work was not equal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from scalewise.analysis.arms import ArmRuns
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import CONFIDENCE, Estimate
 from scalewise.analysis.ratio import ratio
 from scalewise.analysis.work import equal_work, told_scaling
 from scalewise.errors import BadRequest
@@ -45,7 +45,8 @@ def scaling_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ScalingFigures:
     if not base.measured:
         return ScalingFigures(base=base.label, refusal=f"its base failed ({base.label})")
     if base is arm:
-        one = Estimate(1.0, 1.0, 1.0, sum(item.median.steps for item in arm.measured), len(arm.measured), "base")
+        steps, runs = sum(item.median.steps for item in arm.measured), len(arm.measured)
+        one = Estimate(1.0, 1.0, 1.0, steps, runs, "base", CONFIDENCE)
         return ScalingFigures(base=base.label, speedup=one, efficiency=one)
     if _apart(arm) or _apart(base):
         return ScalingFigures(base=base.label, refusal=APART)
@@ -78,8 +79,8 @@ def figures(
     """From base time over arm time, and how many times more ranks the arm has."""
     note = "; ".join(notes)
     if kind == "weak":
-        return ScalingFigures(kind, base, _times(faster, growth), faster, None, "", note)
-    efficiency = _times(faster, 1 / growth) if growth != 1 else None
+        return ScalingFigures(kind, base, faster.times(growth), faster, None, "", note)
+    efficiency = faster.times(1 / growth) if growth != 1 else None
     fraction = serial_fraction(faster, growth) if growth > 1 else None
     return ScalingFigures(kind, base, faster, efficiency, fraction, "", note)
 
@@ -90,11 +91,7 @@ def serial_fraction(speedup: Estimate, ranks: float) -> Estimate:
     def fraction(value: float) -> float:
         return (1 / value - 1 / ranks) / (1 - 1 / ranks)
 
-    return replace(speedup, value=fraction(speedup.value), low=fraction(speedup.high), high=fraction(speedup.low))
-
-
-def _times(estimate: Estimate, factor: float) -> Estimate:
-    return replace(estimate, value=estimate.value * factor, low=estimate.low * factor, high=estimate.high * factor)
+    return speedup.through(fraction)
 
 
 def base_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:

@@ -260,7 +260,7 @@ def _memory_share(arm: ArmRuns, figures: Sequence[RunFigures]) -> float | None:
 def _rate(samples: float | None, time: Estimate | None) -> Estimate | None:
     if samples is None or time is None:
         return None
-    return dataclasses.replace(time, value=samples / time.value, low=samples / time.high, high=samples / time.low)
+    return time.through(lambda seconds: samples / seconds, positive=True)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -15,7 +15,7 @@ from scalewise.errors import BadRequest
 from scalewise.records.folder import RunFolder
 from scalewise.records.step_spans import NamedSpan, StepSpans, read_step_spans
 from scalewise.results.run import LoadedSuite, RankRecord, Run
-from scalewise.units import bytes_text
+from scalewise.units import NANO, bytes_text
 
 SHOWN_STEPS = 3  # the profiled one, and what follows
 GRID = 64  # parts of a us: such times add up without rounding, so that a slice ends in a viewer where its parts end
@@ -32,6 +32,62 @@ class Traced:
     tracks: dict[str, list[NamedSpan]]  # of the profiled step
     profiled: int  # number of that step; -1: none was profiled
     left_out: int  # operators that are not in the tracks
+
+
+@dataclass(frozen=True)
+class RankStep:
+    """One step of one rank that was looked at closely, in seconds from the first rank's begin."""
+
+    rank: int
+    phases: tuple[tuple[str, float, float], ...]  # name, begin, end: without gaps
+    all_reduces: tuple[tuple[float, float, int], ...]  # begin, end, bytes; on the link, beside the phases
+
+    @property
+    def backward(self) -> tuple[float, float]:
+        """From the first moment of backward to its last."""
+        spans = [(begin, end) for name, begin, end in self.phases if name == "backward"]
+        return (spans[0][0], spans[-1][1]) if spans else (0.0, 0.0)
+
+    @property
+    def last_issue(self) -> float:
+        """When the last gradients were handed over: from here on backward only waits for messages."""
+        begin, end = self.backward
+        return min(max((one[0] for one in self.all_reduces), default=end), end) if end > begin else end
+
+    @property
+    def hidden_share(self) -> float:
+        """Of the time of the all-reduces, the part under which backward still computed."""
+        total = sum(end - begin for begin, end, _ in self.all_reduces)
+        hidden = sum(max(0.0, min(end, self.last_issue) - begin) for begin, end, _ in self.all_reduces)
+        return hidden / total if total else 0.0
+
+
+def profiled_step(run: Run) -> tuple[RankStep, ...]:
+    """The step of an inspected run whose messages were seen, rank by rank; nothing where none was profiled."""
+    ranks = [one for one in (_traced(run, rank) for rank in run.ranks) if one.steps and one.profiled >= 0]
+    shown = [next((step for step in one.steps if step.step == one.profiled), None) for one in ranks]
+    shifts, _ = _shifts(ranks) if ranks else ([], "")
+    begins = [step.begin_ns + shift for step, shift in zip(shown, shifts, strict=True) if step is not None]
+    found = []
+    for one, step, shift in zip(ranks, shown, shifts, strict=True):
+        if step is None:
+            continue
+        moved = shift - min(begins)
+        spans = [span for span in one.tracks.get("collectives", []) if "all_reduce" in span.name]
+        inside = [span for span in spans if step.begin_ns <= span.begin_ns <= step.end_ns]
+        found.append(
+            RankStep(
+                one.rank.rank,
+                tuple(
+                    (span.name, (span.begin_ns + moved) * NANO, (span.end_ns + moved) * NANO) for span in step.phases
+                ),
+                tuple(
+                    ((span.begin_ns + moved) * NANO, (span.end_ns + moved) * NANO, span.size_bytes)
+                    for span in sorted(inside, key=lambda span: span.begin_ns)
+                ),
+            )
+        )
+    return tuple(found)
 
 
 def traced_run(loaded: LoadedSuite) -> Run:

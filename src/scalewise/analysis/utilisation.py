@@ -25,8 +25,7 @@ class Share:
     """A part of what is possible, between 0 and 1, or why it is not given."""
 
     value: float | None = None
-    low: float | None = None  # 95 % interval, from that of the timed step
-    high: float | None = None
+    interval: Estimate | None = None  # around the value, from the interval of the timed step
     reason: str = ""
     method: str = ""
 
@@ -174,7 +173,7 @@ def _share(seconds: float, step: Estimate, method: str) -> Share:
     value = seconds / step.value
     if value > 1:
         return Share(reason=f"it comes to {100 * value:.0f} %, so the peak was measured too low or the work is wrong")
-    return Share(value, seconds / step.high, min(1.0, seconds / step.low), method=method)
+    return Share(value, step.through(lambda whole: min(1.0, seconds / whole)), method=method)
 
 
 def _not_comparable(arm: ArmRuns, run: Run, step: Estimate | None) -> str:

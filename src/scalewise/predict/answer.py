@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.run_files import RunFiles
 from scalewise.predict.link import Link
-from scalewise.predict.prediction import Predicted, Range, Spread
+from scalewise.predict.prediction import Predicted, Spread
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.inspection import MemoryPartsRow
@@ -18,7 +19,7 @@ class Measured:
     """So many ranks really ran here."""
 
     ranks: int
-    step: Range  # seconds; median over steps of the slowest rank in each, with the interval of that median
+    step: Estimate  # seconds; median over steps of the slowest rank in each, with the interval of that median
     samples: float | None  # of all ranks in one step
     peak_bytes: int | None  # of the rank that held most
 
@@ -28,8 +29,8 @@ class Checked:
     """A prediction that was on disk before its measurement began, beside it."""
 
     ranks: int
-    predicted: Range
-    measured: Range
+    predicted: Estimate
+    measured: Estimate
 
     @property
     def ratio(self) -> float:
@@ -76,7 +77,7 @@ class Refused:
 class Base:
     """The step of one rank, against which speedups are told."""
 
-    step: Range
+    step: Estimate
     samples: float | None
     measured: bool  # False: rehearsed
 

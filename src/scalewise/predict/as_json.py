@@ -5,15 +5,17 @@ from typing import Any
 from scalewise.analysis.summary import to_json
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.prediction import LEVEL
 
 SCHEMA = 1
 
 
 def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
-    """Seconds, bytes and shares; every interval is one of 90 %."""
+    """Seconds, bytes and shares; each interval says its level, the same for measured and predicted ones."""
     told: dict[str, Any] = to_json(
         {
             "schema": SCHEMA,
+            "level": LEVEL,
             "script": answer.script,
             "args": answer.args,
             "device": answer.device,

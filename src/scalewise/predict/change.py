@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from typing import Literal
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.altered import (
     among,
@@ -24,7 +25,7 @@ from scalewise.predict.altered import (
 from scalewise.predict.answer import Answer, AtRanks
 from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Link
-from scalewise.predict.prediction import QUANTILE, OnLink, Range, predict
+from scalewise.predict.prediction import QUANTILE, OnLink, predict
 from scalewise.predict.tape import Tape
 from scalewise.predict.timeline import Sharing, simulate
 from scalewise.predict.work import PHASES, WorkLine, samples_of
@@ -47,8 +48,8 @@ class Change:
 
     what: str  # batch per rank x2
     why: str  # what changes with it, in words
-    step: Range  # seconds, predicted
-    gain: Range  # throughput over what it is without the change
+    step: Estimate  # seconds, predicted
+    gain: Estimate  # throughput over what it is without the change
     verdict: Verdict
     peak_bytes: float | None = None
     guesses: tuple[str, ...] = ()
@@ -210,7 +211,7 @@ def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
 def _run(
     one: _Otherwise, answer: Answer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
 ) -> Change:
-    gain = _gain(one, answer, at.ranks)
+    gain = _gain(one, answer, at)
     spread = answer.spread if one.link is answer.link else replace(answer.spread, link=one.link.spread)
     there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, answer.sharing, spread).step
     # Put right by what the typical step differs from the median one, as the prediction itself is.
@@ -221,13 +222,12 @@ def _run(
         verdict = "does not help"
     if peak is not None and capacity_bytes is not None and peak > capacity_bytes:
         verdict = "does not fit"
-    step = Range(there.value * right, there.low * right, there.high * right)
-    return Change(one.what, one.why, step, gain, verdict, peak, one.guesses)
+    return Change(one.what, one.why, there.times(right), gain, verdict, peak, one.guesses)
 
 
-def _gain(one: _Otherwise, answer: Answer, ranks: int) -> Range:
+def _gain(one: _Otherwise, answer: Answer, at: AtRanks) -> Estimate:
     """The ratio of throughputs, and how far it moves with each part: by its own spread, or by the errors seen."""
-    spread, sharing = answer.spread, answer.sharing
+    spread, sharing, ranks = answer.spread, answer.sharing, at.ranks
     compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))
 
     def ratio(slower: float = 0.0, before: float = 0.0, after: float = 0.0) -> float:
@@ -242,7 +242,8 @@ def _gain(one: _Otherwise, answer: Answer, ranks: int) -> Range:
         [ratio(before=wires, after=wires)] if one.link is answer.link else [ratio(before=wires), ratio(after=other)]
     )
     reach = hypot(*(log(each / value) for each in moved))
-    return Range(value, value * exp(-reach), value * exp(reach))
+    low, high = value * exp(-reach), value * exp(reach)
+    return replace(at.predicted.step, value=value, low=low, high=high, method="ratio of two predictions")
 
 
 def _seconds(tape: Tape, ranks: int, link: Link, sharing: Sharing, factor: float = 1.0) -> float:

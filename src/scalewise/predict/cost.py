@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import ceil
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.predict.answer import Answer, AtRanks
-from scalewise.predict.prediction import Range
 
 HOUR_SECONDS = 3600.0
 
@@ -25,9 +25,9 @@ class CostRow:
     ranks: int
     steps: int
     samples: float | None
-    hours: Range
-    gpu_hours: Range
-    cost: Range | None
+    hours: Estimate
+    gpu_hours: Estimate
+    cost: Estimate | None
 
 
 def cost_rows(answer: Answer, training: Training) -> tuple[CostRow, ...]:
@@ -58,5 +58,5 @@ def _row(at: AtRanks, training: Training) -> CostRow | None:
     )
 
 
-def _each(step: Range, plus: float, times: float) -> Range:
-    return Range(*((one + plus) * times for one in (step.value, step.low, step.high)))
+def _each(step: Estimate, plus: float, times: float) -> Estimate:
+    return step.through(lambda one: (one + plus) * times, positive=True)

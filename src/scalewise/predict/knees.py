@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.predict.answer import Answer
-from scalewise.predict.prediction import Range
 from scalewise.predict.scaling import Curve, ScalingTable, figures
 
 SHARES = (0.8, 0.5)
@@ -37,9 +37,9 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
     rehearsed = [ranks for ranks in curve.numbers if 2 <= ranks <= farthest]
     candidates = sorted({*_candidates(farthest, answer.link.ranks_per_node), *rehearsed})
     marks = sorted({*_marks(len(candidates)), *(bisect_left(candidates, ranks) for ranks in rehearsed)})
-    found: dict[int, Range] = {}
+    found: dict[int, Estimate] = {}
 
-    def efficiency(ranks: int) -> Range:
+    def efficiency(ranks: int) -> Estimate:
         if ranks not in found:
             told = figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
             found[ranks] = told.efficiency
@@ -49,7 +49,7 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
 
 
 def _knee(
-    share: float, candidates: Sequence[int], marks: Sequence[int], efficiency: Callable[[int], Range], rehearsed: int
+    share: float, candidates: Sequence[int], marks: Sequence[int], efficiency: Callable[[int], Estimate], rehearsed: int
 ) -> Knee:
     def first(side: Side) -> int | None:
         return _first_below(candidates, marks, lambda ranks: float(getattr(efficiency(ranks), side)), share)

@@ -1,6 +1,6 @@
 """The step of N ranks from a rehearsal and a link: a number with its interval, its parts, and what it rests on.
 
-The interval is one of 90 %. It is put together from how far computing differs from run to run, from how well the link
+The interval is one of LEVEL. It is put together from how far computing differs from run to run, from how well the link
 is known, and is no narrower than the errors that earlier predictions of this kind showed here (the self-check).
 """
 
@@ -11,14 +11,15 @@ from math import exp, hypot, log
 from statistics import median
 from typing import Literal, get_args
 
-from scalewise.analysis.estimate import QUIET_RUN_CV, normal_quantile
+from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.predict.collectives import seconds, unmeasured
 from scalewise.predict.link import Link
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
 
-QUANTILE = normal_quantile(0.90)
+LEVEL = 0.90  # of every interval of a rehearsal, measured rows too: its coverage was counted at this level
+QUANTILE = normal_quantile(LEVEL)
 NOTABLE = 0.02  # of a step
 Bound = Literal["computing", "communication", "latency", "data"]
 
@@ -30,15 +31,7 @@ class Spread:
     compute: float = QUIET_RUN_CV
     link: float = 0.0
     model: float = 0.0  # seen in the self-check
-
-
-@dataclass(frozen=True)
-class Range:
-    """A number and its 90 % interval."""
-
-    value: float
-    low: float
-    high: float
+    shift: float = 0.0  # logarithm of predicted over measured that checks of this script showed; taken out of the step
 
 
 @dataclass(frozen=True)
@@ -46,7 +39,7 @@ class Predicted:
     """One number of ranks."""
 
     ranks: int
-    step: Range  # seconds
+    step: Estimate  # seconds
     timeline: Timeline
     samples: float | None  # of all ranks in one step
     bound: Bound
@@ -64,19 +57,25 @@ def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: 
     spread = spread or Spread(link=link.spread)
     ranks = rehearsal.ranks
     steps = [step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes]
-    value = median(steps)
-    tape = min(zip(steps, rehearsal.tapes, strict=True), key=lambda one: abs(one[0] - value))[1]  # its parts are told
+    typical = median(steps)
+    tape = min(zip(steps, rehearsal.tapes, strict=True), key=lambda one: abs(one[0] - typical))[1]  # its parts are told
     centre = simulate(tape, OnLink(link, ranks), sharing)
     reach = _reach(tape, link, ranks, sharing, spread)
     return Predicted(
         ranks=ranks,
-        step=Range(value, value * exp(-reach), value * exp(reach)),
+        step=around(typical * exp(-spread.shift), reach, len(steps)),
         timeline=centre,
         samples=rehearsal.samples_of_all(tape),
         bound=_bound(tape, centre, link, ranks),
         peak_bytes=rehearsal.peak_bytes,
         guesses=(*link.guesses, *_not_measured(link, tape, centre), *rehearsal.left_out),
     )
+
+
+def around(value: float, reach: float, steps: int) -> Estimate:
+    """A predicted number; `reach` is half its interval, as a logarithm."""
+    low, high = value * exp(-reach), value * exp(reach)
+    return Estimate(value, low, high, steps, 1, "predicted from a rehearsal", LEVEL, positive=True)
 
 
 def step_seconds(tape: Tape, link: Link, ranks: int, sharing: Sharing = APART) -> float:

@@ -7,15 +7,18 @@ are moved there, and the nearer one counts more.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, hypot, log
+from dataclasses import dataclass, replace
+from math import exp, log
 from typing import Literal
 
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.propagate import exact
+from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.relation import Relation
 from scalewise.predict.altered import among, with_batch
 from scalewise.predict.answer import Answer, AtRanks, Base
 from scalewise.predict.differing import FROM_RANK_TO_RANK
-from scalewise.predict.prediction import Bound, Predicted, Range, step_seconds
+from scalewise.predict.prediction import LEVEL, Bound, Predicted, step_seconds
 from scalewise.predict.work import WorkLine, work_line
 
 Kind = Literal["strong", "weak"]
@@ -32,10 +35,10 @@ OWN_SAMPLES = "that every rank has samples of its own, which is in doubt here"
 class Figures:
     """What one number of ranks does; speedup and efficiency are of throughput, against one rank."""
 
-    step: Range  # seconds
-    throughput: Range | None  # samples a second of all ranks
-    speedup: Range
-    efficiency: Range
+    step: Estimate  # seconds
+    throughput: Estimate | None  # samples a second of all ranks
+    speedup: Estimate
+    efficiency: Estimate
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class CurvePoint:
     """Between the numbers of ranks that were rehearsed."""
 
     ranks: int
-    efficiency: Range
+    efficiency: Estimate
 
 
 @dataclass(frozen=True)
@@ -199,17 +202,15 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
     )
 
 
-def figures(step: Range, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
-    """A step against that of one rank: what both are unsure of adds in squares."""
+def figures(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
+    """A step against that of one rank, both with intervals of one level: what both are unsure of adds in squares."""
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
-    value = per_step * base.step.value / step.value
-    down = exp(-hypot(_log(step.high, step.value), _log(base.step.value, base.step.low)))
-    up = exp(hypot(_log(step.value, step.low), _log(base.step.high, base.step.value)))
+    speedup = ratio_of(base.step, step).times(per_step)
     return Figures(
         step=step,
-        throughput=Range(samples / step.value, samples / step.high, samples / step.low) if samples else None,
-        speedup=Range(value, value * down, value * up),
-        efficiency=Range(value / ranks, value * down / ranks, value * up / ranks),
+        throughput=step.through(lambda seconds: samples / seconds, positive=True) if samples else None,
+        speedup=speedup,
+        efficiency=speedup.times(1 / ranks),
     )
 
 
@@ -217,12 +218,11 @@ def _ideal(predicted: Predicted, base: Base, kind: Kind) -> Figures:
     samples, ranks = predicted.samples, predicted.ranks
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     seconds = base.step.value * per_step / ranks
-    return figures(Range(seconds, seconds, seconds), samples, ranks, _exact(base), kind)
+    return figures(exact(seconds, LEVEL), samples, ranks, _exact(base), kind)
 
 
 def _exact(base: Base) -> Base:
-    value = base.step.value
-    return Base(Range(value, value, value), base.samples, base.measured)
+    return replace(base, step=exact(base.step.value, LEVEL))
 
 
 def _log(above: float, below: float) -> float:
@@ -267,13 +267,14 @@ class Curve:
         samples = self._at[0].predicted.samples
         return max(1, int(samples)) if self._kind == "strong" and samples else None
 
-    def step(self, ranks: int) -> Range:
+    def step(self, ranks: int) -> Estimate:
         """With the interval of the rehearsals that it comes from."""
         near = self._near(ranks)
         value = exp(sum(weight * log(self._moved(index, ranks)) for index, weight in near))
         low = sum(weight * self._reach(index)[0] for index, weight in near)
         high = sum(weight * self._reach(index)[1] for index, weight in near)
-        return Range(value, value * exp(-low), value * exp(high))
+        low, high = value * exp(-low), value * exp(high)
+        return replace(self._at[near[0][0]].predicted.step, value=value, low=low, high=high)
 
     def samples(self, ranks: int) -> float | None:
         """Of all ranks in one step: what was rehearsed where it was, so that no row is contradicted."""

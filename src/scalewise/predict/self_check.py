@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import exp, hypot, log, sqrt
 from statistics import fmean, stdev
 
-from scalewise.analysis.estimate import normal_quantile
+from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.analysis.series import Series, series
-from scalewise.predict.answer import Measured
-from scalewise.predict.prediction import Range
+from scalewise.predict.answer import Checked, Measured
+from scalewise.predict.prediction import LEVEL, QUANTILE
 from scalewise.results.run import Run
 
 # Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over 28
@@ -26,10 +26,41 @@ class WrittenPrediction:
     args: tuple[str, ...]
     link: str
     predictions: tuple[tuple[int, float, float, float], ...]  # ranks, seconds of a step, its interval
+    level: float = LEVEL  # of the intervals
+
+
+@dataclass(frozen=True)
+class ModelError:
+    """What checks of a script tell of further predictions of the same script over the same link."""
+
+    shift: float  # logarithm of predicted over measured that is taken for lasting
+    spread: float  # standard deviation of what is left of it
+
+
+def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelError:
+    """Prediction errors are part lasting, part chance: the lasting part is taken out, what is left is the spread.
+
+    Each check counts by how far chance alone moves it: the measured step's interval, and the spread between fresh
+    processes for the rehearsal, and for the measurement too where it is a single run. Before any check the lasting part
+    is zero, give or take `before`.
+    """
+    errors = [log(check.ratio) for check in checks]
+    weights = [1 / _chance(check) ** 2 for check in checks]
+    weighted = sum(weight * error for weight, error in zip(weights, errors, strict=True))
+    shift = weighted / (1 / before**2 + sum(weights)) if checks else 0.0
+    squares = WORTH_CHECKS * before**2 + sum((error - shift) ** 2 for error in errors)
+    return ModelError(shift, sqrt(squares / (WORTH_CHECKS + len(checks))))
+
+
+def _chance(check: Checked) -> float:
+    """Standard deviation of the logarithm of predicted over measured, had the model no error at all."""
+    step = check.measured
+    half = log(step.high / step.low) / (2 * normal_quantile(step.level)) if step.low > 0 else 1.0
+    return hypot(half, QUIET_RUN_CV, QUIET_RUN_CV if step.runs == 1 else 0.0)
 
 
 def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:
-    """Standard deviation of the logarithm of predicted over measured, from what was checked and from `before`."""
+    """The same where nothing was lasting, as of other scripts or over another link: all of the error is spread."""
     squares = WORTH_CHECKS * before**2 + sum(log(ratio) ** 2 for ratio in ratios)
     return float((squares / (WORTH_CHECKS + len(ratios))) ** 0.5)
 
@@ -41,8 +72,7 @@ def measured(run: Run, loop: bool = False) -> Measured | None:
         return None
     step = _mean_loop(found) if loop else None
     if step is None:
-        median = found.median()
-        step = Range(median.seconds, median.low, median.high)
+        step = found.median().estimate.at(LEVEL)
     rows = [row for rank in run.ranks for row in rank.memory]
     on_gpu = [row.cuda_peak_allocated_bytes for row in rows if row.cuda_peak_allocated_bytes]
     return Measured(
@@ -53,10 +83,12 @@ def measured(run: Run, loop: bool = False) -> Measured | None:
     )
 
 
-def _mean_loop(found: Series) -> Range | None:
+def _mean_loop(found: Series) -> Estimate | None:
     """From the end of one step to the end of the next, the mean: steps that send more count as they come."""
     known = found.settled_loops().tolist()
     if not known:
         return None
-    error = normal_quantile(0.95) * stdev(known) / sqrt(len(known)) if len(known) > 1 else 0.0
-    return Range(fmean(known), max(0.0, fmean(known) - error), fmean(known) + error)
+    mean = fmean(known)
+    reach = QUANTILE * stdev(known) / mean / sqrt(len(known)) if len(known) > 1 else 0.0
+    low, high = mean * exp(-reach), mean * exp(reach)
+    return Estimate(mean, low, high, len(known), 1, "mean of one run's loops", LEVEL, positive=True)

@@ -5,19 +5,21 @@ Combinations of one shape (the same accumulation and the same buckets) differ in
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import exp
+from operator import truediv
 from typing import Literal
 
 import numpy as np
 
-from scalewise.analysis.estimate import Floats
+from scalewise.analysis.estimate import Estimate, Floats
 from scalewise.analysis.memory_parts import MemoryLine
 from scalewise.predict.altered import bucket_bytes, groups_by_cap, regrouped, with_accumulation, with_batch
 from scalewise.predict.collectives import seconds
 from scalewise.predict.lanes import steps_seconds
 from scalewise.predict.link import Link
-from scalewise.predict.prediction import QUANTILE, Range, Spread
+from scalewise.predict.prediction import QUANTILE, Spread, around
 from scalewise.predict.tape import Phase, Tape
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.predict.work import PHASES, WorkLine, samples_of
@@ -46,9 +48,9 @@ class SweepRow:
     accumulation: int
     bucket_bytes: float | None
     link: str
-    step: Range  # seconds
+    step: Estimate  # seconds
     samples: float  # of all ranks in one step; in batches of one rank where samples are not known
-    throughput: Range  # samples a second of all ranks
+    throughput: Estimate  # samples a second of all ranks
     peak_bytes: float | None = None
     fits: bool | None = None  # None: not known
 
@@ -104,15 +106,16 @@ def _run(ground: Ground, grid: Grid, shape: Tape, accumulation: int, bucket: flo
     safe = np.maximum(step, 1e-12)
     moved = [np.log(np.maximum(one, 1e-12) / safe) for one in (by_work, by_wire)]
     reach = np.maximum(np.hypot(moved[0], moved[1]), QUANTILE * ground.spread.model)
+    corrected = safe * exp(-ground.spread.shift)
     per_rank = shape.samples or float(max(1, shape.micro_batches))
-    for (ranks, batch, link), value, wide in zip(combined, safe.tolist(), np.exp(reach).tolist(), strict=True):
+    for (ranks, batch, link), value, wide in zip(combined, corrected.tolist(), reach.tolist(), strict=True):
+        step_seconds = around(value, wide, ground.tape.steps)
         samples = per_rank * batch * ranks
         peak = ground.memory.bytes_with(samples_of(ground.tape) * batch) if ground.memory else None
         known = peak is not None and ground.capacity_bytes is not None
         yield SweepRow(
             ranks, batch, accumulation, bucket, link.name,
-            Range(value, value / wide, value * wide), samples,
-            Range(samples / value, samples / value / wide, samples / value * wide),
+            step_seconds, samples, step_seconds.through(partial(truediv, samples), positive=True),
             peak, (peak or 0.0) <= (ground.capacity_bytes or 0.0) if known else None,
         )  # fmt: skip
 

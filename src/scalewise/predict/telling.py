@@ -1,15 +1,17 @@
 """An answer and its conclusions in words, the same in the terminal and on a page; every number says what it is."""
 
 from collections.abc import Iterator, Sequence
+from math import expm1
 from pathlib import Path
 
+from scalewise.analysis.estimate import Estimate, level_text
 from scalewise.predict.answer import Answer, Checked
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.cost import CostRow
 from scalewise.predict.knees import Knee
 from scalewise.predict.memory import MemoryRow
-from scalewise.predict.prediction import Range
+from scalewise.predict.prediction import LEVEL
 from scalewise.predict.scaling import ScalingRow, ScalingTable
 from scalewise.units import bytes_text, seconds_text, three_digits
 
@@ -33,7 +35,7 @@ def title_text(answer: Answer) -> str:
 def setting_text(answer: Answer) -> str:
     """Over which link, and who says how fast it is."""
     per_node = f", {ranks_text(answer.link.ranks_per_node)} a node" if answer.link.ranks_per_node else ""
-    return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of 90 %."
+    return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of {level_text(LEVEL)}."
 
 
 def base_text(table: ScalingTable) -> str:
@@ -89,6 +91,16 @@ def check_text(check: Checked) -> str:
         f"{ranks_text(check.ranks)}: predicted {step_text(check.predicted)}, measured {step_text(check.measured)}: "
         f"{error}, {where} the interval that was predicted."
     )
+
+
+def checks_text(answer: Answer) -> list[str]:
+    """Every check, and what became of their error."""
+    told = [check_text(one) for one in answer.checks]
+    shift = answer.spread.shift
+    if not told or not shift:
+        return told
+    moved = f"{100 * expm1(-shift):+.1f} %"
+    return [*told, f"All predicted steps are corrected by {moved}, what of that error is likely to last."]
 
 
 def change_notes(changes: Changes) -> Iterator[str]:
@@ -167,20 +179,20 @@ def ranks_text(ranks: int) -> str:
     return f"{ranks} rank{'' if ranks == 1 else 's'}"
 
 
-def step_text(step: Range) -> str:
+def step_text(step: Estimate) -> str:
     """A duration and its interval in one unit: 19.4 ms [18.4, 20.5]."""
     value = seconds_text(step.value)
     scale = {"s": 1.0, "ms": 1e3, "us": 1e6}[value.split()[-1]]
     return f"{value} [{three_digits(step.low * scale)}, {three_digits(step.high * scale)}]"
 
 
-def range_text(told: Range, scale: float = 1.0) -> str:
+def range_text(told: Estimate, scale: float = 1.0) -> str:
     """A number and its interval: 2.31 [2.10, 2.52]; small ones with three digits that count."""
     value, low, high = (_amount(one * scale) for one in (told.value, told.low, told.high))
     return value if low == high else f"{value} [{low}, {high}]"
 
 
-def rate_text(rate: Range | None) -> str:
+def rate_text(rate: Estimate | None) -> str:
     """Samples a second and their interval in one unit: 25.2M [23.9, 26.7]."""
     if rate is None:
         return "-"
@@ -191,7 +203,7 @@ def rate_text(rate: Range | None) -> str:
     return f"{value}{letter} [{low}, {high}]"
 
 
-def percent_text(share: Range) -> str:
+def percent_text(share: Estimate) -> str:
     """82 [75, 89], or 2.2 [2.0, 2.4] where it is small."""
     digits = 0 if share.value >= 0.0995 else 1
     value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))

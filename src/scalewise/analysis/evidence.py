@@ -1,0 +1,58 @@
+"""Everything that answers and sections may look at: one suite's analysis, its inspected runs and its machine."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import LoadedSuite, Run
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One suite's folder; what is missing is None or empty, never made up."""
+
+    loaded: LoadedSuite
+    analysis: Analysis
+    inspections: tuple[Inspection, ...]
+    machine: MachineFacts | None
+    elsewhere: tuple["Evidence", ...] = ()  # the same suite, measured on other machines
+
+    def experiment(self, name: str) -> ExperimentAnalysis | None:
+        """By its name in the suite."""
+        return next((one for one in self.analysis.experiments if one.name == name), None)
+
+    def rows(self, experiment: str, *, intervention: str = "none", **axes: AxisValue) -> tuple[ArmRow, ...]:
+        """The arms with these axis values, fewest ranks first; failed ones too."""
+        found = self.experiment(experiment)
+        rows = found.rows if found else ()
+        chosen = [
+            row
+            for row in rows
+            if row.intervention == intervention and all(str(row.axes.get(k)) == str(v) for k, v in axes.items())
+        ]
+        return tuple(sorted(chosen, key=lambda row: row.ranks))
+
+    def row(self, experiment: str, *, ranks: int = 1, intervention: str = "none", **axes: AxisValue) -> ArmRow | None:
+        """The one arm, if it has figures."""
+        rows = self.rows(experiment, intervention=intervention, **axes)
+        return next((row for row in rows if row.ranks == ranks and row.step_seconds is not None), None)
+
+    def inspection(self, experiment: str, *, ranks: int | None = None, **axes: AxisValue) -> Inspection | None:
+        """Of the arm with these axis values."""
+        for one in self.inspections:
+            run = self.run(one.run)
+            if run is None or run.spec.experiment != experiment or (ranks and run.spec.world_size != ranks):
+                continue
+            if all(str(run.spec.axes.get(k)) == str(v) for k, v in axes.items()):
+                return one
+        return None
+
+    def asked_ranks(self, experiment: str) -> tuple[int, ...]:
+        """The numbers of ranks that the suite's file asks for; empty where it does not say."""
+        return next((one.ranks for one in self.loaded.experiments if one.name == experiment), ())
+
+    def run(self, name: str) -> Run | None:
+        """By the name of its folder."""
+        return next((run for run in self.loaded.runs if run.spec.name == name), None)
