@@ -1,99 +1,98 @@
-"""Practical 7, Code 1: DDP with gradient accumulation. Ranks talk once per optimizer step, not once per micro-batch.
+"""Practical 7, Code 1: DDP with gradient accumulation. Ranks talk once per optimizer step, not in every backward.
 
-torchrun --nproc_per_node=2 course/practical7_accumulation.py
+torchrun --nproc_per_node=2 practical7_accumulation.py
 """
 
 import contextlib
+import os
 import statistics
 import time
 
 import torch
 import torch.distributed as dist
-from constants import LOCAL_RANK, RANK, RANKS, RANKS_HERE, check_ranks, constant, seed, switch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-DIM = constant("DIM", 1024)  # width of every layer
-DEPTH = constant("DEPTH", 2)  # number of layers
-BATCH = constant("BATCH", 64)  # global, of one optimizer step: all ranks and micro-batches together
-STEPS = constant("STEPS", 40)  # optimizer steps
-WARMUP = constant("WARMUP", 5, least=0)  # first steps, which do not count
-SEED = seed(0)  # SEED=none: not fixed
-LR = constant("LR", 0.01, least=0)
-ACCUM_STEPS = constant("ACCUM_STEPS", 4)  # micro-batches per optimizer step
-NO_SYNC = switch("NO_SYNC", 1)  # 0: the ranks talk after every micro-batch
-DIVIDE_LOSS = switch("DIVIDE_LOSS", 1)  # 0: gradients add up to ACCUM_STEPS times too much
+# Change a constant here, or from outside: DIM=512 torchrun --nproc_per_node=2 practical7_accumulation.py
+DIM = int(os.environ.get("DIM", 1024))  # width of every layer
+DEPTH = int(os.environ.get("DEPTH", 2))  # number of layers
+ACCUM_STEPS = int(os.environ.get("ACCUM_STEPS", 4))  # micro-batches, and so backward passes, of an optimizer step
+BATCH = int(os.environ.get("BATCH", 64))  # samples of one optimizer step, all ranks together
+GROW_BATCH = os.environ.get("GROW_BATCH", "0") == "1"  # 1: samples of one micro-batch, so the step's batch grows
+STEPS = int(os.environ.get("STEPS", 40))  # optimizer steps
+WARMUP = int(os.environ.get("WARMUP", 5))  # the first steps are slower and do not count
+LR = float(os.environ.get("LR", 0.01))
+NO_SYNC = os.environ.get("NO_SYNC", "1") == "1"  # 0: the ranks talk in every backward
+DIVIDE_LOSS = os.environ.get("DIVIDE_LOSS", "1") == "1"  # 0: gradients become ACCUM_STEPS times too large
+DEVICE = os.environ.get("DEVICE", "auto")  # cpu: leave the GPUs alone; cuda: insist on one
+
+if os.environ.get("SEED") != "none":  # SEED=none: every run gets other weights and other data
+    torch.manual_seed(0)
+    torch.cuda.manual_seed_all(0)
 
 
 class LargeLinearModel(nn.Module):
-    """`depth` layers of `dim` x `dim` weights."""
-
     def __init__(self, dim, depth):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(dim, dim), nn.ReLU()) for _ in range(depth))
+        self.layers = nn.Sequential(*[nn.Sequential(nn.Linear(dim, dim), nn.ReLU()) for _ in range(depth)])
 
     def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return x
+        return self.layers(x)
 
 
 def clock():
-    """The time, once the GPU has done all that it was given."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter()
+    if device.type == "cuda":
+        torch.cuda.synchronize()  # a GPU still works when the call has returned: wait until it is done
+    return time.perf_counter()  # finer than time.time(), and nobody sets it back while we measure
 
 
-def train(device):
-    if SEED is not None:
-        torch.manual_seed(SEED)
-        torch.cuda.manual_seed_all(SEED)
-    model = DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))
-    loss_fn = nn.MSELoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    # The global batch is drawn on every rank alike; each takes its part, and cuts it into micro-batches.
-    x_rank, y_rank = (part[RANK::RANKS].contiguous().to(device) for part in torch.randn(2, BATCH, DIM))
-    micro_batches = list(zip(x_rank.chunk(ACCUM_STEPS), y_rank.chunk(ACCUM_STEPS), strict=True))
+assert "RANK" in os.environ, "start it with: torchrun --nproc_per_node=2 practical7_accumulation.py"
+rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+batch = BATCH * ACCUM_STEPS if GROW_BATCH else BATCH  # the effective batch: samples of one optimizer step
+assert batch > 0 and batch % (ranks * ACCUM_STEPS) == 0, f"BATCH={BATCH} is not {ranks} x {ACCUM_STEPS} equal parts"
+assert STEPS > WARMUP, f"STEPS={STEPS} must be more than WARMUP={WARMUP}"
+gpus = 0 if DEVICE == "cpu" else torch.cuda.device_count()
+assert gpus or DEVICE != "cuda", "DEVICE=cuda, but no GPU can be seen"
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % gpus) if gpus else torch.device("cpu")
+if gpus:
+    torch.cuda.set_device(device)
+# NCCL needs a GPU for every rank. gloo works on the CPU, and on a GPU that ranks share.
+dist.init_process_group("nccl" if gpus >= int(os.environ["LOCAL_WORLD_SIZE"]) else "gloo")
 
-    times, total = [], 0.0
-    for step in range(STEPS * ACCUM_STEPS):
-        x, y = micro_batches[step % ACCUM_STEPS]
-        if step % ACCUM_STEPS == 0:
-            start, total = clock(), 0.0
-        last = (step + 1) % ACCUM_STEPS == 0
-        # DDP decides in forward whether backward will communicate, so both are inside.
-        with contextlib.nullcontext() if last or not NO_SYNC else model.no_sync():
-            output = model(x)
+model = DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))
+loss_fn = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+# With the same seed every rank draws the same batch, takes its own part, and cuts it into micro-batches.
+xs = torch.randn(batch, DIM).chunk(ranks)[rank].to(device).chunk(ACCUM_STEPS)
+ys = torch.randn(batch, DIM).chunk(ranks)[rank].to(device).chunk(ACCUM_STEPS)
+
+times = []
+for step in range(STEPS * ACCUM_STEPS):
+    x, y = xs[step % ACCUM_STEPS], ys[step % ACCUM_STEPS]
+    if step % ACCUM_STEPS == 0:
+        start, total = clock(), 0
+    talk = (step + 1) % ACCUM_STEPS == 0 or not NO_SYNC
+    # DDP decides in forward whether backward will talk, so forward belongs inside, too.
+    with contextlib.nullcontext() if talk else model.no_sync():
+        output = model(x)
+        if DIVIDE_LOSS:
             loss = loss_fn(output, y) / ACCUM_STEPS
-            if not DIVIDE_LOSS:
-                loss = loss * ACCUM_STEPS
-            loss.backward()
-        total += loss.detach()
-        if (step + 1) % ACCUM_STEPS == 0:
-            optimizer.step()
-            times.append(clock() - start)
-            optimizer.zero_grad()
-            if RANK == 0:
-                note = "  (warm-up)" if len(times) <= WARMUP else ""
-                print(f"step {len(times) - 1:3}  {times[-1] * 1000:9.3f} ms  loss {total.item():.9g}{note}", flush=True)
-    if RANK == 0:
-        median = statistics.median(times[WARMUP:]) * 1000
-        micro = f"{ACCUM_STEPS} micro-batches of {BATCH // RANKS // ACCUM_STEPS}"
-        print(f"ranks: {RANKS}, {micro}: median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
-
-
-def main():
-    check_ranks(DIM, DEPTH, BATCH, STEPS, WARMUP, ACCUM_STEPS)
-    gpus = torch.cuda.device_count()
-    device = torch.device("cuda", LOCAL_RANK % gpus) if gpus else torch.device("cpu")
+        else:
+            loss = loss_fn(output, y)
+        loss.backward()
+    total += loss.detach()
+    if (step + 1) % ACCUM_STEPS == 0:
+        optimizer.step()
+        times.append(clock() - start)
+        optimizer.zero_grad()
+        if len(times) == WARMUP and gpus:
+            torch.cuda.reset_peak_memory_stats()  # the peak of the steps that count
+        if rank == 0:
+            note = "  (warm-up)" if len(times) <= WARMUP else ""
+            print(f"step {len(times) - 1:3}  {times[-1] * 1000:9.3f} ms  loss on rank 0 {total:.6g}{note}", flush=True)
+if rank == 0:
+    median = statistics.median(times[WARMUP:]) * 1000
+    print(f"{ranks} ranks on {device.type}, batch {batch}: median {median:.3f} ms of {STEPS - WARMUP} steps")
     if gpus:
-        torch.cuda.set_device(device)
-    # NCCL wants a GPU for every rank; gloo works on CPUs, and on a GPU that ranks share.
-    dist.init_process_group("nccl" if gpus >= RANKS_HERE else "gloo")
-    train(device)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+        print(f"peak memory on rank 0: {torch.cuda.max_memory_allocated() / 1e9:.4g} GB")
+dist.destroy_process_group()

@@ -1,84 +1,82 @@
-"""Practical 8: model parallelism. The first half of the layers lies on one device, the second half on another.
+"""Practical 8: model parallelism. The first half of the layers lies on GPU 0, the second half on GPU 1.
 
-python course/practical8_model_parallel.py
+python practical8_model_parallel.py
 """
 
+import os
 import statistics
 import time
 
 import torch
-from constants import check_devices, constant, refuse, seed
-from devices import describe, device_of, find_devices, place, synchronize
 from torch import nn
 
-DIM = constant("DIM", 1024)  # width of every layer
-DEPTH = constant("DEPTH", 6)  # number of layers
-BATCH = constant("BATCH", 64)
-STEPS = constant("STEPS", 40)
-WARMUP = constant("WARMUP", 5, least=0)  # first steps, which do not count
-SEED = seed(0)  # SEED=none: not fixed
-LR = constant("LR", 0.01, least=0)
-DEVICES = constant("DEVICES", 2)
-if DEVICES != 2:
-    refuse(f"DEVICES={DEVICES}: this script has 2 devices; homework3_model_parallel.py takes any number of them.")
+# Change a constant here, or from outside: DEPTH=24 python practical8_model_parallel.py
+DIM = int(os.environ.get("DIM", 1024))  # width of every layer
+DEPTH = int(os.environ.get("DEPTH", 6))  # number of layers
+BATCH = int(os.environ.get("BATCH", 64))  # samples of one step
+STEPS = int(os.environ.get("STEPS", 40))
+WARMUP = int(os.environ.get("WARMUP", 5))  # the first steps are slower and do not count
+LR = float(os.environ.get("LR", 0.01))
+DEVICE = os.environ.get("DEVICE", "auto")  # cpu: leave the GPUs alone; cuda: insist on one
+
+if os.environ.get("SEED") != "none":  # SEED=none: every run gets other weights and other data
+    torch.manual_seed(0)
+    torch.cuda.manual_seed_all(0)
 
 
 class LargeLinearModelMP(nn.Module):
-    """`depth` layers of `dim` x `dim` weights, half of them on each of two devices."""
-
-    def __init__(self, dim, depth, devices):
+    def __init__(self, dim, depth, first, second):
         super().__init__()
-        self.layers, self.layer_devices = nn.ModuleList(), []
-        self.transfers = 0  # counted by forward()
+        self.layers = nn.ModuleList()
+        self.layer_devices = []
         for i in range(depth):
             if i < depth // 2:
-                layer_device = devices[0]
+                layer_device = first
             else:
-                layer_device = devices[1]
-            self.layers.append(place(nn.Sequential(nn.Linear(dim, dim), nn.ReLU()), layer_device))
+                layer_device = second
+            self.layers.append(nn.Sequential(nn.Linear(dim, dim), nn.ReLU()).to(layer_device))
             self.layer_devices.append(layer_device)
 
     def forward(self, x):
         for layer, layer_device in zip(self.layers, self.layer_devices, strict=True):
-            self.transfers += device_of(x) != str(layer_device)
-            x = x.to(layer_device)  # the hand-over: a copy where the device changes, nothing elsewhere
+            x = x.to(layer_device)  # the data moves here: a copy where the device changes, nothing elsewhere
             x = layer(x)
         return x
 
 
-def main():
-    check_devices(DIM, DEPTH, BATCH, STEPS, WARMUP, DEVICES, split="layers")
-    devices = find_devices(DEVICES)
-    if SEED is not None:
-        torch.manual_seed(SEED)
-        torch.cuda.manual_seed_all(SEED)
-    model = LargeLinearModelMP(DIM, DEPTH, devices)
-    loss_fn = nn.MSELoss()
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    x, y = torch.randn(2, BATCH, DIM)
-    x, y = x.to(devices[0]), y.to(devices[-1])  # data where the first layer is, targets where the last one is
-
-    def clock():
-        synchronize(devices)
-        return time.perf_counter()
-
-    times = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        model.transfers = 0
-        start = clock()
-        output = model(x)
-        loss = loss_fn(output, y)
-        loss.backward()  # the gradient goes back through the same hand-overs
-        optimizer.step()
-        times.append(clock() - start)
-        note = "  (warm-up)" if step < WARMUP else ""
-        print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.9g}{note}", flush=True)
-    print(f"transfers in one forward pass: {model.transfers}")
-    describe(model, devices, lambda: loss_fn(model(x), y))
-    median = statistics.median(times[WARMUP:]) * 1000
-    print(f"devices: {DEVICES}, layers: {DEPTH}, median {median:.3f} ms over {STEPS - WARMUP} steps after warm-up")
+def clock():
+    for i in range(gpus):
+        torch.cuda.synchronize(i)  # a GPU still works when the call has returned: wait until it is done
+    return time.perf_counter()  # finer than time.time(), and nobody sets it back while we measure
 
 
-if __name__ == "__main__":
-    main()
+assert STEPS > WARMUP, f"STEPS={STEPS} must be more than WARMUP={WARMUP}"
+gpus = 0 if DEVICE == "cpu" else min(2, torch.cuda.device_count())
+assert gpus or DEVICE != "cuda", "DEVICE=cuda, but no GPU can be seen"
+first = torch.device("cuda:0" if gpus else "cpu")
+second = torch.device("cuda:1") if gpus == 2 else first
+if gpus < 2:
+    print(f"fewer than two GPUs: all layers lie on {first}, and nothing moves")
+
+model = LargeLinearModelMP(DIM, DEPTH, first, second)
+loss_fn = nn.MSELoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+x = torch.randn(BATCH, DIM).to(first)  # the data lies where the first layer is,
+y = torch.randn(BATCH, DIM).to(second)  # the targets where the last one is
+
+times = []
+for step in range(STEPS):
+    optimizer.zero_grad()
+    start = clock()
+    output = model(x)
+    loss = loss_fn(output, y)
+    loss.backward()  # the gradient goes back the same way, with a copy where the device changes
+    optimizer.step()
+    times.append(clock() - start)
+    note = "  (warm-up)" if step < WARMUP else ""
+    print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.6g}{note}", flush=True)
+print("layer devices:", *model.layer_devices)
+median = statistics.median(times[WARMUP:]) * 1000
+print(f"{DEPTH} layers: median {median:.3f} ms of {STEPS - WARMUP} steps")
+for i in range(gpus):
+    print(f"cuda:{i}: peak memory {torch.cuda.max_memory_allocated(i) / 1e6:.1f} MB")

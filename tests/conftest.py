@@ -1,8 +1,20 @@
-"""Puts this folder on the path of every test, so that `factories` can be imported from all of them."""
+"""Puts this folder on the path of every test, so that `factories` can be imported from all of them.
 
+A test that starts a process says so with the mark `processes`, or by a fixture that has one; `make quick` runs the
+others.
+"""
+
+import importlib
 import signal
+import sys
+from collections.abc import Generator
 
+import pytest
 from hypothesis import settings
+
+# Fixtures that start a process, for whichever test asks for them first.
+WITH_PROCESSES = {"course", "observed", "ran", "replayed", "room", "runner", "servers", "trained"}
+STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
 # A busy machine would miss hypothesis' deadline of 200 ms per example, and timing is never asserted here.
 settings.register_profile("any_machine", deadline=None)
@@ -10,3 +22,36 @@ settings.load_profile("any_machine")
 
 # A shell that runs the tests in the background has SIGINT ignored, and scalewise would rightly go on ignoring it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+running_without_processes = ""  # the test that runs now, if it may not start any
+
+
+def refuse_processes(event: str, args: object) -> None:
+    if running_without_processes and event in STARTS:
+        raise RuntimeError(f"{running_without_processes} starts a process: it needs the mark `processes`")
+
+
+sys.addaudithook(refuse_processes)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lists this machine's fonts before any test: the first import of matplotlib on a machine asks other programs."""
+    if not hasattr(config, "workerinput"):
+        importlib.import_module("matplotlib.font_manager")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if WITH_PROCESSES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("processes")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What is not marked may start no process; the hook of the interpreter outlives the test, so it looks at a name."""
+    global running_without_processes
+    running_without_processes = "" if item.get_closest_marker("processes") else item.nodeid
+    try:
+        return (yield)
+    finally:
+        running_without_processes = ""

@@ -5,8 +5,8 @@ from typing import Any
 
 from evidence_factories import arm, make_evidence
 from inspection_factory import make_gradients, make_inspection, make_parts, make_pipeline
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
-from scalewise.explain.evidence import Evidence
 from scalewise.results.run import Run
 
 STEPS = 40
@@ -48,16 +48,31 @@ def accumulation_evidence(
     runs = [
         course_arm("no-sync", synced, {"no_sync": 1}, micro_batches=4, collectives=reduces(), loss=1.0),
         course_arm("no-sync", plain, {"no_sync": 0}, micro_batches=4, collectives=reduces(4), loss=drift),
-        course_arm("division", synced, {"divide": 1}, micro_batches=4, collectives=reduces(), loss=1.0),
         course_arm(
             "division", synced, {"divide": 0}, micro_batches=4, collectives=reduces(), loss=3.6, non_finite=lost
         ),
     ]
     inspected = [
-        course_inspection("division", {"divide": divide}, gradients=make_gradients(norm=norm))
-        for divide, norm in zip((1, 0), norms, strict=True)
+        course_inspection("no-sync", {"no_sync": 1}, gradients=make_gradients(norm=norms[0])),
+        course_inspection("division", {"divide": 0}, gradients=make_gradients(norm=norms[1])),
     ]
     return put_together(runs, inspected)
+
+
+def growing_evidence(seconds: dict[int, float] | None = None) -> list[Run]:
+    """Micro-batches of 16 samples on two ranks: the batch grows with ACCUM_STEPS."""
+    times = seconds or {1: 0.010, 2: 0.014, 4: 0.022, 8: 0.040}
+    return [
+        course_arm(
+            "growing",
+            time,
+            {"code": "practical7_accumulation", "accum": accum},
+            micro_batches=accum,
+            samples=8 * accum,
+            collectives=reduces(),
+        )
+        for accum, time in times.items()
+    ]
 
 
 def precision_evidence(

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+from factories import make_estimate
 from scalewise.doctor.check import rules
 from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked
 from scalewise.records.examination import PlaceRow
 
+TIMES = make_estimate(4.0, 3.99, 4.01)
+SPARED = make_estimate(12.3456, 11.2, 13.4)
 SCRIPT = """import torch
 
 
@@ -62,7 +65,13 @@ def _undivided(script: Path) -> Finding:
         fix="loss = loss / accumulate\nloss.backward()",
         where=place(script, 7),
         also=(place(script, 9),),
-        price=Price(4.0, "times", "the gradient that is applied", "measured with the fix applied", 3.99, 4.01),
+        price=Price(
+            4.0,
+            "times",
+            "the gradient that is applied",
+            "measured with the fix applied",
+            TIMES,
+        ),
         proof="replayed",
         steps_seen=10,
     )
@@ -76,7 +85,13 @@ def _synchronised(script: Path) -> Finding:
         evidence=("9.46 MB in every micro-batch",),
         fix='with model.no_sync() if (i + 1) % accumulate else nullcontext():\n    loss = loss_of(model(x), "y")',
         where=place(script, 6),
-        price=Price(12.3456, "ms per step", "communication that no_sync would spare", "measured", 11.2, 13.4),
+        price=Price(
+            12.3456,
+            "ms per step",
+            "communication that no_sync would spare",
+            "measured",
+            SPARED,
+        ),
         steps_seen=10,
         ranks=(0, 1),
     )

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from factories import make_machine, make_run, make_suite
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import summarise
-from scalewise.explain.evidence import Evidence
 from scalewise.records.spec import Intervention
 from scalewise.results.run import Run
 

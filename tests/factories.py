@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.records import events as ev
 from scalewise.records.codec import encode
 from scalewise.records.machine import GpuFacts, MachineFacts, SampleRow
@@ -33,6 +34,11 @@ def make_machine(cores: int = 4, gpus: int = 0, **changes: Any) -> MachineFacts:
         versions={"torch": "2.13.0"},
     )
     return replace(facts, **changes)
+
+
+def make_estimate(value: float, low: float, high: float, level: float = 0.95, **changes: Any) -> Estimate:
+    """A number with its interval, of 30 steps of one run."""
+    return Estimate(value, low, high, **{"steps": 30, "runs": 1, "method": "made up", "level": level, **changes})
 
 
 def make_spec(ranks: int = 1, repeat: int = 0, **changes: Any) -> RunSpec:

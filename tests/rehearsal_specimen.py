@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+from factories import make_estimate
+from scalewise.analysis.estimate import Estimate
 from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
 from scalewise.predict.link import Link
-from scalewise.predict.prediction import Range, Spread, predict
+from scalewise.predict.prediction import LEVEL, Spread, predict
 from scalewise.predict.tape import Issue
 from scalewise.predict.timeline import APART, Sharing
 from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
@@ -12,8 +14,8 @@ from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 GIB = 2**30
 
 
-def around(value: float, share: float = 0.05) -> Range:
-    return Range(value, value * (1 - share), value * (1 + share))
+def around(value: float, share: float = 0.05, **changes) -> Estimate:
+    return make_estimate(value, value * (1 - share), value * (1 + share), LEVEL, positive=True, **changes)
 
 
 def answer_of(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.units import bytes_text, seconds_text, three_digits
+from scalewise.units import bytes_text, seconds_text, significant, three_digits, with_interval
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,50 @@ def test_a_written_duration_is_within_half_a_percent_of_the_number(seconds):
 def test_a_rounded_zero_has_no_sign():
     assert three_digits(-0.001) == "0.00"
     assert three_digits(-0.01) == "-0.01"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.031, "0.0310"),
+        (5.031, "5.03"),
+        (9.996, "10.0"),
+        (31.24, "31.2"),
+        (999.6, "1000"),
+        (1024, "1020"),
+        (161452, "161\u202f000"),
+        (-0.0, "0"),
+        (-2.5, "-2.50"),
+        (3.2e-9, "3.20e-09"),
+        (float("inf"), "∞"),
+        (float("nan"), "–"),
+    ],
+)
+def test_a_plain_number_has_three_significant_digits(value, text):
+    assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("told", "texts"),
+    [
+        ((5.031, 4.612, 5.449), ("5.03", "4.61", "5.45")),
+        ((39.2, 27.4, 51.1), ("39", "27", "51")),
+        ((161452, 146174, 178326), ("161\u202f000", "146\u202f000", "178\u202f000")),
+        ((863, -8223, 10330), ("900", "-8200", "10\u202f300")),
+        ((10.0, 9.9004, 10.0996), ("10.00", "9.90", "10.10")),
+        ((-0.002, -0.9, 0.9), ("0.00", "-0.90", "0.90")),
+        ((2.0, 2.0, 2.0), ("2.00", "2.00", "2.00")),
+        ((2.0, 1.0, float("inf")), ("2.00", "1.00", "∞")),
+    ],
+)
+def test_half_an_interval_has_two_digits_and_value_and_ends_stop_there(told, texts):
+    assert with_interval(*told) == texts
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.floats(1e-6, 1e9))
+def test_rounding_moves_neither_end_by_more_than_a_twentieth_of_half_the_interval(value, below, above):
+    half = (below + above) / 2
+    for exact, text in zip(
+        (value, value - below, value + above), with_interval(value, value - below, value + above), strict=True
+    ):
+        assert abs(float(text.replace("\u202f", "")) - exact) <= 0.0501 * half + 1e-9 * abs(exact)

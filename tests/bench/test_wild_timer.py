@@ -3,6 +3,7 @@
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def run_timed(path: Path, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.processes
 def test_a_marked_script_prints_what_it_printed_and_times_every_step(tmp_path):
     path = marked(tmp_path, LOOP, Mark("loss = sum("), Mark("if step:"))
     assert run_timed(path) == "".join(f"{step}\n" for step in range(1, 8))
@@ -58,6 +60,7 @@ def test_marks_on_one_line_time_that_statement(tmp_path):
     assert lines[begin + 4] == '    __import__("hand_timer").end()'
 
 
+@pytest.mark.processes
 def test_tabs_stay_tabs(tmp_path):
     path = marked(tmp_path, "for step in range(9):\n\tx = step\n\ty = x\n", Mark("x = step"), Mark("y = x"))
     run_timed(path)
@@ -92,6 +95,31 @@ def test_every_step_is_compared_with_itself(tmp_path):
     (tmp_path / "1-0-7.steps").write_bytes(b"".join(struct.pack("<qq", *one) for one in stamps))
     assert step_by_step(tmp_path, make_run([length * 1.1e-6 for length in lengths])) == pytest.approx(0.1)
     assert step_by_step(tmp_path, make_run([length * 1e-6 for length in lengths[1:]])) is None, "not the same steps"
+
+
+def test_steps_that_were_only_counted_are_left_out(tmp_path):
+    (tmp_path / "1-0-7.steps").write_bytes(b"".join(struct.pack("<qq", at * 1000, at * 1000 + 10) for at in range(9)))
+    run = make_run([11e-9] * 9)
+    (record,) = run.ranks
+    gapped = replace(run, ranks=(replace(record, steps=record.steps[:7]),))
+    assert step_by_step(tmp_path, gapped) == pytest.approx(0.1)
+
+
+def test_iterations_of_optimizers_that_step_in_turns_are_compared_with_themselves(tmp_path):
+    run = make_run([1e-6] * 16)
+    (record,) = run.ranks
+    steps = tuple(replace(row, optimizer=row.step % 2) for row in record.steps)
+    stamps = [(at * 9000, at * 9000 + 4000) for at in range(8)]
+    (tmp_path / "1-0-7.steps").write_bytes(b"".join(struct.pack("<qq", *one) for one in stamps))
+    two_steps, between, data = 2000, 2000, 1000
+    told = step_by_step(tmp_path, replace(run, ranks=(replace(record, steps=steps),)))
+    assert told == pytest.approx((two_steps + between + data) / 4000 - 1)
+
+
+def test_a_rank_without_an_end_is_compared_with_nothing(tmp_path):
+    (tmp_path / "1-0-7.steps").write_bytes(struct.pack("<qq", 1, 2) * 9)
+    run = make_run([1e-9] * 9)
+    assert step_by_step(tmp_path, replace(run, ranks=(replace(run.ranks[0], end=None),))) is None
 
 
 @pytest.mark.parametrize(

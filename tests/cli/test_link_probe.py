@@ -33,6 +33,7 @@ def test_without_a_question_two_and_four_take_part():
 
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="two ranks need two cores")
+@pytest.mark.processes
 def test_two_ranks_measure_their_link_and_keep_it(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from factories import make_estimate
 from rehearsal_specimen import full_answer
 from scalewise.cli.rehearse_results import exit_code
 from scalewise.predict.answer import Answer, Checked
-from scalewise.predict.prediction import Range
 
-RIGHT = Checked(2, Range(1.0, 0.9, 1.1), Range(1.05, 1.0, 1.1))
-WRONG = Checked(2, Range(1.0, 0.9, 1.1), Range(1.2, 1.1, 1.3))
+RIGHT = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.05, 1.0, 1.1))
+WRONG = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.2, 1.1, 1.3))
 
 
 def answer(**changes: object) -> Answer:

@@ -63,6 +63,19 @@ STEERED = script(inside="total = loss.detach().clone(); dist.all_reduce(total); 
 BRANCHES = script(inside="dist.broadcast(torch.zeros(8), 0) if rank == 0 else None")
 HANGS = script(begin="while ranks > 2: time.sleep(0.1)")
 POLLS = script(begin="while ranks > 2 and not os.path.exists('/nowhere'): time.sleep(0.1)")
+# Looks for a package again and again, and so for every place of sys.path, among them one that is not there.
+LOOKS = script(
+    begin="""
+import importlib.metadata
+sys.path.append("/nowhere")
+for _ in range(30 if ranks > 2 else 0):
+    try:
+        importlib.metadata.version("of-no-package")
+    except importlib.metadata.PackageNotFoundError:
+        time.sleep(0.1)
+while ranks > 2: time.sleep(0.1)
+"""
+)
 FOREIGN = script(backend="mpi")
 # Each hears only of itself in a rehearsal, and of the other in truth.
 FAILS_REALLY = script(
@@ -82,19 +95,21 @@ for step in range(12):
     model(torch.randn(4, 8)).sum().backward()
     optimizer.step()
 """
+# The work of the stages in the middle takes so long that no load of the machine makes another one slower.
 STAGES = """
-import os
+import os, time
 import torch
 import torch.distributed as dist
 ranks, rank = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
 dist.init_process_group("gloo")
 first, last = rank == 0, rank == ranks - 1
-model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(12 if 2 < rank < 5 else 1)])
+model = torch.nn.Linear(16, 16)
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(12):
-    x = torch.randn(32, 256)
+    x = torch.randn(4, 16)
     if not first:
         dist.recv(x, rank - 1)
+    time.sleep(0.2 if 2 < rank < 5 else 0)
     y = model(x.requires_grad_())
     if not last:
         dist.send(y.detach(), rank + 1)
@@ -133,10 +148,16 @@ def probe_of(facts: Any, rate: float = 1e9) -> LinkProbe:
     return LinkProbe(place_of(facts, "cpu", 1), 1e9, 5.0, points, (Overlap(2, 1.0, 0.1, 0.1, 0.2, 0.2),))
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all scripts of this file start from: each further one would need a server of its own."""
+    return tmp_path_factory.mktemp("rehearse")
+
+
 @pytest.fixture
-def rehearsed(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearse:
+def rehearsed(servers: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearse:
     """Rehearses a script by its text on two cores that nobody looks at."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(home)
 
     @contextmanager
     def opened() -> Iterator[Servers]:
@@ -149,7 +170,7 @@ def rehearsed(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rehearse, "loaded", lambda runs: ())
 
     def run(text: str, *args: str, **options: object) -> Answer:
-        path = tmp_path / "train.py"
+        path = home / "train.py"
         path.write_text(text)
         request = requested(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
         return rehearse.rehearse(request, Output(quiet=True))
@@ -188,9 +209,7 @@ def test_real_ranks_that_fail_are_told_with_how_they_ended(rehearsed):
     assert exit_code(answer) == 2
 
 
-def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slowest_predicted(
-    rehearsed,
-):
+def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slowest_predicted(rehearsed):
     answer = rehearsed(STAGES, ranks="8", link="ethernet-10g")
     assert answer.at[0].rehearsal.rank == 3
     said = [warning for warning in answer.warnings if "stages of a pipeline" in warning]
@@ -262,17 +281,22 @@ def test_ranks_that_send_different_messages_are_told(rehearsed):
 
 
 def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
-    answer = rehearsed(HANGS, ranks="2,4", stall=2.0)
+    answer = rehearsed(HANGS, ranks="2,4", stall=5.0)
     (refused,) = answer.refused
-    assert "train.py as one of 4 ranks stood still for 2 s at " in refused.reason
+    assert "train.py as one of 4 ranks stood still for 5 s at " in refused.reason
     assert "train.py" in refused.reason.partition(" at ")[2]
     assert "only another rank can do" in refused.hint
 
 
 def test_a_script_that_waits_for_a_file_of_another_rank_is_told_which(rehearsed):
-    (refused,) = rehearsed(POLLS, ranks="2,4", stall=3.0).refused
+    (refused,) = rehearsed(POLLS, ranks="2,4", stall=5.0).refused
     assert refused.reason == "train.py as one of 4 ranks waits for another to write /nowhere (train.py:9)."
     assert "--in-place" in refused.hint
+
+
+def test_looking_for_a_package_is_not_taken_for_a_wait_for_a_file(rehearsed):
+    (refused,) = rehearsed(LOOKS, ranks="2,4", stall=4.0).refused
+    assert "stood still for 4 s at " in refused.reason and "/nowhere" not in refused.reason
 
 
 def test_runs_beside_other_load_are_told(rehearsed, monkeypatch):
@@ -385,7 +409,7 @@ def test_the_verb_gives_json_and_a_page(rehearsed, tmp_path):
     rehearsed(RIGHT)
     result = CliRunner().invoke(
         verbs,
-        "rehearse train.py --ranks 2 --link nvlink4 --no-check --no-advice --json -q --html page.html",
+        f"rehearse train.py --ranks 2 --link nvlink4 --no-check --no-advice --json -q --html {tmp_path / 'page.html'}",
         standalone_mode=False,
         catch_exceptions=False,
     )

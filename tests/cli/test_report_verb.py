@@ -9,10 +9,12 @@ import pytest
 
 from run_folders import write_suite
 
+pytestmark = pytest.mark.processes
+
 
 def report(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scalewise", "report", *words]
-    return subprocess.run(command, cwd=cwd, env=os.environ, capture_output=True, text=True, timeout=110, check=False)
+    return subprocess.run(command, cwd=cwd, env=os.environ, capture_output=True, text=True, timeout=280, check=False)
 
 
 def test_reports_of_a_folder_of_suites_go_to_reports_in_the_working_folder(tmp_path):

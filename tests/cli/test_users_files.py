@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def scalewise(
         env={**os.environ, "SCALEWISE_VIEW": view},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=280,
         check=False,
         preexec_fn=before,
     )
@@ -86,13 +87,21 @@ def worlds(folder: Path) -> dict[str, dict[str, object]]:
     return {name: outcome["world"] for name, outcome in found.items()}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose snapshot was trained for 3 epochs, by hand."""
-    (tmp_path / "train.py").write_text(SNAPSHOT)
-    (tmp_path / "cache.py").write_text(CACHE)
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "train.py").write_text(SNAPSHOT)
+    (folder / "cache.py").write_text(CACHE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "train.py", "3"]
-    subprocess.run(torchrun, cwd=tmp_path, check=True, capture_output=True, timeout=100)
+    subprocess.run(torchrun, cwd=folder, check=True, capture_output=True, timeout=280)
+    return folder
+
+
+@pytest.fixture
+def project(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it for each test."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -34,6 +34,15 @@ def test_the_answers_come_in_the_order_of_the_questions(show):
     assert places == sorted(places)
 
 
+def test_one_level_is_told_for_measured_and_predicted_steps_alike(show):
+    """The steps that were measured were once shown with 95 % intervals below the words `Intervals are of 90 %`."""
+    answer = full_answer()
+    text = show(replace(answer, spread=replace(answer.spread, shift=0.05)))
+    assert "Intervals are of 90 %." in text and "95 %" not in text
+    assert {answer.base.step.level, *(one.measured.step.level for one in answer.at if one.measured)} == {0.90}
+    assert "All predicted steps are corrected by -4.9 %" in text
+
+
 @pytest.mark.parametrize("answer", [full_answer(), answer_of((2, 8, 64, 1024, 16_384), samples=512.0,
                                     link=named_link("nvlink3+infiniband-hdrx4", 8))], ids=["full", "many"])  # fmt: skip
 def test_it_fits_80_columns_and_needs_no_colour(show, answer):

@@ -1,7 +1,7 @@
 """Makes a run of a course script with the real launcher and reads back what the watcher saw of it."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalewise.launch.forkserver import Servers
@@ -17,7 +17,7 @@ from scalewise.results.run import Run
 
 SCRIPTS = course_folder()
 SMALL = {"DIM": "64", "DEPTH": "2", "BATCH": "64", "STEPS": "8", "LR": "1"}
-RANKS = {"practical5_dp": 0, "practical8_model_parallel": 0, "homework3_model_parallel": 0}  # plain processes
+ALONE = ("practical5_dp", "practical8_model_parallel", "homework3_model_parallel")  # plain processes
 # Some CPUs advertise instructions that kill the process; tests of numbers avoid them.
 SAFE_ISA = "AVX512_CORE"
 
@@ -45,20 +45,20 @@ class Course:
     servers: Servers
     made: dict[object, Made] = field(default_factory=dict)
 
-    def run(self, script: str, ranks: int | None = None, **constants: object) -> Made:
-        """A short run of a small model, unless the constants say otherwise."""
-        ranks = RANKS.get(script, 2) if ranks is None else ranks
+    def run(self, script: str, ranks: int | None = None, devices: int = 0, **constants: object) -> Made:
+        """A short run of a small model, unless the constants say otherwise; `devices` are stand-ins."""
+        ranks = (0 if script in ALONE else 2) if ranks is None else ranks
         env = SMALL | {name: str(value) for name, value in constants.items()}
-        key = (script, ranks, tuple(sorted(env.items())))
+        key = (script, ranks, devices, tuple(sorted(env.items())))
         if key not in self.made:
-            self.made[key] = self._make(SCRIPTS / f"{script}.py", ranks, env)
+            self.made[key] = self._make(SCRIPTS / f"{script}.py", ranks, devices, env)
         return self.made[key]
 
-    def _make(self, script: Path, ranks: int, env: dict[str, str]) -> Made:
+    def _make(self, script: Path, ranks: int, devices: int, env: dict[str, str]) -> Made:
         name = f"run{len(self.made)}"
         folder = RunFolder(self.folder / name)
         folder.path.mkdir()
-        spec = _spec(name, script, ranks, env, self.folder)
+        spec = replace(_spec(name, script, ranks, env, self.folder), devices=devices, stand_ins=devices > 0)
         write_json(folder.spec, spec)
         outcome = run_one(spec, Place(folder, folder.spec, _machine(), self.servers), lambda _, __: None, lambda: False)
         write_json(folder.outcome, outcome)

@@ -2,11 +2,12 @@
 
 import ast
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
-from course_runner import SCRIPTS
+from course_runner import ALONE, SCRIPTS
 
 NAMES = {
     "practical5_dp.py",
@@ -17,21 +18,20 @@ NAMES = {
     "practical8_model_parallel.py",
     "homework3_model_parallel.py",
 }
-SEEDS = ["torch.manual_seed(SEED)", "torch.cuda.manual_seed_all(SEED)", "SEED = seed(0)"]
+SEEDS = ["    torch.manual_seed(0)\n    torch.cuda.manual_seed_all(0)\n", "torch.cuda.synchronize("]
+MOST_LINES = 100
 LINES = {
     "practical5_dp.py": [*SEEDS, "nn.DataParallel("],
     "practical6_ddp.py": [
         *SEEDS,
         "time.sleep(DELAY)",
-        "if dist.get_rank() == 0:\n            time.sleep(IMBALANCE)",
-        "torch.cuda.synchronize()",
+        "if dist.get_rank() == 0 and IMBALANCE > 0:\n        time.sleep(IMBALANCE)",
     ],
     "practical7_accumulation.py": [
         *SEEDS,
         "loss = loss_fn(output, y) / ACCUM_STEPS",
         "model.no_sync()",
         "if (step + 1) % ACCUM_STEPS == 0:",
-        "torch.cuda.synchronize()",
     ],
     "practical7_amp.py": [
         *SEEDS,
@@ -39,7 +39,6 @@ LINES = {
         "scaler.scale(loss).backward()",
         "scaler.step(optimizer)",
         "scaler.update()",
-        "torch.cuda.synchronize()",
     ],
     "practical5_single.py": [
         *SEEDS,
@@ -51,7 +50,6 @@ LINES = {
         "scaler.scale(loss).backward()",
         "scaler.step(optimizer)",
         "scaler.update()",
-        "torch.cuda.synchronize()",
     ],
     "practical8_model_parallel.py": [
         *SEEDS,
@@ -62,15 +60,15 @@ LINES = {
     "homework3_model_parallel.py": [
         *SEEDS,
         "class LargeLinearModelMP(nn.Module):",
-        "torch.cuda.device_count()",
+        "def __init__(self, dim, depth):",
         "x = x.to(layer_device)",
     ],
 }
 FILES = sorted(SCRIPTS.glob("*.py"))
 
 
-def test_the_course_has_its_files():
-    assert {file.name for file in FILES} == {*NAMES, "constants.py", "devices.py"}
+def test_the_course_has_its_files_and_no_others():
+    assert {file.name for file in FILES} == NAMES
 
 
 @pytest.mark.parametrize("name", sorted(LINES))
@@ -86,8 +84,25 @@ def test_a_script_is_plain_pytorch_and_short(file):
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     roots = {name.split(".")[0] for name in imported}
-    assert roots <= {*sys.stdlib_module_names, "torch", "constants", "devices"}
-    assert len(file.read_text().splitlines()) <= (110 if file.name in NAMES else 170)
+    assert roots <= {*sys.stdlib_module_names, "torch"}
+    assert len(file.read_text().splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_seeds_are_set_before_anything_is_made(file):
+    whole = ast.parse(file.read_text()).body[1:]  # the first is the docstring
+    body = [node for node in whole if not isinstance(node, ast.Import | ast.ImportFrom)]
+    places = [place for place, node in enumerate(body) if "torch.manual_seed(0)" in ast.unparse(node)]
+    made = [place for place, node in enumerate(body) if "nn." in ast.unparse(node) or "randn" in ast.unparse(node)]
+    assert len(places) == 1 and places[0] < min(made)
+
+
+def test_the_class_of_homework_3_detects_the_gpus_itself():
+    tree = ast.parse((SCRIPTS / "homework3_model_parallel.py").read_text())
+    (model,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    (init,) = (node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    assert [one.arg for one in init.args.args] == ["self", "dim", "depth"]
+    assert "torch.cuda.device_count()" in ast.unparse(init)
 
 
 def test_the_model_is_the_same_everywhere():
@@ -98,18 +113,24 @@ def test_the_model_is_the_same_everywhere():
     assert len(models) == 1
 
 
-def test_torchrun_alone_starts_a_script():
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"]
-    constants = {"DIM": "32", "STEPS": "6", "OMP_NUM_THREADS": "1"}
+@pytest.mark.processes
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_script_runs_alone_in_an_empty_folder(tmp_path, name):
+    shutil.copy(SCRIPTS / name, tmp_path)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    start = [sys.executable] if name.removesuffix(".py") in ALONE else torchrun
+    constants = {"DIM": "32", "STEPS": "6", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        [*command, str(SCRIPTS / "practical7_accumulation.py")],
+        [*start, name],
+        cwd=tmp_path,
         env=os.environ | constants,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     # Correct gloo scripts sometimes abort at interpreter exit, after all is done.
     assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
-    first, *steps, last = done.stdout.splitlines()
-    assert first.startswith("ranks: 2 over ") and len(steps) == 6 and "over 1 steps after warm-up" in last
+    lines = done.stdout.splitlines()
+    assert sum(line.startswith("step ") for line in lines) == 6
+    assert any("median" in line and "of 1 steps" in line for line in lines)

@@ -1,9 +1,11 @@
 """Tests of what the course's scripts compute: the same training, however it is shared out."""
 
 import math
+import re
 from statistics import median
 
 import pytest
+from course_runner import ALONE
 
 CODE1, CODE2, CODE3 = "practical7_accumulation", "practical7_amp", "practical5_single"
 DDP_SCRIPTS = ("practical6_ddp", CODE1, CODE2, CODE3)
@@ -23,12 +25,28 @@ def test_a_script_trains_on_two_ranks_and_on_one(course, script):
         assert made.losses[-1] < made.losses[0]
 
 
-@pytest.mark.parametrize("script", ["practical5_dp", "practical8_model_parallel", "homework3_model_parallel"])
-def test_a_script_of_one_process_trains(course, script):
+@pytest.mark.parametrize("script", ALONE)
+def test_a_script_of_one_process_trains_on_the_cpu_and_says_so(course, script):
     made = course.run(script, DEPTH=4)
     assert made.outcome.measured, made.stderr
     assert made.losses[-1] < made.losses[0]
-    assert made.stdout.startswith("devices: 2 logical on the CPU's cores (0 GPUs can be seen)")
+    first = made.stdout.splitlines()[0]
+    assert first.startswith(("no GPU can be seen", "fewer than two GPUs: all layers lie on cpu"))
+
+
+@pytest.mark.parametrize("script", ALONE)
+def test_a_script_of_one_process_trains_on_stand_in_devices(course, script):
+    made = course.run(script, DEPTH=4, devices=2)
+    assert made.outcome.measured, made.stderr
+    assert made.losses[-1] < made.losses[0]
+    assert [line.partition(":")[0] for line in made.stdout.splitlines()[-2:]] == ["cuda", "cuda"]
+
+
+@pytest.mark.parametrize("script", ALONE)
+def test_device_cpu_leaves_the_gpus_alone(course, script):
+    made = course.run(script, DEPTH=4, devices=2, DEVICE="cpu")
+    assert made.outcome.measured and "cuda" not in made.stdout
+    assert made.losses == course.run(script, DEPTH=4).losses
 
 
 def test_code_3_without_mixed_precision_is_code_1_bit_for_bit(course):
@@ -64,7 +82,7 @@ def test_ranks_talk_once_per_optimizer_step_whatever_the_number_of_micro_batches
 
 
 def test_without_the_division_gradients_are_too_large_by_the_number_of_micro_batches(course):
-    # Four times the gradient is four times the learning rate: the losses, divided again, are those of that rate.
+    # Four times the gradient is four times the learning rate: the losses, divided by hand, are those of that rate.
     undivided = [loss / 4 for loss in course.run(CODE1, DIVIDE_LOSS=0).losses]
     assert undivided == pytest.approx(course.run(CODE1, LR=4).losses, rel=1e-5)
     assert undivided[1] != pytest.approx(course.run(CODE1).losses[1], rel=1e-4)
@@ -79,18 +97,34 @@ def test_small_gradients_are_lost_in_float16_without_the_scaler_and_kept_with_it
     assert len(set(lost)) == 1
 
 
-def test_data_parallel_on_logical_devices_trains_as_one_device_does(course):
-    one, two, four = (course.run("practical5_dp", DEVICES=devices).losses for devices in (1, 2, 4))
+def test_the_batch_of_an_optimizer_step_stays_or_grows_with_the_micro_batches(course):
+    for script in (CODE1, CODE3):
+        whole = course.run(script, ACCUM_STEPS=8).run.ranks[1].steps
+        grown = course.run(script, ACCUM_STEPS=8, GROW_BATCH=1).run.ranks[1].steps
+        assert {(step.samples, step.micro_batches) for step in whole} == {(32, 8)}
+        assert {(step.samples, step.micro_batches) for step in grown} == {(8 * 32, 8)}
+    grown, at_once = course.run(CODE1, GROW_BATCH=1), course.run("practical6_ddp", BATCH=4 * 64)
+    assert grown.losses == pytest.approx(at_once.losses, rel=1e-5)
+
+
+def test_data_parallel_on_stand_in_devices_trains_as_one_device_does(course):
+    none, one, two, four = (course.run("practical5_dp", devices=devices).losses for devices in (0, 1, 2, 4))
+    assert one == none
     assert two == pytest.approx(one, rel=1e-6)
     assert four == pytest.approx(one, rel=1e-6)
     assert one == pytest.approx(course.run("practical6_ddp", ranks=1).losses, rel=1e-6)
 
 
-def test_layers_over_devices_train_bit_for_bit_as_on_one(course):
-    one = course.run("homework3_model_parallel", DEPTH=5, DEVICES=1)
-    assert course.run("homework3_model_parallel", DEPTH=5, DEVICES=5).losses == one.losses
-    assert course.run("homework3_model_parallel", DEPTH=5, DEVICES=2).losses == one.losses
-    assert course.run("practical8_model_parallel", DEPTH=5).losses == one.losses
+def test_layers_over_devices_train_bit_for_bit_as_on_the_cpu(course):
+    none = course.run("homework3_model_parallel", DEPTH=5)
+    for devices in (1, 2, 5):
+        assert course.run("homework3_model_parallel", DEPTH=5, devices=devices).losses == none.losses
+    assert course.run("practical8_model_parallel", DEPTH=5, devices=2).losses == none.losses
+
+
+def test_practical_8_takes_two_of_three_devices(course):
+    lines = course.run("practical8_model_parallel", DEPTH=5, devices=3).stdout.splitlines()
+    assert "layer devices: cuda:0 cuda:0 cuda:1 cuda:1 cuda:1" in lines
 
 
 def test_the_same_seed_gives_the_same_losses_and_none_gives_others(course):
@@ -103,11 +137,11 @@ def test_the_same_seed_gives_the_same_losses_and_none_gives_others(course):
 
 def test_steps_are_printed_by_rank_0_with_the_warm_up_marked_and_a_median_last(course):
     made = course.run("practical6_ddp")
-    first, *steps, last = made.stdout.splitlines()
-    assert first == "ranks: 2 over gloo on the cores of the CPU: no GPU can be seen"
+    *steps, last = made.stdout.splitlines()
     assert [line.endswith("(warm-up)") for line in steps] == [True] * 5 + [False] * 3
-    assert all(line.startswith(f"step {number:3}  ") and " ms  loss " in line for number, line in enumerate(steps))
-    assert last.startswith("ranks: 2, global batch: 64, median ") and last.endswith(" ms over 3 steps after warm-up")
+    shape = re.compile(r"step +(\d+) +\d+\.\d{3} ms  loss on rank 0 \d\.\d+(  \(warm-up\))?")
+    assert [shape.fullmatch(line)[1] for line in steps] == [str(number) for number in range(8)]
+    assert re.fullmatch(r"2 ranks on cpu, batch 64: median \d+\.\d{3} ms of 3 steps", last)
     assert not made.run.folder.joinpath("rank1.stdout.log").read_text()
 
 

@@ -78,3 +78,15 @@ def test_how_a_script_is_examined_decides_which_runs_are_its_own(script, tmp_pat
     machine = make_machine()
     plans = [expand(script_suite(script, device="cpu", examination=way), machine, tmp_path) for way in ways]
     assert len({suite_id(plan, machine) for plan in plans}) == len(ways)
+
+
+def test_variables_and_a_number_of_steps_reach_every_run_and_the_toml(script, tmp_path):
+    suite = script_suite(script, env={"LR": "0.1", "NAME": "{a} = b"}, steps=7)
+    for one in (suite, read_suite(suite.source, tmp_path / "suite.toml")):
+        (run,) = expand(one, make_machine(), str(tmp_path)).runs
+        assert run.env == {"LR": "0.1", "NAME": "{a} = b"} and run.enough_steps == 7
+
+
+def test_a_negative_number_of_steps_is_refused(script):
+    with pytest.raises(BadRequest, match="--steps -1 is no number of steps"):
+        script_suite(script, steps=-1)

@@ -25,13 +25,16 @@ def experiment(name, suite, machine=None, **changes):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_everything_of_a_suite_can_run_on_two_cores(name):
-    assert planned(name).refusals == ()
+    beyond = "4 ranks need 4 cores and 2 are here"  # only where sharing a core would say nothing
+    no_gpu = "device cuda was asked for and no GPU is visible"  # of experiments for machines with one
+    assert {refusal.reason for refusal in planned(name).refusals} <= {beyond, no_gpu}
+    assert {refusal.reason for refusal in planned(name, make_machine(cores=4)).refusals} <= {no_gpu}
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name):
     timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment not in LINKS]
-    assert timed and all(int(spec.env["STEPS"]) >= 45 for spec in timed)
+    assert timed and all(int(spec.env["STEPS"]) >= 40 for spec in timed)  # the sheet asks for 30
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -39,7 +42,9 @@ def test_every_batch_can_be_shared_evenly(name):
     for spec in planned(name).runs:
         if "BATCH" in spec.env:
             ranks = spec.rehearse.world_size if spec.rehearse else spec.ranks
-            assert int(spec.env["BATCH"]) % (ranks * int(spec.env.get("ACCUM_STEPS", "1"))) == 0
+            grows = spec.env.get("GROW_BATCH") == "1"  # then BATCH is that of one micro-batch
+            pieces = 1 if grows else int(spec.env.get("ACCUM_STEPS", "1"))
+            assert int(spec.env["BATCH"]) % (ranks * pieces) == 0
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -53,7 +58,7 @@ def test_homework_1_asks_for_the_courses_values():
     strong = [spec for spec in experiment("strong-scaling", "homework1") if spec.rehearse is None]
     assert {spec.ranks for spec in strong} == {1, 2, 4} and {spec.env["BATCH"] for spec in strong} == {"64"}
     assert {spec.axes["batch"] for spec in experiment("batch-scaling", "homework1")} == {32, 64, 128, 256}
-    assert {spec.env["DELAY"] for spec in experiment("delay", "homework1")} == {"0", "0.01"}
+    assert {spec.env["DELAY"] for spec in experiment("delay", "homework1")} == {"0", "0.005", "0.01", "0.02", "0.04"}
     assert {spec.env["IMBALANCE"] for spec in experiment("imbalance", "homework1")} == {"0", "0.02"}
     assert {spec.env["SEED"] for spec in experiment("seeds", "homework1")} == {"0", "none"}
 
@@ -61,7 +66,7 @@ def test_homework_1_asks_for_the_courses_values():
 def test_the_large_model_is_smaller_on_two_cores_the_same_for_all_ranks_and_says_so():
     large = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "large"]
     assert {(spec.env["DIM"], spec.env["DEPTH"]) for spec in large} == {("1024", "8")}
-    assert all(spec.asked == {"DIM": "8192"} and "4 GFLOP per core" in spec.shrink_rule for spec in large)
+    assert all(spec.asked == {"DIM": "8192"} and "2 GFLOP per core" in spec.shrink_rule for spec in large)
     small = [spec for spec in experiment("model-size", "homework1") if spec.axes["case"] == "small"]
     assert all(spec.asked == {} and spec.shrink_rule == "" and spec.env["DIM"] == "1024" for spec in small)
 
@@ -107,7 +112,7 @@ def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
     inspected = [spec for spec in planned(name).runs if spec.inspect]
     assert inspected
     assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.interventions for spec in inspected)
-    assert {spec.env["STEPS"] for spec in inspected} == {"6"}
+    assert all(int(spec.env["STEPS"]) <= 8 for spec in inspected)
     arms = [(spec.experiment, tuple(spec.axes.items()), spec.ranks) for spec in inspected]
     assert len(set(arms)) == len(arms)
 
@@ -116,7 +121,8 @@ def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
 def test_a_script_is_told_the_device_so_that_it_can_notice_a_gpu_that_has_gone(name):
     for machine, device in ((make_machine(cores=2), "cpu"), (make_machine(cores=2, gpus=4), "cuda")):
         runs = [spec for spec in planned(name, machine).runs if spec.experiment not in LINKS]
-        assert {spec.env["DEVICE"] for spec in runs} == {device}
+        stand_ins = {"cuda"} if name in ("homework1", "homework3") else set()  # several devices in one process
+        assert {spec.env["DEVICE"] for spec in runs} - stand_ins <= {device}
 
 
 def rehearsed(name, machine=None):
@@ -128,14 +134,17 @@ def rehearsed(name, machine=None):
 
 
 def test_ranks_that_are_not_here_are_rehearsed_in_company_and_the_most_that_are_here_for_the_check():
-    assert rehearsed("strong-scaling") == [(2, 2), (4, 2), (8, 2)]
-    assert rehearsed("model-size") == [(2, 2), (4, 2), (8, 2)] * 2
-    assert rehearsed("strong-scaling", make_machine(cores=4)) == [(4, 4), (8, 4)]
-    assert rehearsed("strong-scaling", make_machine(cores=2, gpus=1)) == [(2, 1), (4, 1), (8, 1)]
+    assert rehearsed("strong-scaling") == [(2, 2), (4, 2)]
+    assert rehearsed("model-size") == [(2, 2), (4, 2)] * 2
+    assert rehearsed("batch-scaling") == [(4, 2)] * 4
+    assert rehearsed("strong-scaling", make_machine(cores=4)) == []
+    assert rehearsed("strong-scaling", make_machine(cores=2, gpus=1)) == [(1, 1), (2, 1), (4, 1)]
     assert rehearsed("strong-scaling", make_machine(cores=8, gpus=8)) == []
 
 
 def test_a_rehearsed_model_is_as_large_as_the_measured_one():
     specs = experiment("model-size", "homework1")
     sizes = {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if spec.rehearse}
-    assert sizes == {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if not spec.rehearse}
+    assert sizes == {
+        (spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if not (spec.rehearse or spec.inspect)
+    }

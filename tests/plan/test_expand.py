@@ -205,6 +205,11 @@ def test_a_case_sets_its_variables_together():
     ]
 
 
+def test_a_number_of_steps_ends_every_run_of_a_script():
+    assert {run.enough_steps for run in expand(suite_of(steps=20), make_machine(), CWD).runs} == {20}
+    assert {run.enough_steps for run in expand(suite_of(), make_machine(), CWD).runs} == {0}
+
+
 def test_a_users_script_is_private_unless_asked_for_in_place_and_ours_are_left_alone():
     def uses(suite, **more):
         return {run.folder_use for run in expand(suite, make_machine(), CWD, **more).runs}
@@ -214,3 +219,16 @@ def test_a_users_script_is_private_unless_asked_for_in_place_and_ours_are_left_a
     assert uses(Suite("s", (Experiment("e", "scalewise:linear"),))) == {"plain"}
     several = Nodes(2, 0, "h", 1)  # whose ranks may share files by the folder
     assert uses(suite_of(launcher="torchrun"), nodes=several) == {"in_place"}
+
+
+def test_ranks_beyond_the_cores_are_refused_where_the_experiment_says_so():
+    plan = expand(suite_of(ranks=(1, 2, 4), few_cores="refuse"), make_machine(2), CWD)
+    assert [(run.ranks, run.oversubscribed) for run in plan.runs] == [(1, False), (2, False)]
+    assert [one.reason for one in plan.refusals] == ["4 ranks need 4 cores and 2 are here"]
+    assert not expand(suite_of(ranks=(4,), few_cores="refuse"), make_machine(2, gpus=4), CWD).refusals
+
+
+def test_on_gpus_other_values_may_count_and_an_inspected_run_has_its_own():
+    suite = suite_of(env={"STEPS": "200"}, gpu_env={"STEPS": "2000"}, inspect=True, inspect_env={"STEPS": "8"})
+    assert [run.env for run in expand(suite, make_machine(), CWD).runs] == [{"STEPS": "200"}, {"STEPS": "8"}]
+    assert [run.env for run in expand(suite, make_machine(gpus=1), CWD).runs] == [{"STEPS": "2000"}, {"STEPS": "8"}]

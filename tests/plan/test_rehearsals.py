@@ -44,8 +44,13 @@ def test_ranks_that_are_here_but_not_measured_are_no_check():
 
 
 def test_a_gpu_stands_for_eight_of_a_node():
-    (spec,) = rehearsed(make_machine(gpus=1), rehearse=(16,))
+    *_, spec = rehearsed(make_machine(gpus=1), rehearse=(16,))
     assert spec.ranks == 1 and spec.shares == () and spec.rehearse.ranks_per_node == 8
+
+
+def test_with_one_gpu_one_rank_is_rehearsed_as_well_for_the_check():
+    found = rehearsed(make_machine(gpus=1), ranks=(1,), rehearse=(2, 4))
+    assert [spec.rehearse.world_size for spec in found] == [1, 2, 4]
 
 
 def test_only_arms_with_nothing_changed_are_rehearsed_once_each_and_last():

@@ -5,7 +5,18 @@ import pytest
 from factories import make_run, make_suite
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.summary import summarise
-from scalewise.report.cells import EMPTY, count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
+from scalewise.report.cells import (
+    EMPTY,
+    count_cell,
+    empty_cell,
+    estimate_cell,
+    interval_cell,
+    mark_of,
+    number_cell,
+    said,
+    said_with_interval,
+    text_cell,
+)
 
 
 def row_of(**changes):
@@ -13,8 +24,8 @@ def row_of(**changes):
 
 
 def test_a_cell_carries_its_number_and_interval_in_the_unit_of_the_column():
-    cell = estimate_cell(Estimate(0.00231, 0.0022, 0.0024, 35, 3, "medians of 3 runs"), 1000)
-    assert cell.text == "2.31 [2.20, 2.40]"
+    cell = estimate_cell(Estimate(0.00231, 0.0022, 0.0024, 35, 3, "medians of 3 runs", 0.90), 1000)
+    assert (cell.text, cell.interval, cell.level) == ("2.31", "[2.20, 2.40]", 0.90)
     assert (cell.number, cell.low, cell.high) == pytest.approx((2.31, 2.2, 2.4))
     assert cell.note == "medians of 3 runs, 35 steps of 3 runs"
 
@@ -32,7 +43,7 @@ def test_a_hole_names_its_reason_and_keeps_its_mark():
 
 
 def test_an_exact_number_shows_no_interval():
-    assert estimate_cell(Estimate(1.0, 1.0, 1.0, 35, 1, "base")).text == "1.00"
+    assert estimate_cell(Estimate(1.0, 1.0, 1.0, 35, 1, "base", 0.95)).text == "1.00"
     assert count_cell(4).text == "4"
     assert number_cell(0.25, 100).number == 25.0
     assert text_cell("small").number is None
@@ -44,3 +55,16 @@ def test_marks_follow_the_arm_and_an_emulated_failure_stays_a_failure():
     assert mark_of(row_of(), emulated=True) == "emulated"
     assert mark_of(row_of(oversubscribed=True), emulated=True) == "oversubscribed"
     assert mark_of(row_of(unfinished=True), emulated=True) == "missing"
+
+
+def test_sentences_say_what_the_table_shows():
+    cell = interval_cell(161452.0, 146174.0, 178326.0, level=0.95)
+    assert (cell.text, cell.interval) == ("161\u202f000", "[146\u202f000, 178\u202f000]")
+    assert said(cell, "samples/s") == "161\u202f000\u00a0samples/s"
+    assert said_with_interval(interval_cell(38.91, 33.66, 44.1, level=0.95), "ms") == "38.9\u00a0ms [33.7, 44.1]"
+    assert said_with_interval(number_cell(2.0)) == "2.00"
+
+
+def test_a_cell_keeps_the_level_of_its_interval():
+    assert interval_cell(1.0, 0.5, 1.5, level=0.98).level == 0.98
+    assert interval_cell(1.0, 0.5, 1.5, level=0.9).level == 0.9

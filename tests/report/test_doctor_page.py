@@ -74,11 +74,13 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.processes
 def test_nothing_sticks_out_of_the_window(page, width):
     page.resize(width, 900)
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.processes
 def test_the_page_knows_dark_asks_nothing_of_a_network_and_does_not_complain(page):
     before = page.run("getComputedStyle(document.querySelector('.here')).backgroundColor")
     page.point_at("#theme", click=True)

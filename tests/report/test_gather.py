@@ -2,17 +2,21 @@
 
 from factories import make_machine
 from run_folders import write_suite
+from scalewise.course.pages import pages_of
 from scalewise.report.gather import document_of, evidence_of, machine_line, section_modules
 
 
 def names(suite: str) -> list[str]:
-    return [module.__name__.rpartition(".")[2] for module in section_modules(suite)]
+    return [module.__name__.rpartition(".")[2] for module in section_modules(pages_of(suite))]
 
 
 def test_a_suite_of_the_course_has_its_own_sections_and_the_closing_one():
     found = names("homework1")
     assert found[-1] == "closing" and "any_experiment" not in found
-    assert len(found) > 2 and all(name.startswith("homework1") for name in found[:-1])
+    assert len(found) > 2
+    files = [module.__name__ for module in section_modules(pages_of("homework1"))]
+    assert all(name.startswith("scalewise.course.homework1.") for name in files[:-1])
+    assert files[-1] == "scalewise.course.closing"
 
 
 def test_any_other_suite_has_the_general_sections():
@@ -20,7 +24,7 @@ def test_any_other_suite_has_the_general_sections():
 
 
 def test_sections_come_in_their_order():
-    orders = [module.ORDER for suite in ("homework1", "homework2") for module in section_modules(suite)]
+    orders = [module.ORDER for suite in ("homework1", "homework2") for module in section_modules(pages_of(suite))]
     half = orders.index(1000) + 1
     assert orders[:half] == sorted(orders[:half]) and orders[half:] == sorted(orders[half:])
 

@@ -2,10 +2,10 @@
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
-from specimen import specimen
+from specimen import hand_in, specimen
 
+from scalewise.report.document import Document, Formula, Section
 from scalewise.report.html import html_text
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -39,7 +39,7 @@ class Reader(HTMLParser):
 
 
 def page() -> str:
-    return html_text(specimen(), Path("/nowhere/runs"), Path("/nowhere/reports"))
+    return html_text(specimen())
 
 
 def test_the_page_is_well_formed_and_no_id_is_there_twice():
@@ -72,15 +72,58 @@ def test_nothing_of_a_script_becomes_markup_or_a_placeholder():
 
 def test_everything_can_be_read_without_scripts():
     visible = re.sub(r"<script.*?</script>|<style.*?</style>", "", page(), flags=re.DOTALL)
-    assert "19.4" in visible and "[18.8, 20.1]" in visible and "oversubscribed" in visible
+    assert "19.4" in visible and "[18.8,\u00a020.1]" in visible and "oversubscribed" in visible
     assert 'title="19.4; 95 % interval 18.8 to 20.1; measured; medians of 3 runs; run a-ranks2-r0"' in visible
     assert "<title>small: 1.52 [1.42, 1.61] (speedup) at 2 (ranks)</title>" in visible
 
 
 def test_figures_have_words_for_those_who_cannot_see_them():
-    assert page().count('role="img" aria-label=') == 8
+    assert page().count('role="img" aria-label=') == page().count("<figure ") == 17
 
 
 def test_colours_of_figures_follow_the_theme():
     assert "var(--s1,#12436d)" in page()
     assert not re.findall(r"(?:fill|stroke): #12436d", page())
+
+
+def test_the_mark_of_a_row_stands_in_its_first_cell_and_each_mark_has_a_look():
+    row = re.search(r'<tr class="predicted">.*?</tr>', page())
+    assert row and re.match(
+        r'<tr class="predicted"><td [^>]*> *<span class="chip predicted">predicted</span> 1<', row[0]
+    )
+    assert all(
+        f"tr.{mark} td {{" in page() for mark in ("predicted", "emulated", "oversubscribed", "failed", "missing")
+    )
+
+
+def test_formulas_are_mathml_where_it_is_sound_and_else_plain():
+    text = page()
+    assert text.count("<math ") == 1 and "<mfrac>" in text
+    assert "S(p) = 1 / (s + (1 - s) / p), s = 0.21" in text
+    for unsound in ("<mi>x", "<mi onclick='x'>x</mi>", "<script>x</script>", "<mtext><a href='x'>x</a></mtext>"):
+        document = Document("d", "D", "", (Section("s", "S", (Formula("", "plain", unsound),)),), None)
+        shown = html_text(document)
+        assert unsound not in shown and "plain</p>" in shown
+
+
+def test_listings_have_their_line_numbers_and_mark_the_lines_that_matter():
+    text = page()
+    assert "practical8_model_parallel.py, lines 31 to 37." in text
+    assert re.findall(r'class="here"><span class="no">(\d+)', text)[-2:] == ["34", "37"]
+
+
+def test_an_answer_has_its_verdict_first_what_shakes_it_and_how_it_was_decided():
+    text = page()
+    answer = text[text.index("Is the speedup linear") :].partition("<h3")[0]
+    order = ("<b>No: two ranks are slower than one.</b>", "0.700 instead of 2", "▲ Other programs", "<details>")
+    assert sorted(order, key=answer.index) == list(order)
+    assert 'href="#table3"' in answer and "strong-scaling-ranks2-r0" not in answer
+
+
+def test_a_report_with_hints_shows_what_to_use_and_not_the_answers():
+    text = html_text(hand_in("hints"))
+    assert "Use: the speedup at 2 and 4 GPUs in Table 1" in text
+    assert text.count('class="ruled"') == 6, "five answers and the summary"
+    for answer in ("two ranks are slower", "The upper end of the 95", "1.48 on 4 GPUs"):
+        assert answer in html_text(hand_in()) and answer not in text
+    assert "1.480" in text, "tables stay full"

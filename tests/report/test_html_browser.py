@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -12,9 +13,12 @@ from specimen import specimen
 from scalewise.report.write import write_document
 
 PROGRAM = find_browser()
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason="no Chromium was found; on Debian: apt-get install chromium (see CONTRIBUTING.md)"
-)
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(
+        PROGRAM is None, reason="no Chromium was found; on Debian: apt-get install chromium (see CONTRIBUTING.md)"
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def page(tmp_path_factory):
     raw = folder / "runs" / "a-ranks1-r0"
     raw.mkdir(parents=True)
     (raw / "rank0.jsonl").write_text("{}\n")
-    (path,) = write_document(specimen(), folder / "runs", folder / "reports", ("html",), lambda _: None)
+    (path,) = write_document(specimen(), folder / "runs", folder / "reports", ("html",), lambda _: None, True)
     assert PROGRAM is not None
     browser = Browser(PROGRAM, folder / "profile")
     try:
@@ -62,7 +66,7 @@ def test_the_system_s_wish_for_dark_is_followed(page):
     [
         ("#figure1 .hit:nth-of-type(6)", "small: 1.52 [1.42, 1.61] (speedup) at 2 (ranks)"),
         ("#figure5 .hit:nth-of-type(2)", "1 rank, forward: 1.2 (ms per step)"),
-        ("#figure7 .hit:nth-of-type(1)", "logical:0, forward: 0 to 2"),
+        ("#figure10 .hit:nth-of-type(1)", "logical:0, forward: 0 to 2"),
         ("#table1 tbody tr:nth-child(2) td:nth-child(3)", "19.4; 95 % interval 18.8 to 20.1; measured"),
         ("#table1 tbody tr:nth-child(5) td:nth-child(3)", "failed; Rank 1 ran out of memory."),
     ],
@@ -96,6 +100,78 @@ def test_nothing_sticks_out_of_the_window(page, width):
     page.resize(width, 900)
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
     page.resize(1100, 900)
+
+
+def in_sight(page: Browser, selector: str) -> bool:
+    """Whether the element lies in the window and nothing lies over it."""
+    return bool(
+        page.run(
+            f"(() => {{ const one = document.querySelector({json.dumps(selector)});"
+            " one.scrollIntoView({block: 'center', inline: 'nearest'});"
+            " const box = one.getBoundingClientRect();"
+            " const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);"
+            " return box.left >= 0 && box.right <= innerWidth && one.contains(top); })()"
+        )
+    )
+
+
+def test_on_a_phone_the_mark_of_a_row_stays_in_sight_while_the_table_is_scrolled(page):
+    page.resize(400, 800)
+    chip = "#table3 tr.predicted .chip"
+    assert in_sight(page, chip)
+    page.run("document.querySelector('#table3 .scroll').scrollLeft = 10000")
+    assert page.run("document.querySelector('#table3 .scroll').scrollLeft") > 100
+    assert in_sight(page, chip)
+    page.run("document.querySelector('#table3 .scroll').scrollLeft = 0")
+    page.resize(1100, 900)
+
+
+def test_a_table_says_that_it_scrolls_only_where_it_does(page):
+    def told() -> bool:
+        return bool(page.run("!document.querySelector('#table3 .scrolls').hidden"))
+
+    page.resize(400, 800)
+    page.until("!document.querySelector('#table3 .scrolls').hidden")
+    page.resize(1280, 900)
+    page.until("document.querySelector('#table3 .scrolls').hidden")
+    assert not told()
+    page.resize(1100, 900)
+
+
+def test_on_a_phone_letters_of_a_wide_figure_stay_readable(page):
+    page.resize(400, 800)
+    scale = page.run(
+        "Math.min(...[...document.querySelectorAll('svg.plot')]"
+        ".map((one) => one.getBoundingClientRect().width / one.viewBox.baseVal.width))"
+    )
+    assert scale >= 1.09, "letters of 8 points are at least 8.7 pixels high"
+    page.resize(1100, 900)
+
+
+def test_a_formula_is_laid_out_and_no_head_of_a_table_stands_above_empty_space(page):
+    high, wide = page.run(
+        "[document.querySelector('mfrac').getBoundingClientRect()].map((box) => [box.height, box.width])[0]"
+    )
+    assert high > 25 and wide > 15
+    for width in (400, 1280):
+        page.resize(width, 900)
+        heads = "[...document.querySelectorAll('#table1 thead, #table3 thead, #table4 thead')]"
+        assert page.run(f"Math.max(...{heads}.map((one) => one.getBoundingClientRect().height))") < 60
+    page.resize(1100, 900)
+
+
+def test_how_an_answer_was_decided_opens(page):
+    page.point_at(".answer details summary", click=True)
+    page.until("document.querySelector('.answer details').open")
+
+
+def test_without_being_asked_no_link_leads_out_of_the_file(page, tmp_path):
+    (path,) = write_document(specimen(), Path("/nowhere"), tmp_path, ("html",), lambda _: None)
+    here = page.run("location.href")
+    page.open(path.resolve().as_uri())
+    assert page.run("[...document.links].filter((one) => !one.getAttribute('href').startsWith('#')).length") == 0
+    assert page.run("[...document.links].every((one) => document.querySelector(one.getAttribute('href')))")
+    page.open(here)
 
 
 def test_names_from_scripts_stay_text(page):

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 
-from specimen import NASTY, TABLE, specimen
+import pytest
+from specimen import MEMORY, NASTY, TABLE, generic, hand_in, specimen
 
-from scalewise.report.document import Document, Formula, Paragraph, Section
-from scalewise.report.pdf import SETTINGS, compiler_of, page_data, pdf_bytes
+from scalewise.report.document import Answer, Document, Figure, Formula, Paragraph, Section
+from scalewise.report.pdf import FIGURE_SCALES, SETTINGS, compiled, compiler_of, hole_of, page_data, pdf_bytes
 
 
 def pages(document: Document, setting) -> int:
@@ -45,6 +46,7 @@ def test_a_document_that_cannot_fit_is_still_made_and_that_is_said():
 def test_strings_reach_the_page_as_data_and_formulas_with_code_are_shown_in_plain_letters():
     data = page_data(specimen(), SETTINGS[0])
     nasty = data["sections"][2]
+    assert "\x1b" not in json.dumps(data, ensure_ascii=False)
 
     assert nasty["title"].startswith('#import "x"') and "\x1b" not in nasty["title"]
     (formula,) = [block for block in nasty["blocks"] if block["kind"] == "formula"]
@@ -76,3 +78,60 @@ def test_the_small_print_is_cut_into_two_columns_of_about_the_same_length():
     left, right = (sum(len(block["text"]) for block in half) for half in section["halves"])
 
     assert len(section["halves"]) == 2 and abs(left - right) < 150
+
+
+def test_how_answers_were_decided_stands_in_an_appendix_that_is_not_counted():
+    def document(decided: str, answers: int = 16) -> Document:
+        one = Answer("H1.2", "Why?", "Because.", decided=decided)
+        return Document("d", "D", "", (Section("a", "A", (one,) * answers), specimen().sections[-1]), None)
+
+    plain, decided = document(""), document("The interval lies below 2. " * 8)
+    assert pages(plain, SETTINGS[0]) == pages(decided, SETTINGS[0]) == 1
+    data = page_data(decided, SETTINGS[0])
+    assert sum(map(len, data["decided"])) == 16 and len(data["appended"]) == 1
+    assert [one["title"] for one in data["sections"]] == ["A"], "small print goes to the appendix"
+    assert page_data(plain, SETTINGS[0])["appended"] == []
+
+
+def test_a_report_with_hints_holds_no_answer_and_is_not_squeezed_into_the_limit():
+    full, hints = (page_data(hand_in(answers), SETTINGS[0]) for answers in ("full", "hints"))
+    assert full["full"] and full["summary"] and sum(map(len, full["decided"])) == 4
+    assert not hints["full"] and not hints["summary"] and hints["write_summary"] and hints["decided"] == [[], []]
+    said: list[str] = []
+    pdf_bytes(replace(hand_in("hints"), most_pages=1), said.append)
+    assert not said
+
+
+def test_the_title_block_says_who_and_leaves_lines_for_what_is_missing():
+    fields = page_data(specimen(), SETTINGS[0])["fields"]
+    assert [one["label"] for one in fields] == ["Name", "Student number", "Course", "Date", "Machine"]
+    assert [bool(one["text"]) for one in fields] == [True, False, True, True, True]
+    assert page_data(generic(), SETTINGS[0])["fields"] == []
+
+
+def test_the_white_end_of_a_page_is_measured_from_where_blocks_end():
+    places = [("begin", 1, 60.0), ("end", 1, 400.0), ("begin", 2, 60.0), ("end", 2, 300.0)]
+    whole = 297 * 72 / 25.4
+    bottom = whole - 19 * 72 / 25.4
+    assert hole_of(places, 2, SETTINGS[0]) == pytest.approx((bottom - 400) / whole)
+    assert hole_of([("begin", 1, 60.0), ("end", 2, 100.0)], 2, SETTINGS[0]) == 0, "a block over the end fills the page"
+    assert hole_of(places, 1, SETTINGS[0]) == 0, "the last page may end anywhere"
+
+
+def test_figures_are_lowered_where_that_fills_a_page():
+    figures = tuple(Figure(f"f{n}", "F", "", MEMORY, 1.0) for n in range(16))
+    document = Document("d", "D", "", (Section("a", "A", figures),), None)
+    first = compiled(document, SETTINGS[0], print)
+    tried = [compiled(document, replace(SETTINGS[0], figures=scale), print) for scale in FIGURE_SCALES]
+    chosen = pdf_bytes(document, print)
+
+    assert chosen in [one.content for one in (first, *tried)]
+    assert chosen == min((one for one in (first, *tried) if one.pages <= first.pages), key=lambda one: one.hole).content
+
+
+def test_two_small_figures_share_the_whole_width_of_their_row():
+    figures = tuple(Figure(f"f{n}", "F", "", MEMORY, 1 / 3) for n in range(2))
+    (row,) = page_data(Document("d", "D", "", (Section("a", "A", figures),), None), SETTINGS[0])["sections"][0][
+        "blocks"
+    ]
+    assert 0.9 * SETTINGS[0].width_points < sum(one["width"] for one in row["blocks"]) < SETTINGS[0].width_points

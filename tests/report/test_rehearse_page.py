@@ -39,11 +39,11 @@ def test_measured_predicted_and_ideal_are_told_apart():
 
 def test_every_number_that_rests_on_guesses_is_marked_and_the_mark_explained():
     text = unescape(full_page())
-    assert text.count('<span class="mark">predicted*</span>') >= 3
-    assert '<span class="mark">predicted</span>' not in text
+    assert text.count('<span class="chip predicted">predicted*</span>') >= 3
+    assert '<span class="chip predicted">predicted</span>' not in text
     assert "* rests on guesses, which are told at the end." in text
     for title in ("How it scales", "What bounds a step", "Cost"):
-        section = text.partition(f"</span> {title}")[2].partition("<h2")[0]
+        section = text.partition("<main")[2].partition(f"</span> {title}")[2].partition("<h2")[0]
         assert "(predicted*" in section and "(predicted)" not in section and "(predicted," not in section, title
 
 
@@ -51,7 +51,7 @@ def test_without_guesses_nothing_is_marked_as_one():
     answer = answer_of()
     found = replace(conclude(answer, advice=False), guesses=())
     text = unescape(rehearse_page(answer, replace(found, memory=())))
-    assert '<span class="mark">predicted</span>' in text
+    assert '<span class="chip predicted">predicted</span>' in text
     assert "predicted*" not in text and "rests on guesses" not in text
 
 
@@ -98,11 +98,13 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [360, 1600])
+@pytest.mark.processes
 def test_a_rehearsal_does_not_stick_out_of_the_window(page, width):
     page.resize(width, 900)
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.processes
 def test_a_point_tells_its_interval_and_the_page_does_not_complain(page):
     page.resize(1000, 900)
     page.point_at("#figure1 .hit")

@@ -5,7 +5,7 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from specimen import NASTY_TABLE, TABLE, specimen
+from specimen import NASTY_TABLE, STRONG, TABLE, specimen
 
 from scalewise.report.document import Cell, Column, Table
 from scalewise.report.tables import csv_text, file_name, markdown_text, table_files
@@ -47,8 +47,18 @@ def test_a_row_of_markdown_stays_one_row_with_the_same_number_of_cells(text):
 
 def test_markdown_shows_intervals_and_marks():
     text = markdown_text(TABLE)
-    assert "| small | 2 | 19.4 [18.8, 20.1] | 0.22 [0.21, 0.23] | 11.1 [10.6, 11.7] |  |" in text
-    assert "| – | – | oversubscribed |" in text and "0.51 [0.49, 0.53] predicted" in text
+    shown = text.replace("\u00a0", " ")
+    assert "| small | 2 | 19.4 [18.8, 20.1] | 0.22 [0.21, 0.23] | 11.1 [10.6, 11.7] |" in shown
+    assert "| small *oversubscribed* | 4 | 27.7 [24.0, 33.1] | – | – |" in shown
+    assert "0.51 [0.49, 0.53] *predicted*" in shown
+
+
+def test_markdown_has_captions_groups_and_doubts():
+    text = markdown_text(STRONG)
+    assert text.startswith("**Strong scaling** DIM 1024, DEPTH 2,")
+    assert "| **On H200 GPUs over NVLink 4** |  |  |  |  |" in text
+    assert "| 24.3<sup>a</sup> [22.2,\u00a026.5] |" in text
+    assert "<sup>a</sup> Other programs used 64 % of the cores while this ran.  " in text
 
 
 @given(st.text(max_size=40))
@@ -58,12 +68,8 @@ def test_an_id_becomes_a_name_that_leads_nowhere_else(identity):
 
 
 def test_every_table_has_both_files():
-    assert set(table_files(specimen())) == {
-        "h1-2-strong-scaling.csv",
-        "h1-2-strong-scaling.md",
-        "nasty-id.csv",
-        "nasty-id.md",
-    }
+    names = ("h1-2-strong-scaling", "nasty-id", "strong", "codes")
+    assert set(table_files(specimen())) == {f"{name}.{ending}" for name in names for ending in ("csv", "md")}
 
 
 def test_a_mark_with_a_star_is_no_markdown():

@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specimen import specimen
 
-from scalewise.explain.answer import Answer
-from scalewise.report.document import Cell
-from scalewise.report.view import bound_text, numbers_of, plain_text, row_view, typeset
+from scalewise.report.document import Answer, Cell, Column, Document, Section, Table
+from scalewise.report.view import bound_text, labels_of, numbers_of, plain_text, row_view, table_view, typeset
 
 
 def test_a_number_and_its_interval_are_told_apart():
-    (cell,) = row_view([Cell("5.03 [4.90, 5.20]", 5.03, 4.9, 5.2)]).cells
-    assert (cell.text, cell.interval) == ("5.03", "[4.90, 5.20]")
+    (cell,) = row_view([Cell("5.03", 5.03, 4.9, 5.2, interval="[4.90, 5.20]")]).cells
+    assert (cell.text, cell.interval) == ("5.03", "[4.90,\u00a05.20]")
     assert cell.tip == "5.03; 95 % interval 4.9 to 5.2; measured"
 
 
@@ -23,21 +22,47 @@ def test_a_mark_on_several_cells_is_said_once_for_the_row():
 
 
 def test_different_marks_are_said_cell_by_cell():
-    row = row_view([Cell("1", 1, mark="emulated"), Cell("2", 2, mark="predicted"), Cell("–", mark="missing")])
-    assert row.mark == "" and [cell.mark for cell in row.cells] == ["emulated", "predicted", ""]
+    row = row_view(
+        [Cell("a"), Cell("1", 1, mark="emulated"), Cell("2", 2, mark="predicted"), Cell("–", mark="missing")]
+    )
+    assert row.mark == "" and [cell.mark for cell in row.cells] == ["", "emulated", "predicted", ""]
 
 
 def test_holes_do_not_hide_the_mark_of_the_row_and_a_row_of_holes_is_called_missing():
     holes = [Cell("–", mark="missing")] * 2
     assert row_view([*holes, Cell("1", 1, mark="emulated"), Cell("2", 2, mark="emulated")]).mark == "emulated"
     assert row_view([Cell("4", 4), *holes]).mark == "missing"
-    assert row_view([Cell("5 [4, 6]", 5, 4, 6), *holes]).mark == ""
+    assert row_view([Cell("5", 5, 4, 6, interval="[4, 6]"), *holes]).mark == ""
 
 
-def test_answers_name_tables_by_number_and_count_the_rest():
+def test_answers_name_tables_figures_and_listings_by_number_and_no_runs():
     numbers = numbers_of(specimen())
-    answer = Answer("", "", "", "", ("h1-2-strong-scaling", "speedup", "a", "b", "c", "d", "e"))
-    assert numbers.rests_on(answer) == "Table 1, Figure 1, a, b, c, 2 more runs"
+    answer = Answer("", "", "", rests_on=("h1-2-strong-scaling", "speedup", "h3-3-init", "a-run-r0"))
+    assert numbers.rests_on(answer) == "Table\u00a01, Figure\u00a01, Listing\u00a02"
+
+
+def test_the_same_doubt_on_two_cells_is_one_footnote():
+    doubt = "Another program used the cores for 64 % of the run."
+    rows = ((Cell("1", 1, doubt=doubt), Cell("2", 2)), (Cell("3", 3, doubt="Few steps."), Cell("4", 4, doubt=doubt)))
+    view = table_view(Table("t", "T", (Column("a"), Column("b")), rows))
+    assert [letter for letter, _ in view.footnotes] == ["a", "b"]
+    assert [[cell.footnote for cell in row.cells] for row in view.rows] == [["a", ""], ["b", "a"]]
+
+
+def test_sections_are_headed_by_the_questions_that_they_answer_and_else_by_numbers():
+    answers = (Answer("H1.5A", "?", "Yes."), Answer("H1.5A", "?", "No."), Answer("H1.5B", "?", "No."))
+    sections = (Section("x", "Delay", answers), Section("y", "H1.5A Delay", answers), Section("z", "Machine", ()))
+    assert labels_of(Document("d", "", "", sections, None)) == ["H1.5A, H1.5B", "", ""]
+    assert labels_of(Document("d", "", "", sections[2:] * 2, None)) == ["1", "2"]
+
+
+def test_the_mark_of_the_first_cell_is_that_of_the_row():
+    row = row_view([Cell("2", 2, mark="emulated"), Cell("3"), Cell("4", mark="predicted")])
+    assert (row.mark, [cell.mark for cell in row.cells]) == ("emulated", ["", "", "predicted"])
+    told = row_view(
+        [Cell("21", 21, 18, 24, "predicted", interval="[18, 24]"), Cell("22", 22, 21, 23, interval="[21, 23]")]
+    )
+    assert (told.mark, told.cells[0].mark) == ("", "predicted"), "a number that was predicted names no row"
 
 
 @given(st.text())

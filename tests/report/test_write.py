@@ -14,7 +14,14 @@ from factories import make_outcome
 from run_folders import write_damaged_suite, write_run, write_suite
 from scalewise.errors import BadRequest
 from scalewise.report import gather
-from scalewise.report.write import parse_formats, suite_folders, write_document, write_report, write_reports
+from scalewise.report.write import (
+    ReportOptions,
+    parse_formats,
+    suite_folders,
+    write_document,
+    write_report,
+    write_reports,
+)
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -25,11 +32,12 @@ def digests(folder: Path) -> dict[str, str]:
 def written(folder: Path, formats: tuple[str, ...] = ("html", "tables")) -> tuple[str, list[str]]:
     """The HTML of the report on a folder, and what was said."""
     said: list[str] = []
-    write_report(folder, folder.parent.parent / "out", formats, said.append)
+    write_report(folder, ReportOptions(folder.parent.parent / "out", formats), said.append)
     (page,) = (folder.parent.parent / "out").glob("*.html")
     return page.read_text(encoding="utf-8"), said
 
 
+@pytest.mark.processes
 def test_the_same_folder_gives_the_same_bytes_in_any_process_and_any_working_folder(tmp_path):
     folder = write_damaged_suite(tmp_path / "runs" / "own-1c9e04ab", NASTY)
     made = []
@@ -53,7 +61,10 @@ def test_the_same_folder_gives_the_same_bytes_in_any_process_and_any_working_fol
 def test_a_copy_of_the_folder_elsewhere_gives_the_same_pdf(tmp_path):
     first = write_damaged_suite(tmp_path / "a" / "own-1")
     second = write_damaged_suite(tmp_path / "b" / "far" / "own-1")
-    made = [write_report(folder, tmp_path / f"out{number}", ("pdf",)) for number, folder in enumerate((first, second))]
+    made = [
+        write_report(folder, ReportOptions(tmp_path / f"out{number}", ("pdf",)))
+        for number, folder in enumerate((first, second))
+    ]
 
     assert made[0][0].read_bytes() == made[1][0].read_bytes()
 
@@ -72,7 +83,7 @@ def test_failed_torn_unfinished_and_unreadable_runs_are_named_and_cost_no_report
 def test_a_suite_of_which_every_run_failed_still_has_a_report(tmp_path):
     folder = tmp_path / "runs" / "own-1"
     write_run(folder, "exp-ranks1-r0", outcome=make_outcome("raised", "Rank 0 raised ValueError: mine."))
-    files = write_report(folder, tmp_path / "out")
+    files = write_report(folder, ReportOptions(tmp_path / "out"))
 
     assert [path.name for path in files] == ["suite.pdf", "suite.html", "suite"]
     assert "Rank 0 raised ValueError: mine." in files[1].read_text()
@@ -107,14 +118,14 @@ def test_a_parent_folder_gives_one_report_for_each_suite_in_it(tmp_path):
     for name in ("own-1", "own-2"):
         write_suite(tmp_path / "runs" / name)
     (tmp_path / "runs" / "notes").mkdir()
-    made = write_reports(suite_folders(tmp_path / "runs"), tmp_path / "out", ("tables",))
+    made = write_reports(suite_folders(tmp_path / "runs"), ReportOptions(tmp_path / "out", ("tables",)))
 
     assert [path.name for path in made] == ["own", "own-2"]
 
 
 def test_one_run_alone_has_a_report(tmp_path):
     folder = write_suite(tmp_path / "runs" / "own-1")
-    (page,) = write_report(folder / "exp-ranks2-r0", tmp_path / "out", ("html",))
+    (page,) = write_report(folder / "exp-ranks2-r0", ReportOptions(tmp_path / "out", ("html",), link_raw_rows=True))
     assert "exp-ranks2-r0/rank0.jsonl" in page.read_text()
 
 
@@ -122,12 +133,12 @@ def test_without_typst_the_rest_is_written_and_the_reason_said(tmp_path, monkeyp
     monkeypatch.setitem(sys.modules, "typst", None)
     folder = write_suite(tmp_path / "runs" / "own-1")
     said: list[str] = []
-    made = write_report(folder, tmp_path / "out", say=said.append)
+    made = write_report(folder, ReportOptions(tmp_path / "out"), said.append)
 
     assert [path.name for path in made] == ["own.html", "own"]
     assert any("typst" in line and "pip install typst" in line for line in said)
     with pytest.raises(BadRequest, match="typst"):
-        write_report(folder, tmp_path / "out", ("pdf",))
+        write_report(folder, ReportOptions(tmp_path / "out", ("pdf",)))
 
 
 def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path):

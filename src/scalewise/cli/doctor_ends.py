@@ -61,7 +61,8 @@ def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None
     if outcome.kind == "no_steps":
         return BadRequest(
             f"{name} ended in order, but made no optimizer step: there is nothing to judge.",
-            "Check that its arguments let it train; they go after two dashes: scalewise doctor SCRIPT -- ARGS",
+            f"{outcome.hint[:1].upper()}{outcome.hint[1:]}. "
+            "Arguments go after two dashes: scalewise doctor SCRIPT -- ARGS",
         )
     return None
 

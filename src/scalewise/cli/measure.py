@@ -82,8 +82,13 @@ def suite_folder(suite: Suite, plan: Plan, facts: MachineFacts, out: Path, again
 
 
 def _narrate_refusals(output: Output, refusals: Sequence[Refusal]) -> None:
+    """One line for each experiment and reason, however many of its arms it stops."""
+    arms: dict[tuple[str, str, str], list[str]] = {}
     for one in refusals:
-        output.say(f"not run: {one.experiment}, {one.what}: {one.reason}; {one.remedy}", style="yellow")
+        arms.setdefault((one.experiment, one.reason, one.remedy), []).append(one.what)
+    for (experiment, reason, remedy), what in arms.items():
+        which = what[0] if len(what) == 1 else f"{len(what)} arms, such as {what[0]}"
+        output.say(f"not run: {experiment}, {which}: {reason}; {remedy}", style="yellow")
 
 
 def _remedies(refusals: Sequence[Refusal]) -> str:

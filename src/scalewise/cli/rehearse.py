@@ -23,7 +23,7 @@ from scalewise.predict.link import Link
 from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.rescaled import rescaled
-from scalewise.predict.self_check import WrittenPrediction, measured, model_spread
+from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
 from scalewise.predict.steadiness import compute_spread
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
@@ -142,9 +142,12 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
 
 
 def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
-    return Spread(
-        compute_spread(tuple(rehearsals.found.values())), link.spread, model_spread([one.ratio for one in checks])
-    )
+    """An error that checks showed lasts where the link is the one they went over; elsewhere it only makes less sure."""
+    computing = compute_spread(tuple(rehearsals.found.values()))
+    if link.origin != "measured":
+        return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
+    error = model_error(checks)
+    return Spread(computing, link.spread, error.spread, error.shift)
 
 
 def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:

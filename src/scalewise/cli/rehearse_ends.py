@@ -152,7 +152,8 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_
         read = outcome.world.read[0].text()
         return Refused(ranks, f"{name} {role} made no optimizer step; it read {read}.", outcome.hint)
     if outcome.kind == "no_steps":
-        hint = "Check that its arguments let it train; they go after two dashes: scalewise rehearse SCRIPT -- ARGS"
+        told = f"{outcome.hint[:1].upper()}{outcome.hint[1:]}."
+        hint = f"{told} Arguments go after two dashes: scalewise rehearse SCRIPT -- ARGS"
         return Refused(
             ranks, f"{name} {role} ended in order, but made no optimizer step.", f"{hint}\n{made_up}".rstrip()
         )

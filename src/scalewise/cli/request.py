@@ -67,14 +67,24 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "device": options["device"],
         "launcher": options["launcher"],
         "mode": "python" if options["plain"] else None,
+        "devices": options.get("devices"),
         "interventions": _interventions(options["change"], options.get("emulate_link")),
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
         "inspect": options["inspect"] or options.get("trace") is not None,
         "in_place": options.get("in_place"),
+        "steps": options.get("steps"),
+        "env": _environment(options.get("env") or ()),
     }
     return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
+
+
+def _environment(settings: Sequence[str]) -> dict[str, str]:
+    for one in settings:
+        if not one.partition("=")[0].isidentifier() or "=" not in one:
+            raise BadRequest(f"--env {one} sets no variable.", "Write it as --env NAME=VALUE.")
+    return {name: value for name, _, value in (one.partition("=") for one in settings)}
 
 
 def _interventions(changes: Sequence[str], link: str | None) -> tuple[tuple[Intervention, ...], ...] | None:
@@ -94,7 +104,20 @@ def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
     from scalewise.plan.find import find_suite
 
     path = find_suite(name)
-    for option in ("plain", "change", "emulate_link", "turns", "inspect", "trace", "limit", "stall"):
+    words = (
+        "plain",
+        "devices",
+        "change",
+        "emulate_link",
+        "turns",
+        "inspect",
+        "trace",
+        "limit",
+        "stall",
+        "steps",
+        "env",
+    )
+    for option in words:
         if options.get(option):
             raise BadRequest(
                 f"--{option.replace('_', '-')} is for a script; {name} is a suite.",

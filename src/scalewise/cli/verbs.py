@@ -10,6 +10,7 @@ import click
 
 from scalewise import __version__
 from scalewise.cli.rehearse_options import rehearse_options
+from scalewise.cli.report_options import author_options, report_options
 from scalewise.errors import BadRequest, ReaderGone
 
 if TYPE_CHECKING:
@@ -76,8 +77,13 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a step of all "
               "ranks as a trace for ui.perfetto.dev; inspects.")  # fmt: skip
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
+@click.option("--devices", type=int, default=None, metavar="N", help="Show each process N GPUs; where fewer are "
+              "there, all are stand-ins on one GPU or on the CPU, with real copies between them.")  # fmt: skip
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
+@click.option("--steps", type=int, default=None, metavar="N", help="End each run when every rank has made so many "
+              "steps.  [default: the script ends it]")  # fmt: skip
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="An environment variable for the script.")
 @click.option("--limit", type=float, default=None, metavar="SECONDS", help="End a run that takes longer.")
 @click.option("--stall", type=float, default=None, metavar="SECONDS", help="End a run that stands still so long.")
 @click.option("--nodes", type=int, default=1, help="Hosts, for the torchrun launcher; --ranks counts those of each.")
@@ -145,8 +151,10 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 
 
 @verbs.command(
-    epilog="Exit codes: 0 done; 1 bad request; 2 a number of ranks has no prediction, or real ranks that were to check "
-    "one failed; 3 what was measured lies outside the interval that was predicted for it."
+    epilog=(
+        "Exit codes: 0 done; 1 bad request; 2 a number of ranks has no prediction, or real ranks that were to check "
+        "one failed; 3 what was measured lies outside the interval that was predicted for it."
+    )
 )
 @rehearse_options
 @_as_json
@@ -169,6 +177,10 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
 @click.option("--reports", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"), show_default=True)
 @click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
+@click.option(
+    "--predict", is_flag=True, help="Ask before measuring what you expect, and show it beside what was measured."
+)
+@author_options
 @_as_json
 @_quiet
 def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
@@ -181,7 +193,7 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
     output = Output(quiet)
     folders, complete = run_suites(output, options)
-    files, written = write_reports(output, folders, reports)
+    files, written = write_reports(output, folders, report_options(options, reports))
     if as_json:
         output.json({"runs": [str(path) for path in folders], "reports": [str(path) for path in files]})
     else:
@@ -207,19 +219,94 @@ def show(folder: Path, trace: Path | None, as_json: bool, quiet: bool) -> int:
 
 
 @verbs.command()
-@click.argument("folder", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"), show_default=True)
 @click.option("--format", "formats", default="pdf,html,tables", show_default=True, help="What to write.")
+@click.option(
+    "--link-raw-rows", is_flag=True, help="Let the HTML link to the measured steps in the folder of the runs."
+)
+@author_options
 @_quiet
-def report(folder: Path, out: Path, formats: str, quiet: bool) -> int:
-    """PDF, HTML and tables of a suite's folder, or of every suite in a folder."""
+def report(folders: tuple[Path, ...], out: Path, formats: str, link_raw_rows: bool, quiet: bool, **options: Any) -> int:
+    """PDF, HTML and tables of a suite's folder, or of every suite in a folder.
+
+    Several folders of one suite, measured on several machines, make one report about the first: what the others
+    measured on GPUs stands where it would have predictions.
+    """
     from scalewise.console.output import Output
-    from scalewise.report.write import parse_formats, suite_folders, write_reports
+    from scalewise.report.write import parse_formats, suite_folders, write_merged_report, write_reports
 
     output = Output(quiet)
-    for path in write_reports(suite_folders(folder), out, parse_formats(formats), output.say):
+    wanted = report_options(options, out, formats=parse_formats(formats), link_raw_rows=link_raw_rows)
+    first, *others = folders
+    if others:
+        files = write_merged_report(first, others, wanted, output.say)
+    else:
+        files = write_reports(suite_folders(first), wanted, output.say)
+    for path in files:
         output.show(str(path))
     return DONE
+
+
+@verbs.command()
+@click.argument("homework")
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs"),
+    show_default=True,
+    help="Where it was measured.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), default=None, help="[default: HOMEWORK-NAME.zip]"
+)
+@author_options
+@_quiet
+def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: Any) -> int:
+    """A zip to hand in: scripts, report and commands of a homework, tried in an empty folder.
+
+    scalewise handin homework2 --name "Ada Lovelace" --id 1815
+    """
+    from scalewise.cli.handin import hand_in
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), output)))
+    return DONE
+
+
+@verbs.command(
+    epilog="Exit codes: 0 nothing speaks against it; 2 something is not fulfilled, or the script failed; 1 bad request."
+)
+@click.argument("task", metavar="TASK")
+@click.argument("script", metavar="SCRIPT.py", type=click.Path(path_type=Path))
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@click.option("--ranks", type=int, default=2, show_default=True)
+@click.option("--on", type=click.Choice(["cpu"]), default=None, help="Let CPU cores stand in for GPUs, as "
+              "they do where there are too few.")  # fmt: skip
+@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@click.option("--limit", type=float, default=120.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
+              "until then.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@_as_json
+@_quiet
+def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """Does a script do what a task of the course asks? scalewise check homework2 my_script.py
+
+    TASK: homework1, homework2, homework3, practical5, practical7, practical8, or the name of a course's script.
+    """
+    from scalewise.cli.check import check as checked
+    from scalewise.cli.check import requested
+    from scalewise.console.check_view import show_verdict, verdict_json
+    from scalewise.console.output import Output
+
+    output = Output(quiet)
+    verdict = checked(requested(task, script, args, options), output)
+    if as_json:
+        output.json(verdict_json(verdict))
+    else:
+        show_verdict(output, verdict)
+    return verdict.exit_code
 
 
 @verbs.command()

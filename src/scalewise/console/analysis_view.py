@@ -13,7 +13,7 @@ from rich.text import Text
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.communication import preferred_communication
 from scalewise.analysis.compare import Comparison
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
 from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
 from scalewise.analysis.memory_text import account_lines, growth_lines
 from scalewise.analysis.run_files import files_lines
@@ -84,7 +84,12 @@ def _steps_table(experiment: ExperimentAnalysis) -> Table:
     scales = _scales(experiment.rows)
     table = _table()
     _arm_columns(table, experiment)
-    for head in ("step", "95 % ±", "samples/s", *(("speedup", "effic.", "serial") if scales else ())):
+    for head in (
+        "step",
+        f"{level_text(CONFIDENCE)} ±",
+        "samples/s",
+        *(("speedup", "effic.", "serial") if scales else ()),
+    ):
         table.add_column(head, justify="right", no_wrap=True)
     for row in experiment.rows:
         cells = [_seconds(row.step_seconds), _half_width(row.step_seconds), _rate(row.samples_per_second)]
@@ -200,7 +205,7 @@ def _turns_note(one: Comparison) -> str:
     if one.change is None:
         return f"{one.b} and {one.a} took turns and are not compared: {'; '.join(one.reasons)}."
     more = "more" if one.change.value > 0 else "less"
-    interval = f"95 % interval {one.change.low * 100:+.1f} to {one.change.high * 100:+.1f} %"
+    interval = f"{level_text(one.change.level)} interval {one.change.low * 100:+.1f} to {one.change.high * 100:+.1f} %"
     open_end = ", which may be chance" if one.answer == "cannot tell" else ""
     share = f"{abs(one.change.value) * 100:.1f} % {more} time than {one.a}{open_end}"
     return f"A step of {one.b} takes {share} ({interval}; {one.method})."
@@ -219,7 +224,7 @@ def _communication_notes(rows: Sequence[ArmRow]) -> list[str]:
 def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
     device = [row.memory.cuda_peak_allocated_bytes for row in rows if row.memory.cuda_peak_allocated_bytes]
     if device:
-        return [f"Peak GPU memory of a rank: {_byte_range(device)} allocated."]
+        return [f"Peak GPU memory of a rank after warm-up: {_byte_range(device)} allocated."]
     host = [row.memory.peak_rss_bytes for row in rows if row.memory.peak_rss_bytes]
     return [f"Peak memory of a rank's process: {_byte_range(host)}."] if host else []
 
@@ -285,7 +290,7 @@ def _method(row: ArmRow) -> str:
 
 def _communication(row: ArmRow) -> float | None:
     chosen = preferred_communication(row.communication, row.intervention)
-    return chosen.seconds if chosen else None
+    return chosen.seconds.value if chosen else None
 
 
 def _seconds(estimate: Estimate | None) -> str:

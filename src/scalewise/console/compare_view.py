@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from scalewise.analysis.compare import Comparison
+from scalewise.analysis.estimate import level_text
 from scalewise.console.analysis_view import show_caveats, show_paragraph
 from scalewise.console.output import Output
 from scalewise.units import seconds_text
@@ -13,7 +14,7 @@ def show_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
     for one in comparisons:
         for name, step in ((one.a, one.a_step_seconds), (one.b, one.b_step_seconds)):
             if step is not None:
-                interval = f"{seconds_text(step.low)} to {seconds_text(step.high)}"
+                interval = f"{level_text(step.level)} interval {seconds_text(step.low)} to {seconds_text(step.high)}"
                 output.show(f"{name}: {seconds_text(step.value)} a step ({interval})")
         for text in (one.sentence, *one.notes):
             show_paragraph(output, text)

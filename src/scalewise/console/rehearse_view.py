@@ -18,7 +18,7 @@ from scalewise.predict.telling import (
     base_text,
     bounds_text,
     change_notes,
-    check_text,
+    checks_text,
     cost_text,
     knee_text,
     memory_notes,
@@ -48,7 +48,7 @@ def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
     show_paragraph(output, setting_text(answer))
     if found.scaling is not None:
         _show_scaling(output, found.scaling, found)
-    _section(output, "Self-check: predicted before it was measured", [check_text(one) for one in answer.checks])
+    _section(output, "Self-check: predicted before it was measured", checks_text(answer))
     for changes in found.changes[-1:]:
         _show_changes(output, changes, predicted_word(found.guesses))
     _section(output, "Memory", [*map(memory_text, found.memory), *memory_notes(found.memory)])

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalewise.errors import BadRequest, did_you_mean
@@ -10,6 +10,8 @@ from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice
 from scalewise.plan.turns import turns_problem
 from scalewise.plan.words import escaped, intervention_text
 from scalewise.records.spec import Intervention, LauncherName, Mode
+
+MOST_DEVICES = 64  # of one process
 
 
 def script_suite(
@@ -21,6 +23,7 @@ def script_suite(
     device: DeviceChoice = "auto",
     launcher: LauncherName = "fork",
     mode: Mode = "torchrun",
+    devices: int = 0,
     interventions: tuple[tuple[Intervention, ...], ...] = ((),),
     limit_seconds: float = LIMIT_SECONDS,
     stall_seconds: float = STALL_SECONDS,
@@ -28,13 +31,19 @@ def script_suite(
     inspect: bool = False,
     examination: Examination | None = None,
     in_place: bool = False,
+    steps: int = 0,
+    env: Mapping[str, str] | None = None,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
     _check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
+    if steps < 0:
+        raise BadRequest(f"--steps {steps} is no number of steps.", "Give 1 or more, or leave it out.")
     if mode == "python" and ranks != (1,):
         raise BadRequest("A plain python process has no ranks.", "Leave --ranks out, or use mode torchrun.")
+    if devices < 0 or devices > MOST_DEVICES:
+        raise BadRequest(f"--devices {devices} is no number of GPUs.", f"Give one from 1 to {MOST_DEVICES}.")
     path = script.resolve()
     name = re.sub(r"[^a-z0-9_-]+", "-", path.stem.lower()).strip("-_") or "script"
     experiment = Experiment(
@@ -43,6 +52,7 @@ def script_suite(
         title=path.name,
         args=tuple(escaped(word) for word in args),
         mode=mode,
+        devices=str(devices) if devices else "",
         device="cpu" if examination and examination.on_cpu else device,
         launcher=launcher,
         ranks=ranks,
@@ -54,6 +64,8 @@ def script_suite(
         inspect=inspect,
         examination=examination,
         in_place=in_place,
+        steps=steps,
+        env={name: escaped(value) for name, value in (env or {}).items()},
     )
     problem = turns_problem(experiment, None) if turns else None
     if problem:
@@ -83,6 +95,7 @@ def _toml(suite: Suite) -> str:
         "script": one.script,
         "args": list(one.args),
         "mode": one.mode,
+        "devices": one.devices,
         "device": one.device,
         "launcher": one.launcher,
         "ranks": list(one.ranks),
@@ -93,10 +106,14 @@ def _toml(suite: Suite) -> str:
         "turns": one.turns,
         "inspect": one.inspect,
         "in_place": one.in_place,
+        "steps": one.steps,
     }
     if one.examination:
         lines.insert(0, "# Examined by `scalewise doctor`; run as a suite, it is measured instead.")
-    return "\n".join([*lines, *(f"{key} = {_quoted(value)}" for key, value in fields.items())]) + "\n"
+    lines += [f"{key} = {_quoted(value)}" for key, value in fields.items()]
+    if one.env:
+        lines.append(f"env = {{{', '.join(f'{name} = {_quoted(value)}' for name, value in one.env.items())}}}")
+    return "\n".join(lines) + "\n"
 
 
 def _quoted(value: object) -> str:

@@ -168,6 +168,14 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
             else f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} are visible",
             "use device cpu, where ranks are logical devices, or fewer ranks",
         )
+    cores = len(machine.cores)
+    if _device(experiment, machine) == "cpu" and arm.ranks > cores and experiment.few_cores == "refuse":
+        return Refusal(
+            experiment.name,
+            what,
+            f"{arm.ranks} ranks need {arm.ranks} cores and {cores} {'is' if cores == 1 else 'are'} here",
+            "use a machine with more cores, or fewer ranks",
+        )
     if _device(experiment, machine) == "cuda" and any(one.kind == LINK for one in arm.interventions):
         reason = "a link is emulated on the host, and a GPU would not wait for it"
         return Refusal(experiment.name, what, reason, "use device cpu")
@@ -207,7 +215,11 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
     # On GPUs the cores are left alone: the device is the share, and data loaders need the rest.
     seated = seats(machine.cores, arm.ranks, experiment.ranks) if device == "cpu" else Seats((), False)
     values = {"device": device, **arm.axes, "ranks": arm.ranks}
+    stand_ins = _stood_in(experiment, values, len(machine.gpus) if device == "cuda" else 0)
+    if stand_ins:
+        values["device"] = "cuda"  # what the script is shown
     texts = experiment.env | experiment.cases.get(str(arm.axes.get(CASE)), {})
+    texts = texts | experiment.gpu_env if device == "cuda" else texts
     env = {name: filled(text, values) for name, text in texts.items()}
     asked: dict[str, str] = {}
     if experiment.shrink:
@@ -234,12 +246,14 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         scaling=experiment.scaling,
         base=experiment.base,
         emulated=_emulated(experiment, values, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
+        devices=_device_count(experiment, values),
+        stand_ins=stand_ins,
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
         examine=experiment.examination is not None,
         remedies=arm.remedies,
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
-        enough_steps=experiment.examination.enough_steps if experiment.examination else 0,
+        enough_steps=experiment.examination.enough_steps if experiment.examination else experiment.steps,
         folder_use=_folder_use(experiment, common["nodes"] is not None),
         **common,  # type: ignore[arg-type]
     )
@@ -252,10 +266,21 @@ def _folder_use(experiment: Experiment, several_hosts: bool) -> FolderUse:
     return "in_place" if experiment.in_place or several_hosts else "private"
 
 
+def _device_count(experiment: Experiment, values: Mapping[str, AxisValue]) -> int:
+    """GPUs that one process is to see; 0 where the experiment does not say."""
+    devices = filled(experiment.devices, values)
+    return int(devices) if devices.isdecimal() else 0
+
+
+def _stood_in(experiment: Experiment, values: Mapping[str, AxisValue], gpus: int) -> bool:
+    """Whether its GPUs are stand-ins: in all arms or in none, for standing in takes time of every step."""
+    points = [{**values, **arm.axes, "ranks": arm.ranks} for arm in experiment.arms()]
+    return bool(_device_count(experiment, values)) and any(_device_count(experiment, one) > gpus for one in points)
+
+
 def _emulated(experiment: Experiment, values: Mapping[str, AxisValue], machine: MachineFacts) -> bool:
     """Whether one process uses more devices than there are GPUs; a single one may be the CPU itself."""
-    devices = filled(experiment.devices, values)
-    return devices.isdecimal() and int(devices) > max(1, len(machine.gpus))
+    return _device_count(experiment, values) > max(1, len(machine.gpus))
 
 
 def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:

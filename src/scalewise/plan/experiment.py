@@ -11,6 +11,7 @@ from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 # share: ranks stand on one GPU together, emulated; reduce: as many ranks as GPUs, and the table says both.
 FewGpus = Literal["refuse", "share", "reduce"]
+FewCores = Literal["share", "refuse"]  # share: CPU ranks stand on the same cores, and are marked oversubscribed
 
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
 COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
@@ -64,11 +65,14 @@ class Experiment:
     shrink: Shrink | None = None  # None: the machine must carry what is asked
     devices: str = ""  # how many devices one process uses, may be {axis}; empty: one a rank
     few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks
+    few_cores: FewCores = "share"  # where there are fewer cores than CPU ranks
     inspect: bool = False  # one more run per arm, watched so closely that its times do not count
     inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
+    gpu_env: dict[str, str] = field(default_factory=dict)  # on top, where the ranks compute on GPUs
     rehearse: tuple[int, ...] = ()  # numbers of ranks that are to be predicted where they cannot be measured
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
+    steps: int = 0  # that end a run when every rank has made them; 0: the script ends it
     examination: Examination | None = None  # None: the runs are measured, not examined
     in_place: bool = False  # the script works in the user's folder itself, not in a private view of it
 

@@ -5,21 +5,19 @@ from pathlib import Path
 from scalewise.errors import BadRequest, did_you_mean
 
 
-def suites_folder() -> Path:
-    """Where the built-in suites lie."""
-    return Path(__file__).resolve().parent.parent / "suites"
+def built_in_suites() -> dict[str, Path]:
+    """The TOML files of the built-in suites by name: a suite of the course has a folder, any other only the file."""
+    package = Path(__file__).resolve().parent.parent
+    course = {file.parent.name: file for file in (package / "course").glob("*/suite.toml")}
+    others = {file.stem: file for file in (package / "suites").glob("*.toml")}
+    return dict(sorted({**course, **others}.items()))
 
 
-def suite_names(folder: Path | None = None) -> tuple[str, ...]:
-    """The built-in suites, by name."""
-    return tuple(sorted(file.stem for file in (folder or suites_folder()).glob("*.toml")))
-
-
-def find_suite(name_or_path: str, folder: Path | None = None) -> Path:
+def find_suite(name_or_path: str) -> Path:
     """The TOML file of that name or at that path; a built-in name wins, a path has a slash or an ending."""
-    known = suite_names(folder)
+    known = built_in_suites()
     if name_or_path in known:
-        return (folder or suites_folder()) / f"{name_or_path}.toml"
+        return known[name_or_path]
     path = Path(name_or_path)
     if path.is_file():
         if path.suffix == ".toml":

@@ -16,12 +16,15 @@ def rehearsals(
     """One run, nothing changed in it, for every number of ranks that is asked for and is not here.
 
     Where there is any, the most of those that are here is rehearsed as well: it was measured, too, so that the error
-    of a prediction is known.
+    of a prediction is known. On a machine with too few GPUs for any, that is as many ranks as it has GPUs.
     """
     absent = [count for count in experiment.rehearse if not _here(spec_of(_any_arm(experiment, count)), machine)]
     if not absent:
         return
     known = [count for count in experiment.rehearse if count not in absent and count in experiment.ranks]
+    gpus = len(machine.gpus)
+    if not known and (gpus in experiment.ranks or experiment.few_gpus == "reduce"):
+        known = [gpus] if spec_of(_any_arm(experiment, min(absent))).device == "cuda" else []
     for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), interventions=((),)).arms():
         yield arm, _as_rehearsal(spec_of(arm), machine)
 

@@ -16,6 +16,7 @@ from scalewise.plan.experiment import (
     STALL_SECONDS,
     DeviceChoice,
     Experiment,
+    FewCores,
     FewGpus,
     Suite,
     subject_names,
@@ -62,13 +63,16 @@ class ExperimentTable(BaseModel):
     turns: bool = False
     devices: str = ""
     few_gpus: FewGpus = "refuse"
+    few_cores: FewCores = "share"
     cases: dict[Name, Annotated[dict[str, str], Field(min_length=1)]] = {}
     shrink: ShrinkTable | None = None
     inspect: bool = False
     inspect_env: dict[str, str] = {}
+    gpu_env: dict[str, str] = {}
     rehearse: Annotated[list[Annotated[int, Field(ge=2, le=MOST_RANKS)]], Field(min_length=1)] = []
     limit_seconds: Seconds = LIMIT_SECONDS
     stall_seconds: Seconds = STALL_SECONDS
+    steps: Annotated[int, Field(ge=0)] = 0
     in_place: bool = False
 
 

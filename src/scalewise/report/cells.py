@@ -1,11 +1,15 @@
-"""From estimates and arms to cells of a table: what stands in a cell, and how it is marked."""
+"""From estimates and arms to cells of a table: how a number is rounded, and how it is marked.
+
+A value becomes a cell once; tables show the cell, and sentences quote it with `said`. So the same number never has
+two roundings in one report.
+"""
 
 from collections.abc import Mapping
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.summary import ArmRow
 from scalewise.report.document import Cell, Mark
-from scalewise.units import three_digits
+from scalewise.units import significant, with_interval
 
 MARKS: Mapping[str, Mark] = {
     "measured": "measured",
@@ -28,22 +32,41 @@ def mark_of(row: ArmRow | None, *, emulated: bool = False) -> Mark:
 def estimate_cell(
     found: Estimate | None, scale: float = 1.0, *, mark: Mark = "measured", why_empty: str = "", note: str = ""
 ) -> Cell:
-    """A number with its interval, `scale` takes it to the column's unit (1000 for ms, 100 for %)."""
+    """A number with its interval; `scale` takes it to the column's unit (1000 for ms, 100 for %)."""
     if found is None:
         return empty_cell(why_empty, mark)
-    value, low, high = (one * scale for one in (found.value, found.low, found.high))
-    interval = "" if low == high else f" [{three_digits(low)}, {three_digits(high)}]"
     shown = note or f"{found.method}, {found.steps} steps of {found.runs} run{'' if found.runs == 1 else 's'}"
-    return Cell(f"{three_digits(value)}{interval}", value, low, high, mark, shown)
+    ends = found.low * scale, found.high * scale
+    return interval_cell(found.value * scale, *ends, level=found.level, mark=mark, note=shown)
+
+
+def interval_cell(
+    value: float, low: float, high: float, *, level: float, mark: Mark = "measured", note: str = ""
+) -> Cell:
+    """A number with the ends of its interval, all in the column's unit; equal ends mean that it is exact."""
+    if low == high:
+        return Cell(significant(value), value, low, high, mark, note, level=level)
+    text, low_text, high_text = with_interval(value, low, high)
+    return Cell(text, value, low, high, mark, note, interval=f"[{low_text}, {high_text}]", level=level)
 
 
 def number_cell(
     value: float | None, scale: float = 1.0, *, mark: Mark = "measured", why_empty: str = "", note: str = ""
 ) -> Cell:
-    """A number without an interval, in the column's unit after `scale`."""
+    """A number without an interval, in the column's unit after `scale`, with three significant digits."""
     if value is None:
         return empty_cell(why_empty, mark)
-    return Cell(three_digits(value * scale), value * scale, mark=mark, note=note)
+    return Cell(significant(value * scale), value * scale, mark=mark, note=note)
+
+
+def said(cell: Cell, unit: str = "") -> str:
+    """The cell's value in a sentence, with the digits that the table shows: `38.9 ms`."""
+    return f"{cell.text}\u00a0{unit}" if unit else cell.text
+
+
+def said_with_interval(cell: Cell, unit: str = "") -> str:
+    """The same with the interval behind it, where the cell has one: `38.9 ms [33.7, 44.1]`."""
+    return f"{said(cell, unit)} {cell.interval}".rstrip()
 
 
 def count_cell(value: int | None, *, mark: Mark = "measured", note: str = "") -> Cell:

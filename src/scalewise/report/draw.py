@@ -3,29 +3,32 @@
 from functools import lru_cache
 
 from scalewise.report.canvas import Drawing, drawn
-from scalewise.report.document import Bars, Figure, Lines
+from scalewise.report.document import Bars, Figure, Lines, Strips
 from scalewise.report.draw_bars import bars_height, paint_bars
 from scalewise.report.draw_lines import lines_height, paint_lines
+from scalewise.report.draw_strips import paint_strips, strips_height
 from scalewise.report.draw_timeline import paint_timeline, timeline_height
 
-TEXT_POINTS = 482.0  # width of the text on the page: A4 less 20 mm on both sides
+TEXT_POINTS = 482.0  # width of the text where nothing else is said: A4 less 20 mm on both sides
 GUTTER_POINTS = 14.0
 
 
-@lru_cache(maxsize=64)  # the page and the HTML show the same drawings
-def draw(figure: Figure, scale: float = 1.0) -> Drawing:
-    """At the width that it has on the page; `scale` below 1 makes it lower, not narrower."""
-    width = width_points(figure.width)
+@lru_cache(maxsize=128)  # the page and the HTML show the same drawings
+def draw(figure: Figure, scale: float = 1.0, text_points: float = TEXT_POINTS) -> Drawing:
+    """At the width that it has in a text of this width; `scale` below 1 makes it lower, not narrower."""
+    width = width_points(figure.width, text_points)
     plot = figure.plot
     if isinstance(plot, Lines):
         return drawn(lambda page, axes: paint_lines(page, axes, plot), width, lines_height(plot, width) * scale)
     if isinstance(plot, Bars):
         return drawn(lambda page, axes: paint_bars(page, axes, plot), width, bars_height(plot, width, scale))
-    return drawn(lambda page, axes: paint_timeline(page, axes, plot), width, timeline_height(plot, scale))
+    if isinstance(plot, Strips):
+        return drawn(lambda page, axes: paint_strips(page, axes, plot), width, strips_height(plot, scale))
+    return drawn(lambda page, axes: paint_timeline(page, axes, plot), width, timeline_height(plot, scale, width))
 
 
-def width_points(share: float) -> float:
+def width_points(share: float, text_points: float = TEXT_POINTS) -> float:
     """Of a figure that wants this share of the text's width, beside others of its row."""
     bounded = min(max(share, 0.25), 1.0)
     beside = max(1, round(1 / bounded))
-    return bounded * (TEXT_POINTS - GUTTER_POINTS * (beside - 1))
+    return bounded * (text_points - GUTTER_POINTS * (beside - 1))

@@ -7,7 +7,7 @@ from scalewise.report.canvas import Hit, place
 from scalewise.report.document import Bars, Mark
 from scalewise.report.legend import LONGEST_LABEL, bar_name, elided, legend_points, paint_legend
 from scalewise.report.palette import GREY, INK, PAPER, colours_of
-from scalewise.units import three_digits
+from scalewise.units import with_interval
 
 BAR_POINTS = 15.0
 OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "predicted*": (0, (1, 1.2)), "oversubscribed": "-"}
@@ -73,13 +73,15 @@ def _paint_intervals(axes: Any, plot: Bars, totals: list[float]) -> None:
 
 
 def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark, ...]) -> None:
+    """The number at the end of each bar, rounded as tables round it; shares that all add up to 100 % need none."""
+    shares = "%" in plot.value_label and len(plot.parts) > 1 and all(abs(total - 100) < 1 for total in totals)
     for row, total in enumerate(totals):
         word = "" if marks[row] == "measured" else marks[row]
-        text = word if marks[row] in NO_BAR else " ".join(filter(None, (three_digits(total), word)))
-        end = max(total, plot.high[row] if plot.high else 0.0)
-        at = (end if marks[row] not in NO_BAR else 0.0, row)
-        axes.annotate(text, at, xytext=(3, 0), textcoords="offset points", va="center", fontsize=7.5,
-                      color=GREY if word else INK)  # fmt: skip
+        low, high = (plot.low[row], plot.high[row]) if plot.low and plot.high else (total, total)
+        number = "" if shares or marks[row] in NO_BAR else with_interval(total, low, high)[0]
+        end = 0.0 if marks[row] in NO_BAR else max(total, high)
+        axes.annotate(" ".join(filter(None, (number, word))), (end, row), xytext=(3, 0), textcoords="offset points",
+                      va="center", fontsize=7.5, color=GREY if word else INK)  # fmt: skip
 
 
 def _legend(figure: Any, plot: Bars, colours: dict[str, str]) -> None:

@@ -1,18 +1,22 @@
 """Lines over a common axis: intervals as bars or bands, names at the lines' ends, warm-up shaded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from math import log10
+from math import floor, inf, log10
 from typing import Any
 
 from scalewise.report.canvas import Hit, place, text_width
 from scalewise.report.document import Lines, Series
 from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
-from scalewise.report.palette import FAINT, GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
+from scalewise.report.palette import GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
 
 NAME_SIZE = 7.5
 WIDEST_NAME = 0.36  # of the figure: longer names at the lines' ends would leave too little for the lines
 MOST_NAMED = 7
+EARLY = 0.9  # of the axis: a line that ends before has its name above the figure
+FAR_ABOVE = 1.8  # an ideal or a model that reaches so many times higher than the data is cut
+CLOSE = 0.01  # of the range: lines no farther apart lie on each other
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MANY_POINTS = 18  # from here on markers hide the line, and intervals are a band
 HIT_POINTS = 9.0
 PATTERNS: dict[str, Any] = {
@@ -28,57 +32,91 @@ PATTERNS: dict[str, Any] = {
 def lines_height(plot: Lines, width_points: float) -> float:
     """In points: flatter the wider it is."""
     names = list(dict.fromkeys(one.name for one in plot.series))
-    return min(0.62 * width_points, 165.0) + (legend_points(names, width_points) if _above(names, width_points) else 0)
+    return min(0.62 * width_points, 165.0) + (legend_points(names, width_points) if _above(plot, width_points) else 0)
 
 
-def _above(names: Sequence[str], width_points: float) -> bool:
-    """Whether the names are too many or too long to stand at the lines' ends."""
+def _above(plot: Lines, width_points: float) -> bool:
+    """Whether the names cannot stand at the lines' ends: too many, too long, or a line ends far from the edge."""
+    names = list(dict.fromkeys(one.name for one in plot.series))
     longest = max((len(elided(name)) for name in names), default=0) * LETTER_POINTS
-    return len(names) > MOST_NAMED or longest > WIDEST_NAME * width_points
+    return len(names) > MOST_NAMED or longest > WIDEST_NAME * width_points or _ends_early(plot)
+
+
+def _ends_early(plot: Lines) -> bool:
+    """Whether a line stops so far from the right edge that a leader to its name would look like a line of data."""
+    ends: dict[str, float] = {}
+    for one in plot.series:
+        ends[one.name] = max([ends.get(one.name, -inf), *one.x])
+    known = [end for end in ends.values() if end > -inf]
+    begin = min((x for one in plot.series for x in one.x), default=0.0)
+    if not known or max(known) <= begin:
+        return False
+    if plot.log_x and begin > 0:
+        return any(log10(end / begin) < EARLY * log10(max(known) / begin) for end in known)
+    return any(end - begin < EARLY * (max(known) - begin) for end in known)
 
 
 def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
     """Draws them; the hits are the points."""
-    _scales(axes, plot)
     named = [one.name for one in plot.series if one.style != "ideal"]
     colours = {**colours_of(named), **{one.name: GREY for one in plot.series if one.style == "ideal"}}
-    markers = _markers(plot)
+    markers, weights = _markers(plot), _weights(plot)
     for span in plot.spans:
         axes.axvspan(span.begin, span.end, color=SHADE, linewidth=0, zorder=0)
         axes.annotate(span.label, (span.begin, 1.0), xycoords=axes.get_xaxis_transform(), xytext=(0, 1.5),
                       textcoords="offset points", ha="left", va="bottom", fontsize=7, color=GREY)  # fmt: skip
-    for one in plot.series:
-        _paint_series(axes, one, colours[one.name], markers.get(one.name, ""))
-    _limits(axes, plot)
-    axes.set_xlabel(elided(plot.x_label, LONGEST_LABEL))
-    axes.set_ylabel(elided(plot.y_label, LONGEST_NAME))
+    for one, weight in zip(plot.series, weights, strict=True):
+        law = any(other.style == "model" for other in plot.series)
+        _paint_series(axes, one, colours[one.name], markers.get(one.name, ""), 0.4 if law and _marked(one) else weight)
+    x_label, y_label = _scales(axes, plot)
+    top = _limits(axes, plot)
+    axes.set_xlabel(elided(x_label, LONGEST_LABEL))
+    axes.set_ylabel(elided(y_label, LONGEST_NAME))
     axes.grid(axis="y")
-    _names(figure, axes, plot, colours)
+    _names(figure, axes, plot, colours, top)
     return lambda: [hit for one in plot.series for hit in _hits(axes, one, plot)]
 
 
-def _scales(axes: Any, plot: Lines) -> None:
+def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
+    """Sets scales and ticks; the labels of both axes, with the power of ten that very small numbers are told in."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    plain = FuncFormatter(lambda value, _: _short(value))
-    for axis, logarithmic in ((axes.xaxis, plot.log_x), (axes.yaxis, plot.log_y)):
+    labels = []
+    for axis, logarithmic, label in (
+        (axes.xaxis, plot.log_x, plot.x_label), (axes.yaxis, plot.log_y, plot.y_label)
+    ):  # fmt: skip
+        power = 0 if logarithmic else _small_power(plot, axis is axes.xaxis)
+        labels.append(f"{label}, in 10{str(power).translate(RAISED)}" if power else label)
         if logarithmic:
             axes.set_xscale("log") if axis is axes.xaxis else axes.set_yscale("log")
-            axis.set_major_formatter(plain)
             if _decades(plot, axis is axes.xaxis) < 2.5:
                 axis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
             axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(FuncFormatter(lambda value, _, scale=10.0**power: _short(value / scale)))
     if plot.x_ticks:
-        axes.set_xticks(plot.x_ticks, [f"{tick:g}" for tick in plot.x_ticks])
+        axes.set_xticks(plot.x_ticks, [_short(tick) for tick in plot.x_ticks])
         axes.minorticks_off()
+    return labels[0], labels[1]
+
+
+def _small_power(plot: Lines, along_x: bool) -> int:
+    """0 unless all values are below a thousandth."""
+    most = max(
+        (abs(value) for one in plot.series for value in (one.x if along_x else one.y) if value == value), default=0
+    )
+    return floor(log10(most)) if 0 < most < 1e-3 else 0
 
 
 def _short(value: float) -> str:
-    """1000000 as 1M: ticks of a small figure have room for three letters."""
+    """1000000 as 1M: ticks of a small figure have room for few letters."""
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= 10 * scale or (value >= scale and value % scale == 0):
+        if abs(value) >= 10 * scale or (abs(value) >= scale and value % scale == 0):
             return f"{value / scale:g}{letter}"
-    return f"{value:g}" if value == 0 or abs(value) >= 0.01 else f"{value:.0e}".replace("e-0", "e-")
+    if value == 0 or abs(value) >= 0.01:
+        return f"{value:g}"
+    digits, _, power = f"{value:.0e}".partition("e")
+    raised = f"10{str(int(power)).translate(RAISED)}"
+    return raised if digits == "1" else f"{digits}·{raised}"
 
 
 def _decades(plot: Lines, along_x: bool) -> float:
@@ -86,18 +124,51 @@ def _decades(plot: Lines, along_x: bool) -> float:
     return log10(max(values) / min(values)) if values else 0.0
 
 
-def _limits(axes: Any, plot: Lines) -> None:
-    """A time or a speedup is read against nothing, so the axis begins there unless it is logarithmic."""
+def _limits(axes: Any, plot: Lines) -> float | None:
+    """A time or a speedup is read against nothing, so the axis begins there unless it is logarithmic.
+
+    Gives the upper limit where an ideal or a model would leave the data a corner of the figure, and is cut there.
+    """
     axes.margins(x=0.03)
-    if not plot.log_y:
-        values = [value for one in plot.series for value in (*one.y, *one.low)]
-        if values and min(values) >= 0:
-            axes.set_ylim(bottom=0)
-    elif (spread := axes.get_ylim())[1] / spread[0] < 10:
-        axes.set_ylim(spread[0] / 1.6, spread[1] * 1.6)
+    if plot.log_y:
+        if (spread := axes.get_ylim())[1] / spread[0] < 10:
+            axes.set_ylim(spread[0] / 1.6, spread[1] * 1.6)
+        return None
+    values = [value for one in plot.series for value in (*one.y, *one.low) if value == value]
+    if values and min(values) >= 0:
+        axes.set_ylim(bottom=0)
+    data = [
+        value
+        for one in plot.series
+        if one.style not in ("ideal", "model")
+        for value in (*one.y, *one.high)
+        if value == value
+    ]
+    if data and max(data) > 0 and max(values) > FAR_ABOVE * max(data):
+        top = 1.3 * max(data)
+        axes.set_ylim(top=top)
+        return top
+    return None
 
 
-def _paint_series(axes: Any, one: Series, colour: str, marker: str) -> None:
+def _marked(one: Series) -> bool:
+    """Whether its points are drawn; beside a law's curve they then speak for themselves, with a hair between them."""
+    return one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS
+
+
+def _weights(plot: Lines) -> list[float]:
+    """The width of each line: of lines that lie on each other, the one below is wider, so that all are seen."""
+    reach = [value for one in plot.series for value in one.y if value == value]
+    close = CLOSE * (max(reach) - min(reach)) if reach else 0.0
+    weights = []
+    for index, one in enumerate(plot.series):
+        above = [other for other in plot.series[index + 1 :] if other.x == one.x and other.name != one.name]
+        covered = sum(all(abs(a - b) <= close for a, b in zip(one.y, other.y, strict=True)) for other in above)
+        weights.append(1.0 + 1.6 * covered)
+    return weights
+
+
+def _paint_series(axes: Any, one: Series, colour: str, marker: str, weight: float) -> None:
     if one.style == "ideal":
         axes.plot(one.x, one.y, color=GREY, linewidth=0.7, zorder=1)
         return
@@ -111,13 +182,13 @@ def _paint_series(axes: Any, one: Series, colour: str, marker: str) -> None:
             axes.errorbar(one.x, one.y, yerr=reach, fmt="none", ecolor=colour, elinewidth=0.8, capsize=1.8, zorder=2)
     hollow = one.style in ("oversubscribed", "predicted")
     shown = "" if one.style == "model" or many else marker
-    axes.plot(one.x, one.y, color=colour, linestyle=PATTERNS[one.style], linewidth=0.9 if many else 1.3,
+    axes.plot(one.x, one.y, color=colour, linestyle=PATTERNS[one.style], linewidth=(0.9 if many else 1.3) * weight,
               marker=shown, markerfacecolor=PAPER if hollow else colour, markeredgecolor=colour, zorder=3,
               alpha=0.75 if hollow else 1.0)  # fmt: skip
 
 
-def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str]) -> None:
-    """At the ends of the lines where they are few and short, else in a line above."""
+def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str], top: float | None) -> None:
+    """At the ends of the lines where they are few and short, else in a row above; a cut line is named at its cut."""
     ends: dict[str, tuple[float, float]] = {}
     for one in plot.series:
         points = [point for point in zip(one.x, one.y, strict=True) if point[1] == point[1]]
@@ -125,22 +196,38 @@ def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str]) -> None
             ends[one.name] = points[-1]
     if len(ends) < 2 and not any(one.style in ("model", "ideal") for one in plot.series):
         return
-    if _above(list(ends), float(figure.bbox.width)):
+    if _above(plot, float(figure.bbox.width)):
         _legend(figure, plot, colours)
         return
-    widest = max(text_width(figure, elided(name), NAME_SIZE) for name in ends)
+    for one in plot.series:
+        if top is not None and one.name in ends and ends[one.name][1] > top:
+            del ends[one.name]
+            _name_at_cut(axes, one, top, _dark(colours[one.name]))
+    widest = max((text_width(figure, elided(name), NAME_SIZE) for name in ends), default=0.0)
     figure.get_layout_engine().set(rect=(0, 0, 1 - (widest + 5) / figure.bbox.width, 1))
     figure.draw_without_rendering()
     wished = {name: float(axes.transData.transform(end)[1]) for name, end in ends.items()}
     for name, height in _apart(wished, axes.bbox.y0, figure.bbox.height - 5).items():
         across = axes.transAxes.inverted().transform((0, height))[1]
         end = axes.transAxes.inverted().transform(axes.transData.transform(ends[name]))
-        beyond = 1 + 4 / axes.bbox.width
-        axes.text(beyond, across, elided(name), transform=axes.transAxes, color=_dark(colours[name]), va="center",
-                  ha="left", fontsize=NAME_SIZE, clip_on=False, in_layout=False)  # fmt: skip
-        if end[0] < 0.97 or abs(end[1] - across) * axes.bbox.height > 3:
-            axes.plot([end[0], beyond], [end[1], across], color=FAINT, linewidth=0.5, transform=axes.transAxes,
-                      clip_on=False, zorder=0, in_layout=False)  # fmt: skip
+        axes.text(1 + 5 / axes.bbox.width, across, elided(name), transform=axes.transAxes, color=_dark(colours[name]),
+                  va="center", ha="left", fontsize=NAME_SIZE, clip_on=False, in_layout=False)  # fmt: skip
+        if abs(end[1] - across) * axes.bbox.height > 3:  # the name had to move: a short stroke outside the axes
+            axes.plot([1, 1 + 4 / axes.bbox.width], [end[1], across], color=GREY, linewidth=0.4,
+                      transform=axes.transAxes, clip_on=False, zorder=0, in_layout=False)  # fmt: skip
+
+
+def _name_at_cut(axes: Any, one: Series, top: float, colour: str) -> None:
+    """Where the line leaves the figure, with an arrow and the number that it reaches."""
+    crossing = one.x[-1]
+    for (x0, y0), (x1, y1) in pairwise(zip(one.x, one.y, strict=True)):
+        if y0 <= top < y1:
+            crossing = x0 + (x1 - x0) * (top - y0) / (y1 - y0)
+            break
+    late = axes.transAxes.inverted().transform(axes.transData.transform((crossing, top)))[0] > 0.6
+    text = f"{elided(one.name)} ↑ {one.y[-1]:.3g}"
+    axes.annotate(text, (crossing, top), xytext=(-4 if late else 4, -1), textcoords="offset points",
+                  ha="right" if late else "left", va="top", fontsize=NAME_SIZE, color=colour)  # fmt: skip
 
 
 def _dark(colour: str) -> str:
@@ -182,8 +269,7 @@ def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
 
 def _markers(plot: Lines) -> dict[str, str]:
     """One for each name that is drawn with markers."""
-    pointed = [one for one in plot.series if one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS]
-    named = dict.fromkeys(one.name for one in pointed)
+    named = dict.fromkeys(one.name for one in plot.series if _marked(one))
     # From the seventh on colours come again, with another marker each.
     return {name: MARKERS[(index + index // len(SERIES)) % len(MARKERS)] for index, name in enumerate(named)}
 

@@ -4,25 +4,40 @@ import importlib
 import pkgutil
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import inspections_of
 from scalewise.analysis.summary import summarise
-from scalewise.explain.evidence import Evidence
 from scalewise.records.machine import MachineFacts
 from scalewise.report import sections
-from scalewise.report.document import Document, Paragraph, Section
+from scalewise.report.document import Document, Paragraph, Section, Summary, TitleBlock
 from scalewise.results.load import load
 from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
-ANY_SUITE = "*"  # for every suite that has no sections of its own
-EVERY_SUITE = "**"
-MOST_PAGES = {"homework1": 4, "homework2": 2, "homework3": 2, "practical7": 2}  # the course's limits
-
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class SuitePages:
+    """What a suite with a report of its own brings: its section files, the page limit, what to sum up."""
+
+    modules: tuple[ModuleType, ...] = ()
+    most_pages: int | None = None
+    summary: Callable[[Evidence, Sequence[Section]], Summary] | None = None
+    closing: Callable[[Evidence, Sequence[Section]], Section | None] | None = None  # after all others
+
+
+PagesOf = Callable[[str], SuitePages]  # by the suite's name
+
+
+def no_pages(_: str) -> SuitePages:
+    """Suites without a report of their own get the sections for any suite."""
+    return SuitePages()
 
 
 def evidence_of(folder: Path) -> Evidence:
@@ -32,28 +47,45 @@ def evidence_of(folder: Path) -> Evidence:
     return Evidence(loaded, summarise(loaded), inspections_of(loaded.runs), machine)
 
 
-def document_of(evidence: Evidence, say: Say) -> Document:
+def document_of(evidence: Evidence, say: Say, pages_of: PagesOf = no_pages) -> Document:
     """The report as values; a section that cannot be made is a named hole in it."""
     loaded = evidence.loaded
-    found = tuple(section for module in section_modules(loaded.name) for section in _built(module, evidence, say))
+    own = pages_of(loaded.name)
+    found = tuple(section for module in section_modules(own) for section in _built(module, evidence, say))
+    last = own.closing(evidence, found) if own.closing else None
+    found = (*found, last) if last else found
     return Document(
         id=loaded.name or "report",
         title=loaded.title or f"{loaded.name}: what was measured",
         subtitle=_subtitle(loaded, evidence.machine),
         sections=found,
-        most_pages=MOST_PAGES.get(loaded.name),
+        most_pages=own.most_pages,
+        title_block=_title_block(loaded, evidence.machine) if own.modules else None,
+        summary=_summed_up(own, evidence, found, say),
     )
 
 
-def section_modules(suite: str) -> tuple[ModuleType, ...]:
-    """The suite's own sections, or those for any suite; and those for every one. In their order."""
+def _title_block(loaded: LoadedSuite, machine: MachineFacts | None) -> TitleBlock:
+    """Without an author; who hands it in is for the caller to say."""
+    return TitleBlock(date=_dates(loaded), machine=machine_line(machine) if machine else "")
+
+
+def _summed_up(own: SuitePages, evidence: Evidence, found: Sequence[Section], say: Say) -> Summary | None:
+    if own.summary is None:
+        return None
+    try:
+        return own.summary(evidence, found)
+    except Exception as error:  # a report without its summary is still a report
+        say(f"the summary could not be made: {_told(error)}")
+        return None
+
+
+def section_modules(own: SuitePages) -> tuple[ModuleType, ...]:
+    """The suite's own sections, or those for any suite, in their order."""
     names = sorted(one.name for one in pkgutil.iter_modules(sections.__path__))
-    modules = [importlib.import_module(f"{sections.__name__}.{name}") for name in names]
-    offered = [module for module in modules if hasattr(module, "SUITES")]
-    own = [module for module in offered if suite in module.SUITES]
-    chosen = own or [module for module in offered if ANY_SUITE in module.SUITES]
-    always = [module for module in offered if EVERY_SUITE in module.SUITES]
-    return tuple(sorted([*chosen, *always], key=lambda module: (module.ORDER, module.__name__)))
+    modules = (importlib.import_module(f"{sections.__name__}.{name}") for name in names)
+    chosen = own.modules or tuple(module for module in modules if hasattr(module, "build"))
+    return tuple(sorted(chosen, key=lambda module: (module.ORDER, module.__name__)))
 
 
 def _built(module: ModuleType, evidence: Evidence, say: Say) -> Iterator[Section]:
@@ -78,11 +110,17 @@ def _told(error: Exception) -> str:
 
 def _subtitle(loaded: LoadedSuite, machine: MachineFacts | None) -> str:
     parts = [machine_line(machine)] if machine else ["machine not recorded"]
+    dates = _dates(loaded)
+    return " · ".join([*parts, *([f"measured {dates}"] if dates else [])])
+
+
+def _dates(loaded: LoadedSuite) -> str:
+    """`2026-11-18`, or `2026-11-17 to 2026-11-18`; empty where no run says when it was made."""
     times = [at for run in loaded.runs if (at := run.started_unix_seconds) is not None]
-    if times:
-        first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for at in (min(times), max(times)))
-        parts.append(f"measured {first}" if first == last else f"measured {first} to {last}")
-    return " · ".join(parts)
+    if not times:
+        return ""
+    first, last = (datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d") for at in (min(times), max(times)))
+    return first if first == last else f"{first} to {last}"
 
 
 def machine_line(machine: MachineFacts) -> str:

@@ -1,40 +1,73 @@
 """Which blocks of a section stand side by side on paper, so that no half of a page stays white."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 
-from scalewise.explain.answer import Answer
-from scalewise.report.document import Block, Figure, Table
+from scalewise.report.document import Answer, Block, Figure, Paragraph, Table
 
 ROW = 1.001  # figures stand side by side while their widths add up to this
 NARROW = 0.5
 TABLE_LETTERS = 56  # in the longest cells of all columns: about half of the text's width
-LETTERS_BESIDE = 620  # of answers are about as high as a narrow figure with its caption
 
 
 def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Neighbouring figures that fit make a row; of an odd number, one goes beside the table above or answers below."""
+    """Each group is set as one: a row of figures, a narrow table with the figure after it, or a block alone."""
     groups: list[list[Block]] = []
-    for index, block in enumerate(blocks):
-        if groups and _joins(groups[-1], block, blocks[index:]):
+    for block in gathered(blocks):
+        if groups and isinstance(block, Figure) and _joins(groups[-1], block):
             groups[-1].append(block)
         else:
             groups.append([block])
-    return groups
+    return _beside_tables(groups)
 
 
-def _joins(group: Sequence[Block], block: Block, rest: Sequence[Block]) -> bool:
-    first = group[0]
-    if isinstance(block, Figure):
-        if isinstance(first, Table):
-            return len(group) == 1 and len(list(takewhile(_narrow, rest))) % 2 == 1 and _narrow_table(first)
-        widths = [one.width for one in group if isinstance(one, Figure)]
-        return len(widths) == len(group) and sum(widths) + block.width <= ROW
-    if isinstance(block, Answer) and _narrow(first):
-        answers = [one for one in group[1:] if isinstance(one, Answer)]
-        letters = sum(map(_letters, answers))
-        return len(answers) == len(group) - 1 and (not answers or letters + _letters(block) / 2 < LETTERS_BESIDE)
-    return False
+def gathered(blocks: Sequence[Block]) -> list[Block]:
+    """A lone narrow figure draws the next narrow one of its section to its side, over the text between them."""
+    order = list(blocks)
+    index = 0
+    while index < len(order):
+        run = _narrow_run(order, index)
+        if run % 2:
+            later = _next_figure(order, index + run)
+            if later is not None and _narrow_run(order, later) % 2:
+                order.insert(index + run, order.pop(later))
+                run += 1
+        index += max(run, 1)
+    return order
+
+
+def _narrow_run(blocks: Sequence[Block], begin: int) -> int:
+    """How many narrow figures follow each other from there on."""
+    end = begin
+    while end < len(blocks) and _narrow(blocks[end]):
+        end += 1
+    return end - begin
+
+
+def _next_figure(blocks: Sequence[Block], begin: int) -> int | None:
+    for index in range(begin, len(blocks)):
+        if isinstance(blocks[index], Figure):
+            return index if _narrow(blocks[index]) else None
+        if not isinstance(blocks[index], Answer | Paragraph):
+            return None
+    return None
+
+
+def _joins(group: Sequence[Block], figure: Figure) -> bool:
+    widths = [one.width for one in group if isinstance(one, Figure)]
+    return len(widths) == len(group) and sum(widths) + figure.width <= ROW
+
+
+def _beside_tables(groups: list[list[Block]]) -> list[list[Block]]:
+    """A narrow figure alone goes beside the narrow table above it."""
+    made: list[list[Block]] = []
+    for group in groups:
+        above = made[-1] if made else []
+        alone = len(group) == 1 and _narrow(group[0])
+        if alone and len(above) == 1 and isinstance(above[0], Table) and _narrow_table(above[0]):
+            above.append(group[0])
+        else:
+            made.append(group)
+    return made
 
 
 def _narrow(block: Block) -> bool:
@@ -46,9 +79,6 @@ def _narrow_table(table: Table) -> bool:
     letters = 0
     for index, column in enumerate(table.columns):
         head = len(column.title) + len(column.unit) + 2
-        letters += max([head, *(len(row[index].text) for row in table.rows)])
+        cells = (len(row[index].text) + len(row[index].interval) for row in table.rows)
+        letters += max([head, *cells])
     return letters <= TABLE_LETTERS
-
-
-def _letters(answer: Answer) -> int:
-    return len(answer.question) + len(answer.text) + (len(answer.condition) * 2) // 3

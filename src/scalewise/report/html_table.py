@@ -1,6 +1,7 @@
 """A table as HTML: values to hover over, raw rows to follow, and a button that copies it as CSV."""
 
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -9,44 +10,57 @@ from urllib.parse import quote
 from scalewise.records.folder import RunFolder
 from scalewise.report.document import Column, Table
 from scalewise.report.tables import csv_text
-from scalewise.report.view import RowView, bound_text, plain_text, row_view, typeset
+from scalewise.report.view import RowView, bound_text, plain_text, table_view, typeset
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
+HEAD_LETTERS = 20  # in a line of a heading
+LONG_TEXT = 30  # letters; such a cell is given room, so that it does not become a column of single words
 
 
-def table_markup(table: Table, number: int, runs: Path, out: Path) -> str:
-    """With caption and notes; a table wider than the window scrolls, its caption does not."""
-    views = [row_view(row) for row in table.rows]
-    beside = [any(view.cells[index].interval or view.cells[index].mark for view in views) for index in _columns(table)]
-    marked, raw = any(view.mark for view in views), any(table.runs)
-    heads = "".join(_head(column, wide) for column, wide in zip(table.columns, beside, strict=True))
-    heads += "<th></th>" * marked + '<th scope="col" class="raw">raw rows</th>' * raw
+def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None = None) -> str:
+    """With caption and notes; a table wider than the window scrolls, its caption and its first column do not."""
+    view = table_view(table)
+    raw = raw_rows is not None and any(table.runs)
+    heads = "".join(_head(column, wide) for column, wide in zip(table.columns, view.beside, strict=True))
+    heads += '<th scope="col" class="raw">raw rows</th>' * raw
     body = "".join(
-        f"<tr>{''.join(_cells(table, index, view, beside))}"
-        + f"<td>{_mark(view.mark)}</td>" * marked
-        + f'<td class="raw">{_links(table, index, runs, out)}</td>' * raw
+        _group(view.groups.get(index, ""), len(table.columns) + sum(view.beside) + raw)
+        + f'<tr class="{row.mark.rstrip("*") or "measured"}">{"".join(_cells(table, index, row, view.beside))}'
+        + (f'<td class="raw">{_links(table, index, *raw_rows)}</td>' if raw and raw_rows else "")
         + "</tr>"
-        for index, view in enumerate(views)
+        for index, row in enumerate(view.rows)
     )
-    notes = "".join(f'<p class="quiet small">{_shown(bound_text(note))}</p>' for note in table.notes)
+    notes = [
+        f'<p class="small"><sup class="doubt">{letter}</sup> {_shown(text)}</p>' for letter, text in view.footnotes
+    ]
+    notes += [f'<p class="quiet small">{_shown(bound_text(note))}</p>' for note in table.notes]
     dot = "" if table.title.endswith((".", "?")) else "."
+    caption = f' <span class="quiet">{_shown(bound_text(table.caption))}</span>' if table.caption else ""
     return (
         f'<div class="table" id="table{number}"><p class="caption" id="table{number}-caption"><b>Table {number}.</b> '
-        f"{_shown(typeset(table.title))}{dot} "
-        f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">'
-        f'Copy CSV</button></p><div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{notes}</div>"
+        f"{_shown(typeset(table.title))}{dot}{caption} "
+        f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">Copy CSV</button> '
+        '<span class="scrolls" hidden>more columns to the right: scroll →</span></p>'
+        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{''.join(notes)}</div>"
     )
 
 
-def _columns(table: Table) -> range:
-    return range(len(table.columns))
+def _group(heading: str, columns: int) -> str:
+    if not heading:
+        return ""
+    return f'<tr class="group"><th scope="colgroup" colspan="{columns}"><span>{_shown(heading)}</span></th></tr>'
 
 
 def _head(column: Column, wide: bool) -> str:
-    unit = f' <span class="unit">({_shown(column.unit)})</span>' if column.unit else ""
+    """Broken here and not by the browser, which in a narrow window would put every word on a line of its own."""
     span = ' colspan="2"' if wide else ""
-    return f'<th scope="col"{span} class="{_kind(column)}{" wide" * wide}">{_shown(column.title)}{unit}</th>'
+    lines = textwrap.wrap(plain_text(column.title), HEAD_LETTERS, break_long_words=False) or [""]
+    shown = "<br>".join(escape(line) for line in lines)
+    if column.unit:
+        gap = " " if len(lines[-1]) + len(column.unit) + 3 <= HEAD_LETTERS else "<br>"
+        shown += f'{gap}<span class="unit">({_shown(column.unit)})</span>'
+    return f'<th scope="col"{span} class="{_kind(column)}{" wide" * wide}">{shown}</th>'
 
 
 def _kind(column: Column) -> str:
@@ -54,21 +68,30 @@ def _kind(column: Column) -> str:
 
 
 def _cells(table: Table, index: int, view: RowView, beside: Sequence[bool]) -> Iterator[str]:
-    """A number and, in a column of its own so that numbers stand below each other, its interval."""
+    """A number and, in a column of its own so that numbers stand below each other, its interval.
+
+    The mark of the row stands in its first cell, which stays in sight when the table is scrolled.
+    """
     runs = table.runs[index] if index < len(table.runs) else ()
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-    for column, cell, wide in zip(table.columns, view.cells, beside, strict=True):
+    for place, (column, cell, wide) in enumerate(zip(table.columns, view.cells, beside, strict=True)):
         # The title is for readers without scripts; the page's own script shows the same, and sooner.
         source = f"; run {runs[0]}{more}" if runs and column.numeric else ""
         tip = f' title="{_shown(cell.tip + source)}"' if cell.tip else ""
         focus = ' tabindex="0"' if cell.tip else ""
-        yield f'<td class="{_kind(column)}"{tip}{focus}>{_shown(cell.text)}</td>'
+        letter = f'<sup class="doubt">{cell.footnote}</sup>' if cell.footnote else ""
+        chip = f"{_chip(view.mark)} " if place == 0 and view.mark else ""
+        long = " long" if len(cell.text) > LONG_TEXT else ""
+        inline = f' <span class="interval">{_shown(cell.interval)}</span>' if cell.interval and not wide else ""
+        more_inside = "" if wide else f"{inline}{_chip(cell.mark)}{letter}"
+        inside = f"{chip}{_shown(cell.text)}{more_inside}"
+        yield f'<td class="{_kind(column)}{long}"{tip}{focus}>{inside}</td>'
         if wide:
-            yield f'<td class="interval"{tip}>{_shown(cell.interval)}{_mark(cell.mark)}</td>'
+            yield f'<td class="interval"{tip}>{_shown(cell.interval)}{_chip(cell.mark)}{letter}</td>'
 
 
-def _mark(word: str) -> str:
-    return f' <span class="mark">{_shown(word)}</span>' if word else ""
+def _chip(word: str) -> str:
+    return f' <span class="chip {word.rstrip("*")}">{_shown(word)}</span>' if word else ""
 
 
 def _links(table: Table, index: int, runs: Path, out: Path) -> str:

@@ -13,6 +13,7 @@ MEANINGS: Mapping[str, str] = {
     "backward": SERIES[1],
     "optimizer": SERIES[2],
     "communication": SERIES[3],
+    "all-reduce": SERIES[3],
     "data": SERIES[4],
     "rest": "#b9b9b9",
 }

@@ -3,17 +3,42 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from scalewise.errors import BadRequest
-from scalewise.explain.answer import Answer
-from scalewise.report.document import Block, Code, Document, Figure, Formula, Paragraph, Section, Table
-from scalewise.report.draw import draw, width_points
-from scalewise.report.grouping import groups_of
-from scalewise.report.view import Numbers, bound_text, numbers_of, plain_text, row_view, typeset
+from scalewise.report.document import (
+    Answer,
+    Block,
+    Code,
+    Document,
+    Figure,
+    Formula,
+    Listing,
+    Paragraph,
+    Section,
+    Table,
+    TitleBlock,
+)
+from scalewise.report.draw import draw
+from scalewise.report.grouping import NARROW, groups_of
+from scalewise.report.view import (
+    Numbers,
+    RowView,
+    bound_text,
+    labels_of,
+    numbers_of,
+    plain_text,
+    table_view,
+    typeset,
+)
 
 PAGE = Path(__file__).with_name("page.typ")
+POINTS_PER_MM = 72 / 25.4
+A4_POINTS = 297 * POINTS_PER_MM
+LARGEST_HOLE = 0.06  # of a page, that is left white at its end without trying other figures
+FIGURE_SCALES = (0.9, 1.12, 0.8)
 
 
 @dataclass(frozen=True)
@@ -24,6 +49,11 @@ class Setting:
     leading_em: float
     figures: float  # height of figures, of the full one
     margin_mm: float
+
+    @property
+    def width_points(self) -> float:
+        """Of the text, on A4."""
+        return (210 - 2 * self.margin_mm) * POINTS_PER_MM
 
 
 # In this order: first air, then size of type; the last is as small as can be read on paper.
@@ -36,18 +66,38 @@ SETTINGS = (
 )
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """A document set in one way."""
+
+    content: bytes
+    pages: int  # without the appendix
+    hole: float  # the largest white end of a page but the last, as a share of a page
+
+
 def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
-    """The first setting that keeps the course's number of pages; the tightest, and a word about it, if none does."""
+    """The first setting that keeps the course's number of pages; the tightest, and a word about it, if none does.
+
+    Where it leaves a white hole at the end of a page, figures of other heights are tried. Where answers are left to
+    the student, the limit waits for the student's own words.
+    """
+    limit = None if document.answers == "hints" else document.most_pages
     for setting in SETTINGS:
-        content, pages = _compiled(document, setting, say)
-        if document.most_pages is None or pages <= document.most_pages:
-            return content
-    say(f"{document.id}.pdf has {pages} pages; the course allows {document.most_pages}, and type cannot be smaller.")
-    return content
+        made = compiled(document, setting, say)
+        if limit is None or made.pages <= limit:
+            others = [replace(setting, figures=setting.figures * scale) for scale in FIGURE_SCALES]
+            tried = [made]
+            while others and tried[-1].hole > LARGEST_HOLE:
+                tried.append(compiled(document, others.pop(0), say))
+            fitting = [one for one in tried if one.pages <= made.pages]
+            return min(fitting, key=lambda one: one.hole).content
+    allowed = f"the course allows {document.most_pages}, and type cannot be smaller"
+    say(f"{document.id}.pdf has {made.pages} pages; {allowed}.")
+    return made.content
 
 
-def _compiled(document: Document, setting: Setting, say: Callable[[str], None]) -> tuple[bytes, int]:
-    """The file and its number of pages; a formula that Typst does not understand is shown in plain letters."""
+def compiled(document: Document, setting: Setting, say: Callable[[str], None]) -> Compiled:
+    """The file and how it fills its pages; a formula that Typst does not understand is shown in plain letters."""
     compiler = compiler_of(document, setting)
     from typst import TypstError
 
@@ -58,9 +108,24 @@ def _compiled(document: Document, setting: Setting, say: Callable[[str], None]) 
         if plain == document:
             raise
         say(f"the formulas of {document.id}.pdf are in plain letters: {error.message}")
-        return _compiled(plain, setting, say)
-    pages = json.loads(compiler.query("<pages>", field="value", one=True))
-    return bytes(content), int(pages)
+        return compiled(plain, setting, say)
+    pages = int(json.loads(compiler.query("<pages>", field="value", one=True)))
+    places = json.loads(compiler.query("<places>", field="value"))
+    return Compiled(bytes(content), pages, hole_of(places, pages, setting))
+
+
+def hole_of(places: Sequence[tuple[str, int, float]], pages: int, setting: Setting) -> float:
+    """From where blocks begin and end: (which, page, points from the top). A block over a page's end fills it."""
+    bottom = A4_POINTS - (setting.margin_mm - 1) * POINTS_PER_MM
+    crossed = {
+        first[1]
+        for first, second in pairwise(places)
+        if first[0] == "begin" and second[0] == "end" and first[1] < second[1]
+    }
+    ends = {page: down for which, page, down in places if which == "end"}
+    return max(
+        [(bottom - ends[page]) / A4_POINTS for page in range(1, pages) if page in ends and page not in crossed] or [0.0]
+    )
 
 
 def without_formulas(document: Document) -> Document:
@@ -94,8 +159,58 @@ def compiler_of(document: Document, setting: Setting = SETTINGS[0]) -> Any:
 def page_data(document: Document, setting: Setting) -> dict[str, Any]:
     """The document in the words of `page.typ`."""
     numbers = numbers_of(document)
-    sections = [_section(section, numbers, setting) for section in document.sections]
-    return {"title": plain_text(document.title), "subtitle": plain_text(document.subtitle), "sections": sections}
+    full = document.answers == "full"
+    sections = [
+        {"label": plain_text(label), **_section(section, numbers, setting)}
+        for label, section in zip(labels_of(document), document.sections, strict=True)
+    ]
+    decided = _decided(document, numbers) if full else []
+    summary = document.summary
+    return {
+        "title": plain_text(document.title),
+        "subtitle": plain_text(document.subtitle),
+        "fields": _fields(document.title_block) if document.title_block else [],
+        "summary": [prose(text) for text in summary.sentences] if summary and full else [],
+        "shaken": [prose(text) for text in summary.shaken] if summary and full else [],
+        "write_summary": summary is not None and not full,
+        "full": full,
+        "sections": [one for one in sections if not (decided and one["small"])],
+        "decided": _halves(decided),
+        # With an appendix, the small print stands there and leaves the counted pages to the answers.
+        "appended": [one for one in sections if decided and one["small"]],
+    }
+
+
+def prose(text: str) -> str:
+    """Sentences with proper signs, whose numbers keep their units when lines are broken."""
+    return bound_text(plain_text(text))
+
+
+def _fields(block: TitleBlock) -> list[dict[str, str]]:
+    named = (
+        ("Name", block.name),
+        ("Student number", block.student_number),
+        ("Course", block.course),
+        ("Date", block.date),
+        ("Machine", block.machine),
+    )
+    return [{"label": label, "text": plain_text(text)} for label, text in named]
+
+
+def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
+    """For the appendix: how each answer was decided."""
+    blocks = (block for section in document.sections for block in section.blocks)
+    answers = [block for block in blocks if isinstance(block, Answer)]
+    return [
+        {
+            "row": plain_text(one.row),
+            "question": plain_text(one.question),
+            "text": prose(one.decided),
+            "rests_on": numbers.rests_on(one),
+        }
+        for one in answers
+        if one.decided
+    ]
 
 
 def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, Any]:
@@ -103,7 +218,7 @@ def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, 
     blocks = [_group(group, numbers, setting) for group in groups]
     for block, following in zip(blocks, groups[1:], strict=False):
         if block["kind"] == "paragraph":  # what introduces a table or a figure stays with it
-            block["sticky"] = isinstance(following[0], (Table, Figure))
+            block["sticky"] = isinstance(following[0], Table | Figure | Listing)
     small = section.id == "closing"
     return {
         "title": plain_text(section.title),
@@ -121,13 +236,15 @@ def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 
 def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
-    blocks = [_block(block, numbers, setting) for block in group]
+    """Figures of a row share its whole width, in proportion to what they want."""
+    wanted = sum(one.width for one in group if isinstance(one, Figure))
+    row = len(group) > 1 and all(isinstance(one, Figure) for one in group)
+    wide = [replace(one, width=one.width / wanted) if row and isinstance(one, Figure) else one for one in group]
+    blocks = [_block(block, numbers, setting) for block in wide]
     if len(blocks) == 1:
         return blocks[0]
     if blocks[0]["kind"] == "table":
         return {"kind": "beside", "table": blocks[0], "figure": blocks[1]}
-    if blocks[1]["kind"] == "answer":
-        return {"kind": "aside", "figure": blocks[0], "answers": blocks[1:]}
     return {"kind": "row", "blocks": blocks}
 
 
@@ -135,57 +252,81 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Table):
         return _table(block, numbers)
     if isinstance(block, Figure):
-        drawing = draw(block, setting.figures)
+        drawing = draw(block, setting.figures, setting.width_points)
         return {
             "kind": "figure",
             "number": numbers.figures[block.id],
             "title": typeset(plain_text(block.title)),
-            "caption": bound_text(plain_text(block.caption)),
+            "caption": prose(block.caption),
             "svg": drawing.svg,
-            "width": width_points(block.width),
+            "narrow": block.width <= NARROW,
+            "width": drawing.width_points,
         }
     if isinstance(block, Answer):
-        return {
-            "kind": "answer",
-            "row": plain_text(block.row),
-            "question": plain_text(block.question),
-            "text": bound_text(plain_text(block.text)),
-            "condition": bound_text(plain_text(block.condition)),
-            "rests_on": plain_text(numbers.rests_on(block))
-            .replace("Table ", "Table\u00a0")
-            .replace("Figure ", "Figure\u00a0"),
-        }
+        return _answer(block, numbers)
+    if isinstance(block, Listing):
+        return _listing(block, numbers)
     if isinstance(block, Formula):
         # `#` would begin code: sections have no need of it, so such a formula is shown in plain letters.
         return {"kind": "formula", "typst": "" if "#" in block.typst else block.typst, "plain": plain_text(block.plain)}
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}
     assert isinstance(block, Paragraph)
-    return {"kind": "paragraph", "text": bound_text(plain_text(block.text)), "sticky": False}
+    return {"kind": "paragraph", "text": prose(block.text), "sticky": False}
+
+
+def _answer(answer: Answer, numbers: Numbers) -> dict[str, Any]:
+    return {
+        "kind": "answer",
+        "row": plain_text(answer.row),
+        "question": prose(answer.question),
+        "verdict": prose(answer.verdict),
+        "rest": prose(" ".join(filter(None, (answer.number, answer.why, answer.practice)))),
+        "shaken": [prose(text) for text in answer.shaken_by],
+        "rests_on": numbers.rests_on(answer),
+        "hint": prose(answer.hint),
+    }
+
+
+def _listing(listing: Listing, numbers: Numbers) -> dict[str, Any]:
+    lines = plain_text(listing.text).rstrip("\n").split("\n")
+    last = listing.first_line + len(lines) - 1
+    return {
+        "kind": "listing",
+        "number": numbers.listings[listing.id],
+        "title": typeset(plain_text(listing.title)),
+        "where": f"{plain_text(listing.source)}, lines {listing.first_line} to {last}",
+        "lines": [
+            {"number": number, "text": text, "marked": number in listing.marked}
+            for number, text in enumerate(lines, listing.first_line)
+        ],
+    }
 
 
 def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
-    rows = [row_view(row) for row in table.rows]
-    intervals = [
-        any(row.cells[index].interval or row.cells[index].mark for row in rows) for index in range(len(table.columns))
-    ]
+    view = table_view(table)
     return {
         "kind": "table",
         "number": numbers.tables[table.id],
         "title": typeset(plain_text(table.title)),
+        "caption": prose(table.caption),
         "columns": [
             {"title": plain_text(one.title), "unit": plain_text(one.unit), "numeric": one.numeric, "interval": interval}
-            for one, interval in zip(table.columns, intervals, strict=True)
+            for one, interval in zip(table.columns, view.beside, strict=True)
         ],
-        "rows": [
-            {
-                "cells": [
-                    {"text": plain_text(cell.text), "interval": cell.interval, "mark": cell.mark} for cell in row.cells
-                ],
-                "mark": row.mark,
-            }
-            for row in rows
+        "rows": [_row(row, view.groups.get(index, "")) for index, row in enumerate(view.rows)],
+        "marked": view.marked,
+        "footnotes": [{"letter": letter, "text": plain_text(text)} for letter, text in view.footnotes],
+        "notes": [prose(note) for note in table.notes],
+    }
+
+
+def _row(row: RowView, group: str) -> dict[str, Any]:
+    return {
+        "group": prose(group),
+        "mark": row.mark,
+        "cells": [
+            {"text": plain_text(cell.text), "interval": cell.interval, "mark": cell.mark, "footnote": cell.footnote}
+            for cell in row.cells
         ],
-        "marked": any(row.mark for row in rows),
-        "notes": [bound_text(plain_text(note)) for note in table.notes],
     }

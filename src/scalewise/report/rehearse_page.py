@@ -3,17 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from scalewise.analysis.estimate import Estimate, level_text
 from scalewise.predict.answer import Answer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.prediction import Range
+from scalewise.predict.prediction import LEVEL
 from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
 from scalewise.predict.telling import (
     GUESSED_NOTE,
     base_text,
     bounds_text,
     change_notes,
-    check_text,
+    checks_text,
     cost_text,
     knee_text,
     memory_notes,
@@ -24,6 +25,7 @@ from scalewise.predict.telling import (
     setting_text,
     title_text,
 )
+from scalewise.report.cells import interval_cell, number_cell
 from scalewise.report.document import (
     Block,
     Cell,
@@ -38,11 +40,11 @@ from scalewise.report.document import (
     Table,
 )
 from scalewise.report.html import html_text
-from scalewise.units import three_digits
 
 MOST_TICKS = 8
-INTERVAL = "90 % interval"
-NOTE = "Rows without a mark were measured. Intervals are of 90 %."
+INTERVAL = f"{level_text(LEVEL)} interval"
+INTERVALS = f"Intervals are of {level_text(LEVEL)}."
+NOTE = f"Rows without a mark were measured. {INTERVALS}"
 
 
 def write_rehearse_page(path: Path, answer: Answer, found: Conclusions) -> None:
@@ -57,7 +59,7 @@ def rehearse_page(answer: Answer, found: Conclusions) -> str:
     arguments = " ".join(answer.args)
     subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
     document = Document("rehearse", title_text(answer), subtitle, sections, None)
-    return html_text(document, Path(answer.folder or "."), Path())
+    return html_text(document)
 
 
 def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
@@ -71,8 +73,7 @@ def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
             *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
         ))  # fmt: skip
         yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
-    checks = (check_text(one) for one in answer.checks)
-    yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks)))
+    yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks_text(answer))))
     for changes in found.changes[-1:]:
         title = f"What to change at {ranks_text(changes.ranks)}"
         yield Section("changes", title, (_changes(changes, found.guesses), *_paragraphs(change_notes(changes))))
@@ -99,7 +100,7 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
     word = predicted_word(found.guesses).capitalize()
     where = "of" if table.together else "between"
     as_well = "" if table.together else " as well"
-    caption = f"{word} {where} the numbers of ranks that were rehearsed{as_well}, with its 90 % interval."
+    caption = f"{word} {where} the numbers of ranks that were rehearsed{as_well}, with its {INTERVAL}."
     plot = Lines("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
     return Figure("efficiency", "Efficiency against one rank", caption, plot)
 
@@ -114,12 +115,12 @@ def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
         Series("ideal", (1.0, *numbers), (1.0, *(row.ideal.speedup.value for row in rows)), style="ideal"),
     ]
     word = predicted_word(found.guesses)
-    caption = f"Throughput over that of one rank, {word} with its 90 % interval; ideal: as many times as ranks."
+    caption = f"Throughput over that of one rank, {word} with its {INTERVAL}; ideal: as many times as ranks."
     plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=_ticks(table))
     return Figure("speedup", "Speedup", caption, plot)
 
 
-def _series(name: str, numbers: tuple[float, ...], told: Sequence[Range], scale: float) -> Series:
+def _series(name: str, numbers: tuple[float, ...], told: Sequence[Estimate], scale: float) -> Series:
     return Series(
         name,
         numbers,
@@ -130,7 +131,7 @@ def _series(name: str, numbers: tuple[float, ...], told: Sequence[Range], scale:
     )
 
 
-def _measured(table: ScalingTable, chosen: Callable[[Figures], Range], scale: float) -> list[Series]:
+def _measured(table: ScalingTable, chosen: Callable[[Figures], Estimate], scale: float) -> list[Series]:
     rows = [(row.ranks, row.measured) for row in table.further if row.measured is not None]
     if not rows:
         return []
@@ -171,9 +172,9 @@ def _mark(guessed: bool) -> Mark:
 def _rows(row: ScalingRow, mark: Mark) -> Iterator[tuple[Cell, ...]]:
     ideal = row.ideal.step.value * 1e3
     if row.measured is not None:
-        yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell("–"), Cell(three_digits(ideal), ideal))
+        yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell("–"), number_cell(ideal))
     predicted = _figure_cells(row.ranks, row.predicted, mark)
-    yield (*predicted, Cell(row.bound), Cell(three_digits(ideal), ideal))
+    yield (*predicted, Cell(row.bound), number_cell(ideal))
 
 
 def _figure_cells(ranks: int, told: Figures, mark: Mark) -> tuple[Cell, ...]:
@@ -186,10 +187,8 @@ def _figure_cells(ranks: int, told: Figures, mark: Mark) -> tuple[Cell, ...]:
     )
 
 
-def _cell(told: Range, scale: float, mark: Mark) -> Cell:
-    value, low, high = (one * scale for one in (told.value, told.low, told.high))
-    note = f"{INTERVAL} {low:.4g} to {high:.4g}"
-    return Cell(f"{three_digits(value)} [{three_digits(low)}, {three_digits(high)}]", value, mark=mark, note=note)
+def _cell(told: Estimate, scale: float, mark: Mark) -> Cell:
+    return interval_cell(told.value * scale, told.low * scale, told.high * scale, level=told.level, mark=mark)
 
 
 def _changes(changes: Changes, guesses: Sequence[str]) -> Table:
@@ -208,5 +207,5 @@ def _changes(changes: Changes, guesses: Sequence[str]) -> Table:
         )
         for one in changes.changes
     )
-    notes = ("Each row is the model run again; the largest gain first. Intervals are of 90 %.",)
+    notes = (f"Each row is the model run again; the largest gain first. {INTERVALS}",)
     return Table("rehearse-changes", "What each change would do", columns, rows, notes)

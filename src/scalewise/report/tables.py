@@ -5,7 +5,7 @@ import io
 import re
 
 from scalewise.report.document import Column, Document, Table
-from scalewise.report.view import plain_text, row_view
+from scalewise.report.view import plain_text, table_view
 
 _ORDERS = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for a formula
 
@@ -51,25 +51,40 @@ def csv_text(table: Table) -> str:
 
 
 def markdown_text(table: Table) -> str:
-    """As a reader of Markdown shows it; the notes below."""
-    views = [row_view(row) for row in table.rows]
-    marked = any(view.mark for view in views)
-    heads = [_escaped(_titled(column)) for column in table.columns] + ([""] if marked else [])
-    rules = ["---:" if column.numeric else ":---" for column in table.columns] + ([":---"] if marked else [])
-    lines = [f"**{_escaped(table.title)}**", "", _row(heads), _row(rules)]
-    for view in views:
+    """As a reader of Markdown shows it: the mark of a row in its first cell, doubts and notes below."""
+    view = table_view(table)
+    heads = [_escaped(_titled(column)) for column in table.columns]
+    rules = ["---:" if column.numeric else ":---" for column in table.columns]
+    caption = f" {_escaped(table.caption)}" if table.caption else ""
+    lines = [f"**{_escaped(table.title)}**{caption}", "", _row(heads), _row(rules)]
+    for index, row in enumerate(view.rows):
+        if index in view.groups:
+            lines.append(_row([f"**{_escaped(view.groups[index])}**", *[""] * (len(heads) - 1)]))
         cells = [
-            " ".join(filter(None, (_escaped(c.text), _interval(c.interval), _escaped(c.mark)))) for c in view.cells
+            " ".join(
+                filter(None, (_escaped(one.text) + _raised(one.footnote), _interval(one.interval), _word(one.mark)))
+            )
+            for one in row.cells
         ]
-        lines.append(_row([*cells, _escaped(view.mark)] if marked else cells))
-    if table.notes:
-        lines += ["", *(f"{_escaped(note)}  " for note in table.notes)]
+        lines.append(_row([" ".join(filter(None, (cells[0], _word(row.mark)))), *cells[1:]] if cells else []))
+    below = [f"{_raised(letter)} {_escaped(text)}" for letter, text in view.footnotes]
+    below += [_escaped(note) for note in table.notes]
+    if below:
+        lines += ["", *(f"{line}  " for line in below)]
     return "\n".join(lines) + "\n"
+
+
+def _word(mark: str) -> str:
+    return f"*{_escaped(mark)}*" if mark else ""
+
+
+def _raised(letter: str) -> str:
+    return f"<sup>{letter}</sup>" if letter else ""
 
 
 def _interval(text: str) -> str:
     """Brackets around two numbers are no link, and read better as they are."""
-    return text if re.fullmatch(r"\[[-−\d.,e+ ]*\]", text) else _escaped(text)
+    return text if re.fullmatch(r"\[[-−∞\d.,e+\s]*\]", text) else _escaped(text)
 
 
 def _bounded(table: Table, index: int) -> bool:

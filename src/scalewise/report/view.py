@@ -1,14 +1,13 @@
-"""What page and HTML show of tables alike: numbers apart from intervals, marks as words, references by number."""
+"""What page and HTML show alike: marks as words, footnotes, references by number."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from unicodedata import category
 
-from scalewise.explain.answer import Answer
-from scalewise.report.document import Cell, Document, Figure, Table
+from scalewise.analysis.estimate import level_text
+from scalewise.report.document import Answer, Cell, Document, Figure, Listing, Section, Table
 
-_INTERVAL = re.compile(r"^(.*\S) (\[[^\[\]]+, [^\[\]]+\])$")
 _SIGNS = (
     (re.compile(r"(?<= )>=(?= )"), "≥"),
     (re.compile(r"(?<= )<=(?= )"), "≤"),
@@ -19,7 +18,8 @@ _SIGNS = (
     (re.compile(r"(?<=\d) us\b"), " µs"),
     (re.compile(r"(?<=\d)%"), " %"),
 )
-MOST_RUNS = 3  # named below an answer
+NO_LETTERS: Mapping[str, str] = {}
+MOST_LETTERS = 26  # footnotes of one table
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class CellView:
     interval: str  # empty: none
     mark: str  # empty: measured, or said once for the row
     tip: str  # for hovering
+    footnote: str = ""  # the letter of the doubt that shakes it
 
 
 @dataclass(frozen=True)
@@ -41,43 +42,94 @@ class RowView:
 
 
 @dataclass(frozen=True)
+class TableView:
+    """A table's rows as they are shown, and what its columns need room for."""
+
+    rows: tuple[RowView, ...]
+    beside: tuple[bool, ...]  # for each column: an interval or a mark stands beside some number, in a column of its own
+    footnotes: tuple[tuple[str, str], ...]  # letter, doubt
+    groups: dict[int, str]  # the heading above a row
+
+    @property
+    def marked(self) -> bool:
+        """Whether any row has a mark of its own."""
+        return any(row.mark for row in self.rows)
+
+
+@dataclass(frozen=True)
 class Numbers:
-    """The number of each table and figure, in the order of the document."""
+    """The number of each table, figure and listing, in the order of the document."""
 
     tables: dict[str, int]
     figures: dict[str, int]
+    listings: dict[str, int]
 
     def rests_on(self, answer: Answer) -> str:
-        """`Table 2, Table 3`; runs by name, and long lists by count."""
-        known = [
-            f"Table {self.tables[one]}" if one in self.tables else f"Figure {self.figures[one]}"
-            for one in answer.rests_on
-            if one in self.tables or one in self.figures
+        """`Table 2, Figure 3, Listing 1`; what has no number, such as a run, is not named."""
+        kinds = (("Table", self.tables), ("Figure", self.figures), ("Listing", self.listings))
+        found = [
+            f"{kind}\u00a0{known[one]}"
+            for one in dict.fromkeys(answer.rests_on)
+            for kind, known in kinds
+            if one in known
         ]
-        runs = [one for one in answer.rests_on if one not in self.tables and one not in self.figures]
-        left = len(runs) - MOST_RUNS
-        more = [f"{left} more run{'' if left == 1 else 's'}"] if left > 0 else []
-        return ", ".join([*known, *runs[:MOST_RUNS], *more])
+        return ", ".join(found)
 
 
 def numbers_of(document: Document) -> Numbers:
     """Counted from 1 over the whole document."""
     blocks = [block for section in document.sections for block in section.blocks]
-    tables = dict.fromkeys(block.id for block in blocks if isinstance(block, Table))
-    figures = dict.fromkeys(block.id for block in blocks if isinstance(block, Figure))
-    return Numbers(
-        {name: number for number, name in enumerate(tables, 1)},
-        {name: number for number, name in enumerate(figures, 1)},
+
+    def counted(kind: type[Table] | type[Figure] | type[Listing]) -> dict[str, int]:
+        names = dict.fromkeys(block.id for block in blocks if isinstance(block, kind))
+        return {name: number for number, name in enumerate(names, 1)}
+
+    return Numbers(counted(Table), counted(Figure), counted(Listing))
+
+
+def labels_of(document: Document) -> list[str]:
+    """What stands before the title of each section: the questions that it answers, H1.2, or else plain numbers.
+
+    In a report that answers questions, a section that answers none has no label.
+    """
+    rows = [_rows_of(section) for section in document.sections]
+    if not any(rows):
+        return [str(number) for number in range(1, len(rows) + 1)]
+    return [
+        "" if section.title.startswith(tuple(found) or ("\0",)) else ", ".join(found)
+        for section, found in zip(document.sections, rows, strict=True)
+    ]
+
+
+def _rows_of(section: Section) -> list[str]:
+    return list(dict.fromkeys(one.row for one in section.blocks if isinstance(one, Answer) and one.row))
+
+
+def table_view(table: Table) -> TableView:
+    """Rows with their marks; the same doubt on several cells is one footnote."""
+    doubts = list(dict.fromkeys(cell.doubt for row in table.rows for cell in row if cell.doubt))
+    letters = {doubt: chr(ord("a") + index % MOST_LETTERS) for index, doubt in enumerate(doubts)}
+    rows = tuple(row_view(row, letters) for row in table.rows)
+    beside = tuple(
+        column.numeric and any(row.cells[index].interval or row.cells[index].mark for row in rows)
+        for index, column in enumerate(table.columns)
     )
+    footnotes = tuple((letter, bound_text(doubt)) for doubt, letter in letters.items())
+    return TableView(rows, beside, footnotes, dict(table.groups))
 
 
-def row_view(cells: Sequence[Cell]) -> RowView:
-    """The same mark on several cells is said once, at the end of the row."""
+def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> RowView:
+    """The mark of the first cell where it names the row, or of several cells alike, is that of the row.
+
+    `letters` are those of the footnotes.
+    """
     marked = [cell.mark for cell in cells if cell.mark != "measured" and not _hole(cell)]
     if not marked and not any(_has_interval(cell) for cell in cells):  # nothing was measured: the row is missing
         marked = [cell.mark for cell in cells if cell.mark != "measured"]
-    shared = marked[0] if len(marked) > 1 and len(set(marked)) == 1 else ""
-    return RowView(tuple(_cell_view(cell, shared) for cell in cells), shared)
+    first = bool(cells) and cells[0].mark != "measured" and not _hole(cells[0]) and not _has_interval(cells[0])
+    alike = len(marked) > 1 and len(set(marked)) == 1
+    shared = cells[0].mark if first else marked[0] if alike else ""
+    return RowView(tuple(_cell_view(cell, shared, letters) for cell in cells), shared)
 
 
 def _hole(cell: Cell) -> bool:
@@ -85,14 +137,15 @@ def _hole(cell: Cell) -> bool:
     return cell.mark == "missing" and cell.number is None and len(cell.text) <= 1
 
 
-def _cell_view(cell: Cell, shared: str) -> CellView:
-    found = _INTERVAL.match(cell.text)
-    text, interval = (bound_text(found[1]), typeset(found[2])) if found else (bound_text(cell.text), "")
+def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str]) -> CellView:
     mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
-    between = f"95 % interval {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
+    level = f"{level_text(cell.level)} interval"
+    between = f"{level} {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""
     exact = f"{cell.number:.6g}" if cell.number is not None else ""
-    return CellView(text, interval, mark, "; ".join(filter(None, (exact, between, word, cell.note))))
+    tip = "; ".join(filter(None, (exact, between, word, cell.note, cell.doubt)))
+    interval = typeset(cell.interval).replace(" ", "\u00a0")
+    return CellView(bound_text(cell.text), interval, mark, tip, letters.get(cell.doubt, ""))
 
 
 def _has_interval(cell: Cell) -> bool:

@@ -1,42 +1,84 @@
 """Writes reports: a suite's folder in; PDF, HTML, and each table as CSV and Markdown out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
+from scalewise.analysis.evidence import Evidence
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.folder import RunFolder, SuiteFolder
-from scalewise.report.document import Document
-from scalewise.report.gather import Say, document_of, evidence_of
+from scalewise.report.document import Document, TitleBlock
+from scalewise.report.gather import PagesOf, Say, document_of, evidence_of, no_pages
 
 FORMATS = ("pdf", "html", "tables")
 DEFAULT_OUT = Path("reports")
+NOBODY = TitleBlock()
+AnswerMode = Literal["full", "hints"]
 
 
 def _silent(_: str) -> None:
     """For callers that have nobody to tell."""
 
 
-def write_report(
-    folder: Path, out: Path | None = None, formats: Sequence[str] = FORMATS, say: Say = _silent
-) -> tuple[Path, ...]:
+@dataclass(frozen=True)
+class ReportOptions:
+    """What a person wants of a report."""
+
+    out: Path = DEFAULT_OUT
+    formats: Sequence[str] = FORMATS
+    link_raw_rows: bool = False  # in the HTML, to the folder of the runs
+    author: TitleBlock = NOBODY  # who hands it in; its machine and date come from the runs
+    answers: AnswerMode = "full"
+    pages_of: PagesOf = no_pages
+
+
+DEFAULT = ReportOptions()
+
+
+def write_report(folder: Path, options: ReportOptions = DEFAULT, say: Say = _silent) -> tuple[Path, ...]:
     """The files of one suite's report; what could not be made is said, and named in the report."""
-    return write_document(*_gathered(folder, say), out or DEFAULT_OUT, formats, say)
+    return write_reports([folder], options, say)
 
 
-def write_reports(
-    folders: Sequence[Path], out: Path | None = None, formats: Sequence[str] = FORMATS, say: Say = _silent
-) -> tuple[Path, ...]:
-    """One report each; of two suites with the same name, the later keeps its folder's name."""
-    place = out or DEFAULT_OUT
+def write_reports(folders: Sequence[Path], options: ReportOptions = DEFAULT, say: Say = _silent) -> tuple[Path, ...]:
+    """One report for each folder; of two suites with the same name, the later keeps its folder's name."""
     made: list[Path] = []
     taken: set[str] = set()
     for folder in folders:
-        document, path = _gathered(folder, say)
+        path = folder.resolve()
+        document = _document(evidence_of(path), options, say)
         if document.id in taken:
-            document = Document(**{**vars(document), "id": path.name})
+            document = replace(document, id=path.name)
         taken.add(document.id)
-        made += write_document(document, path, place, formats, say)
+        made += write_document(document, path, options.out, options.formats, say, options.link_raw_rows)
     return tuple(made)
+
+
+def write_merged_report(
+    folder: Path, elsewhere: Sequence[Path], options: ReportOptions = DEFAULT, say: Say = _silent
+) -> tuple[Path, ...]:
+    """One report of a suite that was measured on several machines; it is about the machine of the first folder."""
+    path = folder.resolve()
+    others = tuple(evidence_of(one.resolve()) for one in elsewhere)
+    evidence = replace(evidence_of(path), elsewhere=others)
+    strange = [one.loaded for one in others if one.loaded.name != evidence.loaded.name]
+    if strange:
+        names = ", ".join(f"{one.path} is of {one.name or 'no suite'}" for one in strange)
+        raise BadRequest(
+            f"{path} is of {evidence.loaded.name}, and {names}.", "Only runs of the same suite go into one report."
+        )
+    document = _document(evidence, options, say)
+    return tuple(write_document(document, path, options.out, options.formats, say, options.link_raw_rows))
+
+
+def _document(evidence: Evidence, options: ReportOptions, say: Say) -> Document:
+    """The report as values, with its author."""
+    document = document_of(evidence, say, options.pages_of)
+    if document.title_block is None:
+        return document
+    author = replace(options.author, machine=document.title_block.machine, date=document.title_block.date)
+    return replace(document, title_block=author, answers=options.answers)
 
 
 def suite_folders(path: Path) -> tuple[Path, ...]:
@@ -60,13 +102,13 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _gathered(folder: Path, say: Say) -> tuple[Document, Path]:
-    path = folder.resolve()
-    return document_of(evidence_of(path), say), path
+def write_document(
+    document: Document, runs: Path, out: Path, formats: Sequence[str], say: Say, link_raw_rows: bool = False
+) -> tuple[Path, ...]:
+    """The files of a document whose raw rows lie under `runs`.
 
-
-def write_document(document: Document, runs: Path, out: Path, formats: Sequence[str], say: Say) -> tuple[Path, ...]:
-    """The files of a document whose raw rows lie under `runs`."""
+    The page links to the raw rows only if that is asked: such links die when the page is handed in without the runs.
+    """
     from scalewise.report.sound import sound
     from scalewise.report.tables import file_name
 
@@ -78,7 +120,7 @@ def write_document(document: Document, runs: Path, out: Path, formats: Sequence[
         if "pdf" in formats:
             made += _write_pdf(document, out / f"{name}.pdf", formats, say)
         if "html" in formats:
-            made += _write_html(document, runs, out / f"{name}.html", say)
+            made += _write_html(document, (runs, out.resolve()) if link_raw_rows else None, out / f"{name}.html", say)
         if "tables" in formats:
             made += _write_tables(document, out / name, say)
     except OSError as error:
@@ -103,11 +145,11 @@ def _write_pdf(document: Document, path: Path, formats: Sequence[str], say: Say)
     return [path]
 
 
-def _write_html(document: Document, runs: Path, path: Path, say: Say) -> list[Path]:
+def _write_html(document: Document, raw_rows: tuple[Path, Path] | None, path: Path, say: Say) -> list[Path]:
     from scalewise.report.html import html_text
 
     say(f"writing {path.name}")
-    _replace(path, html_text(document, runs, path.parent.resolve()).encode())
+    _replace(path, html_text(document, raw_rows).encode())
     return [path]
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from factories import make_outcome, make_run, make_suite, noisy
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
-from scalewise.explain.evidence import Evidence
 from scalewise.records.rows import MemoryRow
 from scalewise.records.spec import Intervention
 from scalewise.report.document import Bars, Figure, Lines, Paragraph, Section, Table

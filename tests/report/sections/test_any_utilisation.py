@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from factories import make_machine, make_run, make_suite
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
-from scalewise.explain.evidence import Evidence
 from scalewise.records.machine import PeakRates
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.report.document import Bars, Figure, Table

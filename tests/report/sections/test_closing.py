@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from factories import make_machine, make_outcome, make_run, make_suite, noisy
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
-from scalewise.explain.evidence import Evidence
 from scalewise.report.document import Code, Paragraph
 from scalewise.report.sections.closing import build
 

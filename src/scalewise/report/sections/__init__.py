@@ -1,1 +1,1 @@
-"""One file per section: `SUITES` it belongs to, its `ORDER`, and `build(evidence)`, which gives a Section or None."""
+"""The sections of a suite that has none of its own: each file has its `ORDER` and `build(evidence)`."""

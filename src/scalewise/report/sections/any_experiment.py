@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
 from scalewise.analysis.memory_text import account_lines, growth_lines
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
-from scalewise.explain.evidence import Evidence
 from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Block, Cell, Column, Paragraph, Section, Table
@@ -13,7 +13,6 @@ from scalewise.report.sections.any_figures import anatomy, memory, speedup, trac
 from scalewise.report.sections.any_utilisation import use_blocks
 from scalewise.units import bytes_text, three_digits
 
-SUITES = ("*",)
 ORDER = 100
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from scalewise.analysis.summary import ExperimentAnalysis
 from scalewise.analysis.utilisation import Share, Utilisation
 from scalewise.records.utilisation import FAMILIES, HOST
-from scalewise.report.cells import empty_cell, number_cell, text_cell
+from scalewise.report.cells import empty_cell, estimate_cell, number_cell, text_cell
 from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Table
 
 MOST_BARS = 8
@@ -56,10 +56,9 @@ def _cells(row: Utilisation) -> tuple[Cell, ...]:
 def _share_cell(share: Share) -> Cell:
     if share.value is None:
         return empty_cell(share.reason)
-    cell = number_cell(share.value, 100, note=share.method)
-    if share.low is None or share.high is None:
-        return cell
-    return Cell(cell.text, cell.number, 100 * share.low, 100 * share.high, cell.mark, cell.note)
+    if share.interval is None:
+        return number_cell(share.value, 100, note=share.method)
+    return estimate_cell(share.interval, 100, note=share.method)
 
 
 def _notes(rows: Sequence[Utilisation]) -> Iterator[str]:

@@ -6,33 +6,35 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
+from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.summary import ArmRow
-from scalewise.explain.evidence import Evidence
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
 from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
-SUITES = ("**",)
 ORDER = 1000
 MOST_ARMS = 4  # named in a list; the rest is counted
 MOST_HOLES = 8
 LONGEST_EVIDENCE = 160
 _SIGNS = ("DOUBT", "IMPRECISE", "note")  # the worst first
+# The rows that these are about are marked in their tables, and nobody can do anything about them on this machine.
+MARKED_IN_TABLES = ("emulated", "oversubscribed", "restricted ISA")
 
 
 def build(evidence: Evidence) -> Section:
-    """Small, but complete: nothing that speaks against a number is left out."""
-    blocks: list[Block] = [Paragraph(text) for text in _machine(evidence.machine)]
+    """Small, but complete: whatever speaks against a number and can be acted on is there."""
+    blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
     blocks += [Paragraph(text) for text in _holes(evidence)]
     blocks += [Paragraph(text) for text in _caveats(evidence)]
-    blocks += [Paragraph("To repeat:"), Code("\n".join(_commands(evidence)))]
+    blocks += [Paragraph("To repeat:"), Code("\n".join(commands(evidence)))]
     return Section("closing", "Machine, caveats, commands to repeat", tuple(blocks))
 
 
-def _machine(machine: MachineFacts | None) -> Iterator[str]:
+def machine_sentences(machine: MachineFacts | None) -> Iterator[str]:
+    """The machine, its versions, and the precisions that were tried."""
     if machine is None:
         yield "Machine: not recorded in these runs."
         return
@@ -85,7 +87,7 @@ def _caveats(evidence: Evidence) -> Iterator[str]:
     for experiment in evidence.analysis.experiments:
         for row in experiment.rows:
             for caveat in row.caveats:
-                if row.mark != "failed":
+                if row.mark != "failed" and caveat.name not in MARKED_IN_TABLES:
                     kind = _SIGNS.index(caveat.sign), caveat.name
                     groups.setdefault(kind, []).append((experiment.name, row, caveat))
     if not groups:
@@ -111,7 +113,8 @@ def _arms(touched: Sequence[tuple[str, ArmRow, Caveat]]) -> str:
     return ", ".join([*named[:MOST_ARMS], *more])
 
 
-def _commands(evidence: Evidence) -> Iterator[str]:
+def commands(evidence: Evidence) -> Iterator[str]:
+    """What to type to measure it again, with scalewise and without."""
     loaded = evidence.loaded
     yield _run_line(loaded)
     yield f"scalewise report {shlex.quote(f'runs/{loaded.path.name}')}"
@@ -145,7 +148,7 @@ def _torchrun_line(evidence: Evidence) -> Iterator[str]:
         line = next((line for line in reversed(text.splitlines()) if "&&" in line and "SCALEWISE" not in line), "")
         if line:
             short = re.sub(r"^#?\s*cd \S+ && ", "", line)
-            yield f"# {run.spec.name}, without scalewise:"
+            yield "# one of the runs, without scalewise:"
             yield re.sub(r"(?<![\w.])/\S*/(?=[\w.-]+(?: |$))", "", short)
             return
 

@@ -1,0 +1,335 @@
+"""Steps on GPUs that are not here: recorded on one H200, and predicted for several of them over a named link.
+
+The records in `h200.json` were made by scalewise on that machine, from the same suites that run here:
+
+    python -m scalewise.course.gpus runs/homework1-* runs/practical7-* ... > src/scalewise/course/h200.json
+
+A record holds what one arm measured there on one GPU, and, where its ranks were rehearsed, the step as rank 0 of N
+made it: what it computed, and which messages it handed over when. The link puts the messages' time in.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.ratio import ratio_of
+from scalewise.analysis.summary import ArmRow
+from scalewise.predict.answer import Checked
+from scalewise.predict.catalogue import catalogue, named_link
+from scalewise.predict.prediction import Spread, predict
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
+from scalewise.predict.steadiness import compute_spread
+from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
+from scalewise.records.spec import AxisValue
+
+FILE = Path(__file__).with_name("h200.json")
+# The name of a GPU holds one of these. Cards joined in pairs (NVL) are left out, and what is not here is not guessed.
+LINKS = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlink4"), ("B200", "nvlink5"))
+MOST_OF_A_NODE = 8
+SCHEMA = 1
+NANO_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Record:
+    """One arm of a suite as the GPU made it: measured on one GPU, or rehearsed as rank 0 of several."""
+
+    suite: str
+    experiment: str
+    axes: dict[str, str]
+    ranks: int
+    env: dict[str, str]  # DIM, DEPTH, BATCH, STEPS, ... as they were set for the script
+    step: Estimate | None  # measured, in seconds
+    peak_bytes: int | None
+    rehearsal: Rehearsed | None
+    spread: float  # of computing from run to run, as the standard deviation of its logarithm
+
+
+@dataclass(frozen=True)
+class Records:
+    """Everything that was recorded on one kind of GPU."""
+
+    device: str  # NVIDIA H200
+    date: str  # of the runs: 2026-11-18
+    versions: dict[str, str]
+    records: tuple[Record, ...]
+
+    @property
+    def link(self) -> str:
+        """The name of what joins these GPUs in one node; empty where that is not known."""
+        return next((link for part, link in LINKS if part in self.device and "NVL" not in self.device), "")
+
+    def of(self, suite: str, experiment: str, ranks: int, axes: Mapping[str, AxisValue]) -> Record | None:
+        """The arm with these axis values and ranks; measured, where it was."""
+        wanted = {key: str(value) for key, value in axes.items()}
+        found = [
+            one
+            for one in self.records
+            if (one.suite, one.experiment, one.ranks) == (suite, experiment, ranks)
+            and all(one.axes.get(key) == value for key, value in wanted.items())
+        ]
+        return next((one for one in found if one.step is not None), next(iter(found), None))
+
+    def rehearsed_alone(self, base: Record) -> Record | None:
+        """The rehearsal of one rank of the same arm: with its measurement it tells by how much rehearsals are off."""
+        same = (base.suite, base.experiment, base.axes, 1)
+        return next(
+            (
+                one
+                for one in self.records
+                if one.rehearsal is not None and (one.suite, one.experiment, one.axes, one.ranks) == same
+            ),
+            None,
+        )
+
+
+@dataclass(frozen=True)
+class GpuStep:
+    """The step of one arm on N of those GPUs."""
+
+    ranks: int
+    step: Estimate
+    mark: Literal["measured", "predicted"]
+    speedup: Estimate | None  # over one GPU
+    peak_bytes: int | None
+    communication_share: float  # of a predicted step, that computing does not hide
+    env: dict[str, str]
+    source: str  # one sentence for a caption or a tooltip
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speedup over GPUs."""
+        if self.speedup is None:
+            return None
+        return self.speedup.times(1 / self.ranks)
+
+
+def gpu_steps(evidence: Evidence, experiment: str, ranks: Sequence[int], **axes: AxisValue) -> tuple[GpuStep, ...]:
+    """The arm on each of these numbers of GPUs; numbers of which nothing is known are left out.
+
+    What another machine measured and was named beside this one comes first, then the GPU of this machine, then the
+    records that the package brings.
+    """
+    known = known_of(evidence)
+    if known is None:
+        return ()
+    suite = evidence.loaded.name
+    base = known.of(suite, experiment, 1, axes)
+    found = [_gpu_step(known, known.of(suite, experiment, count, axes), base) for count in ranks]
+    return tuple(one for one in found if one is not None)
+
+
+def known_of(evidence: Evidence) -> Records | None:
+    """Where steps on GPUs are taken from for this report."""
+    with_gpus = [one for one in (*evidence.elsewhere, evidence) if one.machine is not None and one.machine.gpus]
+    for one in with_gpus:
+        found = _read(recorded([one]))
+        if found.records:
+            return found
+    return shipped()
+
+
+def hand_over_seconds(link: str, size_bytes: float) -> float:
+    """What one copy of so many bytes from one GPU to its neighbour takes over the link, by its data sheet."""
+    wire = catalogue().entries[link].wire
+    return wire.hop_seconds + size_bytes / wire.bytes_per_second
+
+
+def told_source(evidence: Evidence) -> str:
+    """Where rows of GPUs come from, in a note for a table; empty where nothing is known of GPUs."""
+    known = known_of(evidence)
+    if known is None:
+        return ""
+    torch = f" (torch {known.versions['torch']})" if "torch" in known.versions else ""
+    told = f"Measured on {known.device} on {known.date}{torch}."
+    link = catalogue().entries.get(known.link)
+    if link is None:
+        return told
+    return (
+        f"{told} Predicted: from what one of these GPUs computed as one of several, and the data sheet of their link "
+        f"({link.what})."
+    )
+
+
+@cache
+def shipped() -> Records | None:
+    """What the package brings; None where the file is not there."""
+    if not FILE.is_file():
+        return None
+    return _read(json.loads(FILE.read_text(encoding="utf-8")))
+
+
+def _gpu_step(known: Records, found: Record | None, base: Record | None) -> GpuStep | None:
+    if found is None:
+        return None
+    measured_there = f"measured on {known.device} on {known.date}"
+    if found.step is not None:
+        speedup = ratio_of(base.step, found.step) if base is not None and base.step and found.ranks > 1 else None
+        return GpuStep(found.ranks, found.step, "measured", speedup, found.peak_bytes, 0.0, found.env, measured_there)
+    if found.rehearsal is None or not known.link or found.ranks > MOST_OF_A_NODE:
+        return None
+    link = named_link(known.link, most_ranks=found.ranks)
+    error = _error(known, base)
+    spread = Spread(found.spread, link.spread, UNCHECKED)
+    if error is not None:
+        spread = replace(spread, model=error.spread, shift=error.shift)
+    predicted = predict(found.rehearsal, link, spread=spread)
+    source = f"predicted from computing {measured_there}, over {known.link}"
+    line = predicted.timeline
+    step = replace(predicted.step.at(CONFIDENCE), method=source)
+    share = 1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0
+    speedup = ratio_of(base.step, step, source) if base is not None and base.step is not None else None
+    return GpuStep(found.ranks, step, "predicted", speedup, found.peak_bytes, share, found.env, source)
+
+
+def _error(known: Records, base: Record | None) -> ModelError | None:
+    """By how much one rehearsed rank was off the measured one; None where there is no such pair."""
+    alone = known.rehearsed_alone(base) if base is not None else None
+    if base is None or base.step is None or alone is None or alone.rehearsal is None:
+        return None
+    nobody = named_link(known.link, most_ranks=1)
+    predicted = predict(alone.rehearsal, nobody, spread=Spread(alone.spread, 0.0))
+    return model_error([Checked(1, predicted.step, base.step)])
+
+
+# What the file holds, written and read.
+
+
+def recorded(evidences: Sequence[Evidence]) -> dict[str, Any]:
+    """The content of the file, from the suites' folders of the machine with the GPU."""
+    machine = next((one.machine for one in evidences if one.machine is not None and one.machine.gpus), None)
+    if machine is None:
+        raise ValueError("these runs were not made on a GPU")
+    times = [at for one in evidences for run in one.loaded.runs if (at := run.started_unix_seconds) is not None]
+    return {
+        "schema": SCHEMA,
+        "device": machine.gpus[0].name,
+        "date": datetime.fromtimestamp(max(times), UTC).strftime("%Y-%m-%d"),
+        "versions": {name: machine.versions[name] for name in ("torch", "cuda", "nccl") if name in machine.versions},
+        "records": [record for one in evidences for record in _suite_records(one)],
+    }
+
+
+def _suite_records(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    for experiment in evidence.analysis.experiments:
+        for row in experiment.rows:
+            if row.intervention == "none" and row.mark == "measured" and row.step_seconds and row.device == "cuda":
+                yield _measured_record(evidence, experiment.name, row)
+    for run in evidence.loaded.runs:
+        found = rehearsed(run) if run.spec.rehearse is not None and run.spec.device == "cuda" else None
+        if found is None or isinstance(found, NotRehearsed):
+            continue
+        yield {
+            "suite": evidence.loaded.name,
+            "experiment": run.spec.experiment,
+            "axes": {key: str(value) for key, value in run.spec.axes.items()},
+            "ranks": found.ranks,
+            "env": run.spec.env,
+            "peak_bytes": found.peak_bytes,
+            "spread": round(max(QUIET_RUN_CV, compute_spread((found,))), 4),
+            "tape": _written(found.typical),
+        }
+
+
+def _measured_record(evidence: Evidence, experiment: str, row: ArmRow) -> dict[str, Any]:
+    step = row.step_seconds
+    assert step is not None, "only rows with a step are recorded"
+    run = evidence.run(row.run_names[0])
+    return {
+        "suite": evidence.loaded.name,
+        "experiment": experiment,
+        "axes": {key: str(value) for key, value in row.axes.items()},
+        "ranks": row.ranks,
+        "env": run.spec.env if run is not None else {},
+        "peak_bytes": row.memory.cuda_peak_allocated_bytes,
+        "step": {
+            "seconds": [round(one, NANO_DIGITS) for one in (step.value, step.low, step.high)],
+            "steps": step.steps,
+            "runs": step.runs,
+        },
+    }
+
+
+def _written(tape: Tape) -> dict[str, Any]:
+    """Entries as short lists: [phase, seconds], [kind, number, bytes, ranks, nodes], [number]."""
+    entries: list[list[Any]] = []
+    for one in tape.entries:
+        if isinstance(one, Compute):
+            entries.append([one.phase, round(one.seconds, NANO_DIGITS)])
+        elif isinstance(one, Issue):
+            entries.append([one.kind, one.number, one.size_bytes, one.ranks, one.nodes])
+        else:
+            entries.append([one.number])
+    return {"samples": tape.samples, "micro_batches": tape.micro_batches, "entries": entries}
+
+
+def _read(data: Mapping[str, Any]) -> Records:
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"{FILE.name} has schema {data['schema']}, and this version of scalewise reads {SCHEMA}")
+    return Records(data["device"], data["date"], dict(data["versions"]), tuple(_record(one) for one in data["records"]))
+
+
+def _record(one: Mapping[str, Any]) -> Record:
+    step = one.get("step")
+    tape = one.get("tape")
+    ranks = int(one["ranks"])
+    return Record(
+        suite=one["suite"],
+        experiment=one["experiment"],
+        axes=dict(one["axes"]),
+        ranks=ranks,
+        env=dict(one["env"]),
+        step=_step(step) if step else None,
+        peak_bytes=one["peak_bytes"],
+        rehearsal=_rehearsed(tape, ranks, one["peak_bytes"]) if tape else None,
+        spread=float(one.get("spread", QUIET_RUN_CV)),
+    )
+
+
+def _step(told: Mapping[str, Any]) -> Estimate:
+    value, low, high = told["seconds"]
+    return Estimate(value, low, high, told["steps"], told["runs"], "recorded", CONFIDENCE, positive=True)
+
+
+def _rehearsed(tape: Mapping[str, Any], ranks: int, peak_bytes: int | None) -> Rehearsed:
+    entries = tuple(_entry(one) for one in tape["entries"])
+    return Rehearsed(
+        ranks=ranks,
+        rank=0,
+        company=1,
+        device="cuda",
+        tapes=(Tape(entries, ranks, 0, tape["samples"], tape["micro_batches"]),),
+        between_seconds=0.0,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _entry(one: Sequence[Any]) -> Entry:
+    if len(one) == 1:
+        return Wait(int(one[0]))
+    if len(one) == 2:
+        return Compute(float(one[1]), one[0])
+    kind, number, size_bytes, ranks, nodes = one
+    return Issue(int(number), str(kind), float(size_bytes), int(ranks), int(nodes))
+
+
+def main(folders: Sequence[str]) -> None:
+    """Prints the file's content, one record a line."""
+    from scalewise.report.gather import evidence_of
+
+    told = recorded([evidence_of(Path(folder)) for folder in folders])
+    lines = [json.dumps(one) for one in told.pop("records")]
+    head = json.dumps(told)[:-1]
+    print(f'{head}, "records": [\n' + ",\n".join(lines) + "\n]}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

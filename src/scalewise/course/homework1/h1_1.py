@@ -1,0 +1,344 @@
+"""H1.1: a reproducible set-up: why warm-up is left out, why randomness is controlled, and how well a number repeats."""
+
+from dataclasses import dataclass
+from statistics import mean, median
+
+from scalewise.analysis.estimate import Estimate, RunMedian, estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.figures import RunFigures
+from scalewise.analysis.phrases import listed, ranks_phrase
+from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.captions import setting
+from scalewise.course.homework1.rows import FIGURE_WIDTH, Again, again, measured_runs, on_gpus, scaling_rows
+from scalewise.course.listings import lines_listing
+from scalewise.course.seen import refusals
+from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
+from scalewise.report.document import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Lines,
+    Listing,
+    Paragraph,
+    Section,
+    Series,
+    Span,
+    Table,
+)
+
+ORDER = 10
+ROW, TRACE, SEEDS = "H1.1", "strong-scaling", "seeds"
+SEED_TABLE, AGAIN_TABLE = "h1-1-seeds", "h1-1-again"
+FIGURE, LISTING = "h1-1-trace", "h1-1-timing"
+WHY_WARM_UP = "Why is warm-up needed in GPU benchmarking?"
+WHY_SEEDS = "Why must randomness be controlled?"
+IGNORED = 5  # first steps, as the sheet asks
+LEAST_STEPS = 30  # as the sheet asks
+CLEARLY = 1.05  # a first step within 5 % of the rest spoils no mean
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The first steps of runs against their rest, for one number of ranks."""
+
+    ranks: int
+    shown: RunFigures  # the run that is drawn
+    runs: tuple[str, ...]
+    first: Cell  # ms, of the run that is drawn
+    rest: Cell  # ms, median after warm-up, of the same run
+    times: Cell  # the first step over the median of the rest, over all runs
+    error: Cell  # % by which the mean of all steps is off the mean without the first five, over all runs
+
+
+@dataclass(frozen=True)
+class SeedPair:
+    """Two runs with the same setting of the seed, loss by loss."""
+
+    fixed: bool
+    runs: tuple[str, str]
+    compared: Cell
+    equal: Cell
+    first_difference: int | None  # step
+    largest: Cell  # %
+    thinned: bool  # not every step's loss was read
+
+    @property
+    def same(self) -> bool:
+        """Bit for bit."""
+        return self.compared.number == self.equal.number
+
+
+def build(evidence: Evidence) -> Section:
+    """The set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
+    warm, pairs, seen = warm_up(evidence), seed_pairs(evidence), again(evidence)
+    listing = _listing(evidence)
+    blocks: list[Block] = [Paragraph(_set_up(evidence))]
+    blocks += [listing] if listing else []
+    blocks += [*([_figure(warm)] if warm else []), _seed_table(evidence, pairs)]
+    blocks += [_again_table(seen)] if len(seen.seen) > 1 else []
+    answers = (_warm_up_answer(evidence, warm), _seed_answer(pairs, listing))
+    return Section("h1-1", "A reproducible set-up", (*blocks, *answers))
+
+
+def warm_up(evidence: Evidence) -> WarmUp | None:
+    """From the strong-scaling runs with the most ranks that have a core or a GPU each."""
+    rows = scaling_rows(evidence, TRACE)
+    experiment = evidence.experiment(TRACE)
+    if not rows or experiment is None:
+        return None
+    row = rows[-1]
+    runs = [run for run in experiment.runs if run.name in row.run_names and len(run.step_seconds) > 2 * IGNORED]
+    if not runs:
+        return None
+    shown = runs[0]
+    rest = median(shown.step_seconds[IGNORED:])
+    times = _over_runs([run.step_seconds[0] / median(run.step_seconds[IGNORED:]) for run in runs])
+    means = _over_runs([mean(run.step_seconds) / mean(run.step_seconds[IGNORED:]) for run in runs])
+    return WarmUp(
+        ranks=row.ranks,
+        shown=shown,
+        runs=tuple(run.name for run in runs),
+        first=number_cell(shown.step_seconds[0], 1e3),
+        rest=number_cell(rest, 1e3),
+        times=estimate_cell(times),
+        error=estimate_cell(means.through(lambda ratio: ratio - 1), 100),
+    )
+
+
+def _over_runs(ratios: list[float]) -> Estimate:
+    return estimate([RunMedian(one, one, one, 1, COURSE_LEVEL) for one in ratios])
+
+
+def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
+    """The first two runs with the seed fixed, and the first two without."""
+    experiment = evidence.experiment(SEEDS)
+    found = []
+    for row in evidence.rows(SEEDS):
+        runs = [run for run in (experiment.runs if experiment else ()) if run.name in row.run_names]
+        if len(runs) > 1 and any(loss is not None for loss in runs[0].losses):
+            found.append(_pair(str(row.axes.get("seed")) != "none", runs[0], runs[1]))
+    return tuple(sorted(found, key=lambda pair: not pair.fixed))
+
+
+def _pair(fixed: bool, a: RunFigures, b: RunFigures) -> SeedPair:
+    both = [
+        (step, x, y)
+        for step, (x, y) in enumerate(zip(a.losses, b.losses, strict=False))
+        if x is not None and y is not None
+    ]
+    apart = [abs(x - y) / max(abs(x), abs(y)) if x != y else 0.0 for _, x, y in both]
+    return SeedPair(
+        fixed=fixed,
+        runs=(a.name, b.name),
+        compared=count_cell(len(both)),
+        equal=count_cell(sum(x == y for _, x, y in both)),
+        first_difference=next((step for step, x, y in both if x != y), None),
+        largest=number_cell(max(apart, default=0.0), 100),
+        thinned=any(step > index for index, (step, _, _) in enumerate(both)),
+    )
+
+
+def _set_up(evidence: Evidence) -> str:
+    rows = evidence.rows(TRACE)
+    runs = [run for row in rows for run in measured_runs(evidence, row)]
+    steps = next((run.spec.env["STEPS"] for run in runs if "STEPS" in run.spec.env), "")
+    made = f"{steps} steps a run (the sheet asks for {LEAST_STEPS})" if steps else f"at least {LEAST_STEPS} steps a run"
+    wait = (
+        "The clock is read only after `torch.cuda.synchronize()`"
+        if on_gpus(evidence)
+        else "On GPUs the clock is read only after `torch.cuda.synchronize()`; here CPU cores compute, and a call that "
+        "has returned is done"
+    )
+    return (
+        "Every rank sets `torch.manual_seed(0)` and `torch.cuda.manual_seed_all(0)` before it builds the model. A "
+        "step "
+        f"is timed from before forward to after `optimizer.step()`; {made}, the first {IGNORED} are warm-up and "
+        f"ignored, and only rank 0 prints. {wait}. A step takes as long as its slowest rank. Runs that are compared "
+        "were made in turns, so that a drift of the machine falls on all of them."
+    )
+
+
+def _listing(evidence: Evidence) -> Listing | None:
+    return lines_listing(
+        evidence,
+        TRACE,
+        ("start = clock()", "times.append"),
+        id=LISTING,
+        title="How a step is timed, and who prints",
+    )
+
+
+def _figure(found: WarmUp) -> Figure:
+    times = tuple(1e3 * one for one in found.shown.step_seconds)
+    series = Series(ranks_phrase(found.ranks), tuple(float(step) for step in range(len(times))), times)
+    span = Span(-0.5, IGNORED - 0.5, f"first {IGNORED}, ignored")
+    plot = Lines("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
+    runs = f"{len(found.runs)} run{'' if len(found.runs) == 1 else 's'}"
+    caption = (
+        f"DIM 1024, DEPTH 2, batch 64, {ranks_phrase(found.ranks)}. Its first step takes {said(found.first, 'ms')}, "
+        "the "
+        f"median after the first {IGNORED} is {said(found.rest, 'ms')}. Over {runs} the first step is "
+        f"{said_with_interval(found.times)} "
+        f"times the rest, and the mean with the first {IGNORED} is off by {said_with_interval(found.error, '%')}; a "
+        "bracket is a "
+        "95 % interval."
+    )
+    return Figure(FIGURE, "Every step of one run", caption, plot, FIGURE_WIDTH)
+
+
+def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
+    columns = (
+        Column("Seed", numeric=False),
+        Column("Losses compared"),
+        Column("Equal bit for bit"),
+        Column("First difference", "step"),
+        Column("Largest difference", "%"),
+    )
+    rows = tuple(
+        (
+            text_cell("0, fixed" if one.fixed else "not fixed"),
+            one.compared,
+            one.equal,
+            text_cell("none") if one.first_difference is None else count_cell(one.first_difference),
+            one.largest,
+        )
+        for one in pairs
+    )
+    notes = () if rows else (f"The experiment {SEEDS} has no pair of finished runs.",)
+    if any(one.thinned for one in pairs):
+        notes = (*notes, "So fast a loop is looked at only now and then: losses of the other steps were not read.")
+    caption = setting(evidence, SEEDS).partition(";")[0]
+    return Table(
+        SEED_TABLE,
+        "Two runs with a fixed seed and two without, loss by loss",
+        columns,
+        rows,
+        (*notes, *refusals(evidence, SEEDS)),
+        tuple(one.runs for one in pairs),
+        caption=f"{caption}." if caption else "",
+    )
+
+
+def _again_table(seen: Again) -> Table:
+    """The best check of the intervals there is: the same thing measured in every experiment of the suite."""
+    columns = tuple(Column(question, "ms") for question, _ in seen.seen)
+    spread = number_cell(seen.spread, 100)
+    row = (*(estimate_cell(step, 1e3) for _, step in seen.seen), spread, number_cell(seen.drift, 100))
+    return Table(
+        AGAIN_TABLE,
+        f"The same configuration, measured {len(seen.seen)} times within the suite",
+        (*columns, Column("Longest over shortest, less 1", "%"), Column("Not explained by the intervals", "%")),
+        (row,),
+        caption="DIM 1024, DEPTH 2, batch 64, the same ranks and script in every column. The last column is the "
+        "standard "
+        "deviation that the columns' own 95 % intervals leave over: step times in the tables below are widened by it. "
+        "Speedups are not, for their runs were made in turns.",
+    )
+
+
+def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
+    why = (
+        "On a GPU the first steps pay once for what later ones find ready: the CUDA context, kernels that are "
+        "loaded on "
+        "first use, cuBLAS's choice of algorithms, memory that the caching allocator has to ask the driver for, clocks "
+        "that rise under load, NCCL's connections, and DDP's buckets, which it rebuilds after the first step. Launches "
+        "are asynchronous, so an early clock also stops before the work is done."
+    )
+    hint = "the first step, the median of the rest, and what the first five would do to the mean"
+    if found is None:
+        return Answer(
+            ROW, WHY_WARM_UP, "The first steps pay for set-up that later ones do not pay.", why=why, hint=hint
+        )
+    times, error = _estimate_of(found.times), _estimate_of(found.error)
+    here = "" if on_gpus(evidence) else (
+        " Here CPU cores compute, so there is no CUDA context: what is paid first is memory, gloo's connections, "
+        "threads "
+        "and DDP's buckets."
+    )  # fmt: skip
+    number = (
+        f"Here the first step of a run takes {said(found.first, 'ms')}, the median of the rest {said(found.rest, 'ms')}"
+    )
+    if times[0] > CLEARLY:
+        verdict = "The first steps are not like the others, so a mean that holds them is wrong."
+        number += f": {said(found.times)} times as long over all runs."
+    else:
+        verdict = "The first steps pay for set-up that later ones do not pay, so they are ignored."
+        number += "; over all runs that is no clear difference."
+    if error[0] > 0:
+        practice = (
+            f"With the first {IGNORED} the mean would be {said(found.error, '%')} too long, and not alike on every "
+            "number of ranks, which would spoil the speedup."
+        )
+    else:
+        practice = (
+            f"With the first {IGNORED} the mean would change by less than these steps scatter; ignoring them costs "
+            "nothing and is safe where it matters."
+        )
+    return Answer(
+        ROW,
+        WHY_WARM_UP,
+        verdict,
+        number,
+        f"{why}{here}",
+        practice,
+        decided=f"Clearly slower: the lower end of first / rest, {times[0]:.3g}, is above {CLEARLY}. The mean is "
+        "wrong: "
+        f"the lower end of its error, {error[0]:.3g} %, is above 0.",
+        rests_on=(FIGURE,),
+        hint=hint,
+    )
+
+
+def _estimate_of(cell: Cell) -> tuple[float, float]:
+    """The ends of a cell's interval."""
+    middle = cell.number or 0.0
+    return (cell.low if cell.low is not None else middle), (cell.high if cell.high is not None else middle)
+
+
+def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer:
+    rests = (SEED_TABLE, *((LISTING,) if listing else ()))
+    hint = "how many losses are equal bit for bit with the seed fixed, and without"
+    why = (
+        "The seed decides the first weights and the data, and so every loss. With DDP it also makes all ranks start "
+        "from the same weights and take parts of one batch."
+    )
+    practice = (
+        "Only then does a difference between two runs come from what was changed, and somebody else can repeat it. "
+        "Step times are no random numbers of the program: no seed makes them equal."
+    )
+    fixed = next((pair for pair in pairs if pair.fixed), None)
+    free = next((pair for pair in pairs if not pair.fixed), None)
+    if fixed is None or free is None:
+        missing = listed([word for word, one in (("with the seed fixed", fixed), ("without a seed", free)) if not one])
+        verdict = "So that two runs differ only in what was changed between them."
+        return Answer(ROW, WHY_SEEDS, verdict, f"Not measured: two finished runs {missing} are missing.", why, practice,
+                      hint=hint)  # fmt: skip
+    numbers = (
+        f"With the seed fixed {said(fixed.equal)} of {said(fixed.compared)} losses of two runs are equal bit for bit, "
+        f"without it {said(free.equal)} of {said(free.compared)}"
+    )
+    if fixed.same and not free.same:
+        verdict = "So that two runs differ only in what was changed between them."
+        number = f"{numbers}, up to {said(free.largest, '%')} apart."
+    elif not free.same:
+        verdict = "So that runs can be compared at all; here the seed alone does not make them equal."
+        number = (
+            f"{numbers}. Some operation is not deterministic: with the seed losses differ by up to "
+            f"{said(fixed.largest, '%')}, without it by {said(free.largest, '%')}."
+        )
+    else:
+        verdict = "So that runs can be compared; in this script the seed changes nothing."
+        number = f"{numbers}: no random number reaches the loss."
+    return Answer(
+        ROW,
+        WHY_SEEDS,
+        verdict,
+        number,
+        why,
+        practice,
+        decided="Losses are compared bit for bit, step by step, between two runs of each kind.",
+        rests_on=rests,
+        hint=hint,
+    )

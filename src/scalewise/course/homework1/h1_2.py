@@ -1,0 +1,464 @@
+"""H1.2: strong scaling: is the speedup linear, where does efficiency drop, and which parts of a step explain it."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.link_fit import LinkFit
+from scalewise.analysis.phrases import listed, ranks_phrase
+from scalewise.analysis.propagate import propagate
+from scalewise.analysis.ratio import equivalent
+from scalewise.analysis.step_model import ComputeLine
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import step_ratio
+from scalewise.course.captions import setting
+from scalewise.course.gpus import told_source
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.h1_2_model import (
+    ANATOMY,
+    MODEL,
+    MODEL_TABLE,
+    Parts,
+    anatomy_figure,
+    line_of,
+    link_of,
+    model_table,
+    parts_of,
+)
+from scalewise.course.homework1.points import NO_BASE, Point, gpu_heading, gpu_points, points_of, speedup_series
+from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.rows import (
+    EQUAL,
+    FIGURE_WIDTH,
+    MARGIN,
+    REMOVED,
+    again,
+    batch_of,
+    computing,
+    on_gpus,
+    row_at,
+    rows_of,
+    scaling_rows,
+    why_no_scaling,
+)
+from scalewise.course.seen import refusals
+from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
+from scalewise.report.document import (
+    Answer,
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Lines,
+    Section,
+    Series,
+    Table,
+)
+
+ORDER = 20
+ROW, EXPERIMENT = "H1.2", "strong-scaling"
+TABLE, SPEEDUP = "h1-2-strong-scaling", "h1-2-speedup"
+LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
+WHY = "What explains it, in numbers?"
+WORDS = {2: "two", 4: "four", 8: "eight"}
+FIXED = "The fixed part of a step, which no rank takes over from another."
+BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # of H1.5B: one rank with other batches
+GOOD = 0.9  # efficiency below which ranks are said to be wasted
+HINTS = {
+    LINEAR: "the speedups of the table, and the number of ranks",
+    DROP: "the column efficiency, from row to row",
+    WHY: "the parts of a step in the table of the model",
+}
+
+
+@dataclass(frozen=True)
+class StrongScaling:
+    """Everything H1.2 rests on; empty where it could not be had."""
+
+    here: tuple[Point, ...]
+    gpus: tuple[Point, ...]
+    free: dict[int, Cell]  # by ranks: the speedup of the same steps without communication
+    sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, and times the step of ranks that fit
+    parts: tuple[Parts, ...]
+    line: ComputeLine | None
+    link: LinkFit | None
+    prediction: Prediction
+    hole: str  # why nothing was compared over ranks, as a sentence
+
+    @property
+    def measured(self) -> tuple[Point, ...]:
+        """Several ranks, each with a core or a GPU."""
+        return tuple(one for one in self.here if one.ranks > 1 and one.mark == "measured" and one.speeds)
+
+    @property
+    def predicted(self) -> tuple[Point, ...]:
+        """Several ranks that are not here."""
+        return tuple(one for one in self.here if one.ranks > 1 and one.mark == "predicted" and one.speeds)
+
+
+def build(evidence: Evidence) -> Section:
+    """Table, model, figures, answers."""
+    found = strong_scaling(evidence)
+    blocks: list[Block] = [_table(evidence, found)]
+    if found.parts and found.line is not None:
+        blocks += [MODEL, model_table(found.parts, found.line, found.link)]
+    blocks += [one for one in (_speedup_figure(found), anatomy_figure(found.parts)) if one is not None]
+    answers = _linear(evidence, found), _drop(evidence, found), _why(evidence, found)
+    return Section("h1-2", "Strong scaling", (*blocks, *answers))
+
+
+def strong_scaling(evidence: Evidence) -> StrongScaling:
+    """Rows, the model's parts, and what ranks that share a core do."""
+    rows = scaling_rows(evidence, EXPERIMENT)
+    prediction = predicted_ranks(evidence, EXPERIMENT)
+    line, link = line_of(evidence, rows), link_of(evidence, rows)
+    return StrongScaling(
+        here=points_of(evidence, EXPERIMENT, prediction),
+        gpus=gpu_points(evidence, EXPERIMENT),
+        free=_free(evidence),
+        sharing=tuple(_sharing(evidence, rows)),
+        parts=tuple(parts_of(rows, line, link)) if line is not None else (),
+        line=line,
+        link=link,
+        prediction=prediction,
+        hole=why_no_scaling(evidence, EXPERIMENT),
+    )
+
+
+def _free(evidence: Evidence) -> dict[int, Cell]:
+    rows = scaling_rows(evidence, EXPERIMENT, intervention=REMOVED)
+    one = row_at(rows, 1)
+    return {
+        row.ranks: estimate_cell(step_ratio(evidence, one, row), why_empty=NO_BASE) for row in rows if row.ranks > 1
+    }
+
+
+def _sharing(evidence: Evidence, rows: tuple[ArmRow, ...]) -> list[tuple[ArmRow, Cell, Cell]]:
+    base = rows[-1] if rows else None
+    found = []
+    for row in rows_of(evidence, EXPERIMENT):
+        times = step_ratio(evidence, row, base) if row.mark == "oversubscribed" else None
+        if times is not None:
+            found.append((row, estimate_cell(row.step_seconds, 1e3), estimate_cell(times)))
+    return found
+
+
+def _table(evidence: Evidence, found: StrongScaling) -> Table:
+    columns = (
+        Column("#GPUs (ranks)"),
+        Column("Time/step", "ms"),
+        Column("Speedup"),
+        Column("Efficiency", "%"),
+        Column("Speedup without communication"),
+    )
+    rows = (*found.here, *found.gpus)
+    groups = ((0, "On this machine"), (len(found.here), gpu_heading(evidence))) if found.gpus else ()
+    notes = [*_sharing_notes(found), *refusals(evidence, EXPERIMENT), *told(evidence, [("", found.prediction)])]
+    return Table(
+        TABLE,
+        "Strong scaling: the global batch stays 64",
+        columns,
+        tuple((*one.cells, _free_cell(found, one)) for one in rows),
+        (*notes, *([told_source(evidence)] if found.gpus else [])),
+        tuple(one.runs for one in rows),
+        caption=f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}",
+        groups=groups,
+    )
+
+
+def _free_cell(found: StrongScaling, one: Point) -> Cell:
+    if one.mark == "measured" and one.ranks in found.free and one in found.here:
+        return found.free[one.ranks]
+    return empty_cell("one rank has nobody to talk to" if one.ranks == 1 else "not measured", one.mark)
+
+
+def _sharing_notes(found: StrongScaling) -> list[str]:
+    """What more ranks than cores do, which is no scaling."""
+    fit = max((one.ranks for one in found.here if one.mark == "measured"), default=1)
+    return [
+        f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
+        f"step of {ranks_phrase(fit)}: each core computes for several ranks in turn, and every message waits for a "
+        "rank "
+        "that is not running. That is no scaling, so it is no row."
+        for row, step, times in found.sharing
+    ]
+
+
+def _speedup_figure(found: StrongScaling) -> Figure | None:
+    first = [one for one in found.here if one.ranks == 1 and one.mark == "measured"]
+    several = [*found.measured, *found.predicted]
+    if not first or not several:
+        return None
+    most = max(one.ranks for one in (*several, *found.gpus))
+    ticks = tuple(float(count) for count in (1, 2, 4, 8) if count <= most)
+    series = [Series("ideal", ticks, ticks, style="ideal")]
+    if found.measured:
+        series.append(speedup_series("measured", found.measured, first=True))
+    free = [(ranks, cell) for ranks, cell in found.free.items() if cell.number is not None]
+    if free:
+        series.append(
+            Series("no communication", (1.0, *(float(n) for n, _ in free)), (1.0, *(c.number or 0.0 for _, c in free)))
+        )
+    if found.predicted:
+        series.append(speedup_series("predicted", found.predicted))
+    if any(one.speeds for one in found.gpus):
+        series.append(speedup_series("GPUs", found.gpus, first=True))
+    plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=ticks)
+    return Figure(
+        SPEEDUP, "Speedup over one rank", "Lines at the points: 95 % intervals. Both axes double.", plot, FIGURE_WIDTH
+    )
+
+
+def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
+    """Linear within the margin, slower than one rank, not to be told, or faster but not linear."""
+    last = (found.measured or found.predicted or found.gpus[1:] or (None,))[-1]
+    if last is None or last.speeds is None:
+        return _unanswered(LINEAR, found)
+    speeds, count = last.speeds, ranks_phrase(last.ranks)
+    verdict = _linear_verdict(speeds, last.ranks)
+    what = "would be" if last.mark == "predicted" else "is"
+    number = (
+        f"On {count} the speedup {what} {said_with_interval(last.speedup)}"
+        f"{' (predicted)' if last.mark == 'predicted' else ''}; {last.ranks} would be linear."
+    )
+    if not found.measured:
+        number = f"{found.hole} {number}"
+    why = (
+        "Only the computing of a sample is divided among ranks. What a step costs whatever its batch is paid by "
+        "each of "
+        "them, and the exchange of gradients comes on top."
+    )
+    return Answer(
+        ROW,
+        LINEAR,
+        verdict,
+        number,
+        why,
+        _further(found),
+        decided=f"Linear: the whole interval of speedup / {last.ranks} lies within {MARGIN:.0%} of 1. Slower or "
+        "faster than "
+        "one rank: the interval of the speedup, from runs made in turns, lies below or above 1.",
+        rests_on=(TABLE,),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[LINEAR],
+    )
+
+
+def _linear_verdict(speeds: Estimate, ranks: int) -> str:
+    if equivalent(speeds.times(1 / ranks), MARGIN) == "equal within margin":
+        return "Yes, within 10 %."
+    if speeds.high < 1:
+        return f"No: {ranks} ranks are slower than one."
+    if speeds.high >= ranks:
+        return "It cannot be told from these runs."
+    if speeds.low <= 1:
+        return f"No, and whether {ranks} ranks are faster than one at all cannot be told."
+    return "No: it grows, but by less than the number of ranks."
+
+
+def _further(found: StrongScaling) -> str:
+    """What more ranks, or GPUs, would do."""
+    said_of = []
+    if found.measured and found.predicted:
+        said_of.append(f"{ranks_phrase(found.predicted[-1].ranks)} would reach {said(found.predicted[-1].speedup)}")
+    gpus = [one for one in found.gpus if one.ranks > 1]
+    if gpus:
+        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {said(gpus[-1].speedup)}")
+    return f"By prediction {' and '.join(said_of)}." if said_of else ""
+
+
+def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
+    """The first count whose efficiency has its upper end below GOOD."""
+    several = [one for one in (*found.measured, *found.predicted) if one.efficiency.number is not None]
+    if not several:
+        return _unanswered(DROP, found)
+    figures = listed(
+        [
+            f"{said(one.efficiency, '%')} on {one.ranks}{' (predicted)' if one.mark == 'predicted' else ''}"
+            for one in several
+        ]
+    )
+    first = next((one for one in several if (one.efficiency.high or 0.0) < 100 * GOOD), None)
+    if first is None:
+        verdict, why = "Nowhere that shows: no interval lies below 90 %.", ""
+    else:
+        before = [one for one in several if one.ranks < first.ranks]
+        fewer = WORDS.get(before[-1].ranks, before[-1].ranks) if before else "one"
+        verdict = f"Between {fewer} and {WORDS.get(first.ranks, first.ranks)} ranks{' already' if not before else ''}."
+        why = (
+            "The second rank brings the all-reduce of all gradients, whose bytes do not shrink with the number of "
+            "ranks, while each rank's computing does."
+            if not before
+            else "Each rank computes less and less, and exchanges as many bytes as before."
+        )
+    number = f"Efficiency is {figures} ranks; one rank has 100 %."
+    return Answer(
+        ROW,
+        DROP,
+        verdict,
+        number,
+        why,
+        decided=f"The first number of ranks whose efficiency has the upper end of its interval below {GOOD:.0%}.",
+        rests_on=(TABLE,),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[DROP],
+    )
+
+
+def _why(evidence: Evidence, found: StrongScaling) -> Answer:
+    """The larger of two losses against T(1)/N: all of communication, or the fixed part that nobody shares."""
+    part = next((one for one in reversed(found.parts) if one.ranks > 1 and one.communication), None)
+    if part is None or part.communication is None:
+        return _why_predicted(evidence, found)
+    unshared = part.fixed_seconds.through(lambda fixed: max(0.0, fixed) * (1 - 1 / part.ranks))
+    more = propagate(lambda a, b: a - b, part.communication, unshared)
+    number = (
+        f"T(1)/{part.ranks} would be {said(part.ideal, 'ms')}; measured on {part.ranks} ranks are "
+        f"{said(part.measured, 'ms')}, of which {said(part.paid, 'ms')} are communication, {said(part.fixed, 'ms')} "
+        "fixed and "
+        f"{said(part.computed, 'ms')} computing."
+    )
+    number += _rest_words(part)
+    if more.low > 0:
+        verdict = "Communication is the larger loss."
+    elif more.high < 0:
+        verdict = "The fixed part of a step, which every rank pays in full, is the larger loss."
+    else:
+        verdict = "Communication and the fixed part of a step; which is the larger loss cannot be told."
+    free = found.free.get(part.ranks)
+    practice = (
+        f"Without communication the speedup would be {said(free)}: so much is left to be won."
+        if free is not None and free.number is not None
+        else ""
+    )
+    return Answer(
+        ROW,
+        WHY,
+        verdict,
+        number,
+        _link_words(found, part),
+        practice,
+        decided="Communication as measured against fixed x (1 - 1/N): the interval of their difference, above, "
+        "below or "
+        f"across 0 (here {1e3 * more.low:.3g} to {1e3 * more.high:.3g} ms).",
+        rests_on=(MODEL_TABLE, TABLE, ANATOMY),
+        shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
+        hint=HINTS[WHY],
+    )
+
+
+def _rest_words(part: Parts) -> str:
+    """What the parts leave over, where that is more than chance."""
+    low, high = part.rest.low or 0.0, part.rest.high or 0.0
+    if low > 0:
+        return (
+            f" The remaining {said(part.rest, 'ms')} are what ranks cost each other beside messages: memory and cores."
+        )
+    if high < 0:
+        return (
+            f" Together that is more than the step ({said(part.rest, 'ms')}), so part of it goes on at the same "
+            "time, or the "
+            "machine was busier while the batches were measured."
+        )
+    return ""
+
+
+def _link_words(found: StrongScaling, part: Parts) -> str:
+    """How far the bare link explains what communication costs a training step."""
+    if part.by_link.number is None or part.communication is None:
+        return "Gradients are exchanged in every step, however few samples a rank computes."
+    bare, paid = f"{said(part.by_link, 'ms')}", part.paid
+    if paid.low is not None and paid.low > part.by_link.number:
+        return (
+            f"The bare link would need only {bare} for these bytes. In training a message also waits for the slower "
+            "rank "
+            "and for a core that is computing, and gradients are copied into buckets and back."
+        )
+    if paid.high is not None and paid.high < part.by_link.number:
+        return (
+            f"The bare link would need {bare} for these bytes: part of the exchange runs behind backward and costs "
+            "nothing."
+        )
+    return f"The bare link needs {bare} for these bytes, which agrees."
+
+
+def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
+    """From one rank and predictions alone, as on a machine with one GPU."""
+    one = next((part for part in found.parts if part.ranks == 1), None)
+    if one is None and computing(evidence) is None:
+        return _why_flat(evidence, found)
+    if one is None or not found.predicted:
+        return _unanswered(WHY, found)
+    last = found.predicted[-1]
+    fixed_most = one.fixed_seconds.low > 0.5 * one.whole.value
+    number = (
+        f"Of the step of {said(one.measured, 'ms')} on one rank {said(one.fixed, 'ms')} are fixed and "
+        f"{said(one.computed, 'ms')} compute its samples; {last.ranks} ranks would still take {said(last.step, 'ms')} "
+        "(predicted)."
+    )
+    if fixed_most:
+        verdict, why = FIXED, _fixed_words(evidence)
+    else:
+        verdict = "By prediction the fixed part of a step and the exchange of gradients."
+        why = "Only the computing of samples is divided among ranks."
+    practice = "A larger batch or a larger model gives the ranks something to divide."
+    return Answer(
+        ROW,
+        WHY,
+        verdict,
+        f"{found.hole} {number}",
+        why,
+        practice,
+        decided="The fixed part is the cause where its lower end is above half of one rank's step.",
+        rests_on=(MODEL_TABLE, TABLE),
+        shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
+        hint=HINTS[WHY],
+    )
+
+
+def _fixed_words(evidence: Evidence) -> str:
+    if on_gpus(evidence):
+        return (
+            "A step of so small a model is launches of kernels: the GPU waits for the CPU that sends them, and "
+            "half as many "
+            "samples need as many launches."
+        )
+    return "What a step costs whatever its batch is paid by every rank."
+
+
+def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
+    """One rank takes as long for few samples as for many: there is nothing that ranks could divide."""
+    rows = sorted((row for row in scaling_rows(evidence, BATCHES) if row.ranks == 1), key=batch_of)
+    if len(rows) < 3:
+        return _unanswered(WHY, found)
+    seen = again(evidence)
+    few, many = (estimate_cell(seen.widened(row.step_seconds), 1e3) for row in (rows[0], rows[-1]))
+    number = (
+        f"One rank takes {said(few, 'ms')} for a batch of {batch_of(rows[0]):g} and {said(many, 'ms')} for one of "
+        f"{batch_of(rows[-1]):g}."
+    )
+    further = f"{_further(found)} " if found.predicted else ""
+    return Answer(
+        ROW,
+        WHY,
+        FIXED,
+        f"{found.hole} {number}".strip(),
+        _fixed_words(evidence),
+        f"{further}A larger batch or a larger model gives the ranks something to divide.",
+        decided="No line goes through one rank's steps over the batch: they do not grow.",
+        rests_on=(TABLE, BATCH_TABLE),
+        shaken_by=shaken_by(evidence, EXPERIMENT, BATCHES),
+        hint=HINTS[WHY],
+    )
+
+
+def _unanswered(question: str, found: StrongScaling) -> Answer:
+    """The hole, named."""
+    why = found.hole or (
+        "The runs on one rank with batches 32 to 256, or those without communication, are missing."
+        if question == WHY
+        else "There is no speedup to compare."
+    )
+    return Answer(
+        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
+    )

@@ -1,0 +1,494 @@
+"""H1.3: communication against computation, for a small and a large model on 1, 2 and 4 ranks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.link_points import link_points
+from scalewise.analysis.phrases import listed, ranks_phrase
+from scalewise.analysis.propagate import propagate
+from scalewise.analysis.ratio import equivalent, ratio_of
+from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.utilisation import Utilisation
+from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.captions import setting
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
+from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.rows import (
+    EQUAL,
+    MARGIN,
+    REMOVED,
+    on_gpus,
+    parameters,
+    price,
+    row_at,
+    scaling_rows,
+    volume,
+    why_no_scaling,
+)
+from scalewise.course.seen import refusals
+from scalewise.report.cells import (
+    count_cell,
+    estimate_cell,
+    number_cell,
+    said,
+    said_with_interval,
+    text_cell,
+)
+from scalewise.report.document import Answer, Bars, Block, Cell, Column, Figure, Mark, Part, Section, Table
+
+ORDER = 30
+ROW, EXPERIMENT = "H1.3", "model-size"
+TABLE, WORK_TABLE, REACHED = "h1-3-model-size", "h1-3-work", "h1-3-reached"
+WHICH, WHY = "In which case is DDP more efficient?", "Why?"
+WHEN = "When does communication become the bottleneck?"
+HINTS = {
+    WHICH: "the efficiencies of both cases on the same number of ranks, and their ratio",
+    WHY: "bytes per flop, computing and communication of both cases",
+    WHEN: "the share of the step that is communication, and what it would be with other batches",
+}
+CASES = ("small", "large")
+FIXED_COSTS = "What a step costs whatever its size weighs less in the longer step of the large model."
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one rank does in a step of a case, at the most ranks that are there."""
+
+    case: str
+    ranks: int
+    mark: Mark
+    samples: Cell  # per rank
+    flops: Cell  # GFLOP, counted
+    size: Cell  # MB all-reduced
+    per_flop: Cell  # bytes per 1000 flop
+    computing: Cell  # ms
+    communication: Cell  # ms
+    share: Cell  # % of the step that is communication
+    rate: Cell  # GFLOP/s while computing
+    of_peak: Cell  # %
+    link_rate: Cell  # GB/s while communicating
+    of_link: Cell  # %
+    shares: Estimate | None  # communication over the step
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Everything H1.3 rests on."""
+
+    points: tuple[tuple[str, Point], ...]  # (case, row)
+    gpus: tuple[tuple[str, Point], ...]
+    works: tuple[Work, ...]
+    predictions: tuple[tuple[str, Prediction], ...]
+    better: Estimate | None  # efficiency of large over that of small, at `at` ranks
+    at: tuple[Point, Point] | None  # small and large on as many ranks
+    hole: str
+
+    @property
+    def better_cell(self) -> Cell:
+        """How many times as efficient the large model is."""
+        return estimate_cell(self.better)
+
+
+def build(evidence: Evidence) -> Section:
+    """Tables, what was reached, answers."""
+    found = sizes(evidence)
+    blocks: list[Block] = [_table(evidence, found)]
+    if found.works:
+        blocks.append(_work_table(found))
+    reached = _reached_figure(evidence, found)
+    blocks += [reached] if reached else []
+    answers = _which(evidence, found), _why(evidence, found), _when(evidence, found)
+    return Section("h1-3", "Communication against computation", (*blocks, *answers))
+
+
+def sizes(evidence: Evidence) -> Sizes:
+    """Rows of both cases, what a rank does in each, and how they compare."""
+    predictions = tuple((case, predicted_ranks(evidence, EXPERIMENT, case=case)) for case in CASES)
+    points = tuple(
+        (case, one)
+        for case, prediction in predictions
+        for one in points_of(evidence, EXPERIMENT, prediction, case=case)
+    )
+    at = _at_most_ranks(points)
+    better = ratio_of(at[1].speeds, at[0].speeds) if at and at[0].speeds and at[1].speeds else None
+    works = (_work(evidence, case, prediction) for case, prediction in predictions)
+    return Sizes(
+        points=points,
+        gpus=tuple((case, one) for case in CASES for one in gpu_points(evidence, EXPERIMENT, case=case)),
+        works=tuple(one for one in works if one is not None),
+        predictions=predictions,
+        better=better,
+        at=at,
+        hole=why_no_scaling(evidence, EXPERIMENT),
+    )
+
+
+def _at_most_ranks(points: Sequence[tuple[str, Point]]) -> tuple[Point, Point] | None:
+    """Both cases at the most ranks that both have: measured ones before predicted ones."""
+    for mark in ("measured", "predicted"):
+        by = {(case, one.ranks): one for case, one in points if one.mark == mark and one.speeds}
+        both = sorted(ranks for case, ranks in by if case == CASES[0] and (CASES[1], ranks) in by)
+        if both:
+            return by[CASES[0], both[-1]], by[CASES[1], both[-1]]
+    return None
+
+
+def _work(evidence: Evidence, case: str, prediction: Prediction) -> Work | None:
+    """Measured at the most ranks; else from one rank and the prediction for two."""
+    rows = scaling_rows(evidence, EXPERIMENT, case=case)
+    row = rows[-1] if rows else None
+    if row is None or row.step_seconds is None or not row.samples_per_step:
+        return None
+    bare = row_at(scaling_rows(evidence, EXPERIMENT, intervention=REMOVED, case=case), row.ranks)
+    step = row.step_seconds.at(COURSE_LEVEL)
+    ranks, mark, size = row.ranks, "measured", volume(row)[1]
+    computing = bare.step_seconds.at(COURSE_LEVEL) if bare and bare.step_seconds else None
+    communication = price(row)
+    if row.ranks == 1:
+        foretold = next(iter(prediction.rows), None)
+        count = parameters(evidence, row)
+        if foretold is None or count is None:
+            return None
+        step, ranks, mark, size = foretold.step, foretold.ranks, "predicted", FLOAT_BYTES * count
+        computing, communication = (
+            step.times(one) for one in (1 - foretold.communication_share, foretold.communication_share)
+        )
+    return _work_cells(
+        evidence,
+        case,
+        row,
+        ranks,
+        "predicted" if mark == "predicted" else "measured",
+        size,
+        (step, computing, communication),
+    )
+
+
+def _work_cells(
+    evidence: Evidence,
+    case: str,
+    row: ArmRow,
+    ranks: int,
+    mark: Mark,
+    size: float,
+    times: tuple[Estimate, Estimate | None, Estimate | None],
+) -> Work:
+    step, computing, communication = times
+    use = _use(evidence, case, row.ranks) or _use(evidence, case, 1)
+    flops = _flops_of(use, evidence, ranks)
+    samples = (row.samples_per_step or 0.0) / ranks
+    shares = propagate(lambda part, whole: part / whole, communication, step) if communication else None
+    if mark == "predicted" and communication is not None:
+        shares = None
+    rate = computing.through(lambda seconds: flops / seconds) if computing and flops else None
+    peak = use.peak_flops_per_second if use else None
+    link = communication.through(lambda seconds: size / seconds) if communication and communication.low > 0 else None
+    best = _best_link(evidence, ranks)
+    share = communication.value / step.value if communication else None
+    return Work(
+        case=case,
+        ranks=ranks,
+        mark=mark,
+        samples=count_cell(round(samples)),
+        flops=number_cell(flops, 1e-9, why_empty="not counted: no run was inspected"),
+        size=number_cell(size or None, 1e-6, why_empty="nothing was exchanged"),
+        per_flop=number_cell(1e3 * size / flops if flops and size else None, why_empty="not counted"),
+        computing=estimate_cell(computing, 1e3, mark=mark, why_empty="the step without communication was not measured"),
+        communication=estimate_cell(communication, 1e3, mark=mark, why_empty="not measured"),
+        share=estimate_cell(shares, 100) if shares else number_cell(share, 100, mark=mark, why_empty="not measured"),
+        rate=estimate_cell(rate, 1e-9, mark=mark, why_empty="not counted"),
+        of_peak=number_cell(rate.value / peak if rate and peak else None, 100, mark=mark, why_empty="no peak measured"),
+        link_rate=estimate_cell(link, 1e-9, mark=mark, why_empty="not measured"),
+        of_link=number_cell(link.value / best if link and best else None, 100, mark=mark, why_empty="no link measured"),
+        shares=shares,
+    )
+
+
+def _use(evidence: Evidence, case: str, ranks: int) -> Utilisation | None:
+    """The inspected run of the case, which counts the operations of a step."""
+    experiment = evidence.experiment(EXPERIMENT)
+    for one in experiment.utilisation if experiment else ():
+        run = evidence.run(one.run)
+        if (
+            run is not None
+            and run.spec.axes.get("case") == case
+            and run.spec.world_size == ranks
+            and one.flops_per_step
+        ):
+            return one
+    return None
+
+
+def _flops_of(use: Utilisation | None, evidence: Evidence, ranks: int) -> float | None:
+    """Of one rank's step; the operations grow with the samples, so one rank's may stand for a share of them."""
+    run = evidence.run(use.run) if use else None
+    if use is None or run is None or use.flops_per_step is None:
+        return None
+    return use.flops_per_step * run.spec.world_size / ranks
+
+
+def _best_link(evidence: Evidence, ranks: int) -> float | None:
+    """The most bytes a second that a single all-reduce reached among so many ranks."""
+    runs = [run for run in evidence.loaded.runs if run.spec.experiment == "link" and not run.spec.oversubscribed]
+    points = [point for run in runs for point in link_points(run) if point.ranks == ranks]
+    return max((point.bytes / point.seconds for point in points), default=None)
+
+
+def _table(evidence: Evidence, found: Sizes) -> Table:
+    columns = (
+        Column("Case", numeric=False),
+        Column("DIM × DEPTH", numeric=False),
+        Column("#GPUs (ranks)"),
+        Column("Time/step", "ms"),
+        Column("Speedup"),
+        Column("Efficiency", "%"),
+    )
+    rows = (*found.points, *found.gpus)
+    groups = ((0, "On this machine"), (len(found.points), gpu_heading(evidence))) if found.gpus and found.points else ()
+    notes = [*refusals(evidence, EXPERIMENT), *told(evidence, found.predictions, said_before=True)]
+    notes += [] if found.points else [found.hole]
+    caption = f"{setting(evidence, EXPERIMENT, but=('DEPTH', 'ranks'))} {EQUAL}"
+    if found.better is not None and found.at is not None:
+        caption += (
+            f" On {ranks_phrase(found.at[0].ranks)} the large model is {said_with_interval(found.better_cell)} "
+            "times as "
+            "efficient as the small one."
+        )
+    return Table(
+        TABLE,
+        "A small and a large model",
+        columns,
+        tuple(_row(case, one) for case, one in rows),
+        (*notes, *([GPU_NOTE] if found.gpus else [])),
+        tuple(one.runs for _, one in rows),
+        caption=caption,
+        groups=groups,
+    )
+
+
+def _row(case: str, one: Point) -> tuple[Cell, ...]:
+    return (text_cell(case, mark=one.mark), text_cell(one.size, mark=one.mark), *one.cells)
+
+
+def _work_table(found: Sizes) -> Table:
+    works = found.works
+    named: tuple[tuple[str, str], ...] = (
+        ("samples", "samples"),
+        ("flops", "operations (GFLOP)"),
+        ("size", "all-reduced (MB)"),
+        ("per_flop", "bytes / 1000 flop"),
+        ("computing", "computing (ms)"),
+        ("communication", "communication (ms)"),
+        ("share", "share of the step (%)"),
+        ("rate", "computes at (GFLOP/s)"),
+        ("of_peak", "of the peak (%)"),
+        ("link_rate", "exchanges at (GB/s)"),
+        ("of_link", "of the fastest (%)"),
+    )
+    rows = tuple((text_cell(words), *(getattr(one, name) for one in works)) for name, words in named)
+    kept = tuple(row for row in rows if any(cell.number is not None for cell in row[1:]))
+    columns = (Column(f"One rank of {works[0].ranks}", numeric=False), *(Column(one.case) for one in works))
+    caption = (
+        "Computing: the step without communication. Communication: what it adds to the step. Operations are counted as "
+        "torch carries them out (matrix products; a multiply-add is two). Peak: matrix products alone, measured. "
+        "Fastest: a "
+        "single all-reduce."
+        if works[0].mark == "measured"
+        else "Predicted from one GPU and the data sheet of the link; operations are counted on one GPU."
+    )
+    return Table(WORK_TABLE, "What a rank computes and exchanges", columns, kept, caption=caption)
+
+
+def _reached_figure(evidence: Evidence, found: Sizes) -> Figure | None:
+    """How much of what the device and the link can do is reached."""
+    bars = [(f"{one.case}, computing", one.of_peak, one.mark) for one in found.works if one.of_peak.number is not None]
+    bars += [
+        (f"{one.case}, all-reduce", one.of_link, one.mark) for one in found.works if one.of_link.number is not None
+    ]
+    if len(bars) < 2:
+        return None
+    what = "GPU" if on_gpus(evidence) else "core"
+    plot = Bars(
+        tuple(name for name, _, _ in bars),
+        (Part("reached", tuple(cell.number or 0.0 for _, cell, _ in bars)),),
+        "reached, % of what was measured as possible",
+        marks=tuple(mark for _, _, mark in bars),
+    )
+    caption = (
+        f"Computing: GFLOP/s against matrix products alone on one {what}. All-reduce: GB/s against the fastest single "
+        "all-reduce of the same ranks."
+    )
+    return Figure(REACHED, "Reached against possible", caption, plot, 0.5)
+
+
+def _which(evidence: Evidence, found: Sizes) -> Answer:
+    """By the interval of the ratio of both efficiencies."""
+    if found.better is None or found.at is None:
+        return _unanswered(WHICH, found)
+    small, large = found.at
+    predicted = small.mark == "predicted"
+    word = equivalent(found.better, MARGIN)
+    if word == "equal within margin":
+        verdict = "In neither: they are equal within 10 %."
+    elif word == "cannot tell":
+        verdict = "It cannot be told from these runs."
+    else:
+        verdict = f"In the {'large' if found.better.value > 1 else 'small'} one."
+    number = (
+        f"On {ranks_phrase(small.ranks)} the large model has {said(large.efficiency, '%')} efficiency and the small "
+        "one "
+        f"{said(small.efficiency, '%')}{' (predicted)' if predicted else ''}, {said_with_interval(found.better_cell)} "
+        "times as much."
+    )
+    slow = [case for case, one in zip(CASES, found.at, strict=True) if one.speeds and one.speeds.high < 1]
+    if len(slow) == 2:
+        practice = f"In neither does DDP pay here: {ranks_phrase(small.ranks)} are slower than one."
+    elif slow:
+        practice = f"For the {slow[0]} model {ranks_phrase(small.ranks)} are slower than one."
+    else:
+        practice = ""
+    why = ""
+    if word != "different" or found.better.value < 1:
+        why = "The sheet expects the large one, whose computation dominates." + _expected_words(found)
+    gpus = _gpu_pair(found)
+    practice = f"{practice} {gpus}".strip()
+    return Answer(
+        ROW,
+        WHICH,
+        verdict,
+        f"{found.hole} {number}".strip() if predicted else number,
+        why,
+        practice,
+        decided=f"The interval of the ratio of both efficiencies: above or below 1, within {MARGIN:.0%} of it, or "
+        "none of "
+        "these.",
+        rests_on=(TABLE, WORK_TABLE) if found.works else (TABLE,),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[WHICH],
+    )
+
+
+def _expected_words(found: Sizes) -> str:
+    """Why that does not show, where the large model was made smaller or communicates as much."""
+    if len(found.works) == 2 and all(one.share.number is not None for one in found.works):
+        small, large = found.works
+        shares = (
+            f"communication is {said(large.share, '%')} of its step and {said(small.share, '%')} of the small one's"
+        )
+        if (large.share.number or 0.0) < (small.share.number or 0.0):
+            return f" Here {shares}, which points that way."
+        return f" Here {shares}: bytes and operations grow together."
+    return " Here bytes and operations grow together with the weights."
+
+
+def _gpu_pair(found: Sizes) -> str:
+    last = {case: one for case, one in found.gpus if one.speeds}
+    if len(last) < 2:
+        return ""
+    ranks = last["small"].ranks
+    return (
+        f"On {ranks} GPUs of the kind in the table it would be {said(last['large'].efficiency, '%')} for "
+        f"{last['large'].size} and "
+        f"{said(last['small'].efficiency, '%')} for {last['small'].size} (predicted)."
+    )
+
+
+def _why(evidence: Evidence, found: Sizes) -> Answer:
+    """Bytes per operation, counted; and the share of communication, which rates and fixed costs decide."""
+    works = {one.case: one for one in found.works}
+    small, large = works.get("small"), works.get("large")
+    why = (
+        "Bytes and operations both grow with the weights, so size alone would change nothing. But the first layer's "
+        "input needs no gradient: that saves one product of the six of two layers, and one of the twenty-four of eight."
+    )
+    if small is None or large is None or small.per_flop.number is None or large.per_flop.number is None:
+        missing = "No inspected run counted the operations of both cases."
+        return Answer(ROW, WHY, FIXED_COSTS, missing, why, rests_on=(TABLE,), hint=HINTS[WHY])
+    more = small.per_flop.number / large.per_flop.number
+    if more > 1 + MARGIN / 10:
+        verdict = (
+            "The small model exchanges more bytes for each operation, and fixed costs weigh more in its short step."
+        )
+    else:
+        verdict = "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
+    number = f"Counted: {said(small.per_flop)} bytes per 1000 flop for small, {said(large.per_flop)} for large."
+    return Answer(
+        ROW,
+        WHY,
+        verdict,
+        number,
+        why,
+        _rates_words(small, large),
+        decided="Bytes per operation differ where their counted ratio is above 1.01.",
+        rests_on=(WORK_TABLE, *((REACHED,) if small.of_peak.number is not None else ())),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[WHY],
+    )
+
+
+def _rates_words(small: Work, large: Work) -> str:
+    if small.rate.number is None or large.rate.number is None:
+        return ""
+    said_rates = (
+        f"While computing, the large model reaches {said(large.rate, 'GFLOP/s')} and the small one "
+        f"{said(small.rate, 'GFLOP/s')}"
+    )
+    if small.link_rate.number is not None and large.link_rate.number is not None:
+        said_rates += f"; while communicating {said(large.link_rate, 'GB/s')} and {said(small.link_rate, 'GB/s')}"
+    return f"{said_rates}."
+
+
+def _when(evidence: Evidence, found: Sizes) -> Answer:
+    """By the share of the step that is communication, at the samples per rank that were run."""
+    known = [one for one in found.works if one.share.number is not None]
+    if not known:
+        return _unanswered(WHEN, found)
+    shares = listed([f"{said(one.share, '%')} of the {one.case} model's step" for one in known])
+    own = known[0]
+    number = (
+        f"With {said(own.samples)} samples per rank on {ranks_phrase(own.ranks)} communication "
+        f"{'would be' if own.mark == 'predicted' else 'is'} {shares}."
+    )
+    over = [one for one in known if (one.shares.low if one.shares else (one.share.number or 0) / 100) > 0.5]
+    under = [one for one in known if (one.shares.high if one.shares else (one.share.number or 0) / 100) < 0.5]
+    if len(over) == len(known):
+        verdict = "Here already: more than half of a step is communication."
+    elif over:
+        verdict = f"Here already for the {listed([one.case for one in over])} model."
+    elif len(under) == len(known):
+        verdict = "With fewer samples per rank than here, where computing still takes longer."
+    elif all((one.share.number or 0.0) < 50 for one in known):
+        verdict = "With fewer samples per rank than here, as far as these runs can tell."
+    else:
+        verdict = "At about as many samples per rank as here, where both take about equally long."
+    why = (
+        "The bytes are fixed by the weights, while computing shrinks with the samples of a rank. So communication "
+        "takes "
+        "over where the global batch is spread over more ranks, the link is slower, or the device is faster."
+    )
+    practice = "More samples per rank, or several micro-batches before one exchange, push it back."
+    return Answer(
+        ROW,
+        WHEN,
+        verdict,
+        number,
+        why,
+        practice,
+        decided="The bottleneck is what takes more than half of the step: the interval of the share above, below "
+        "or across "
+        "50 %.",
+        rests_on=(WORK_TABLE,),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[WHEN],
+    )
+
+
+def _unanswered(question: str, found: Sizes, why: str = "") -> Answer:
+    reason = why or found.hole or "Both cases are needed on the same number of ranks, with and without communication."
+    return Answer(
+        ROW, question, "This cannot be answered from these runs.", reason, rests_on=(TABLE,), hint=HINTS[question]
+    )

@@ -1,0 +1,97 @@
+"""The figures of H1.4: all step times of both methods, utilisation over time, and one step of DDP rank by rank."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.trace import RankStep
+from scalewise.course.arms import figures_of
+from scalewise.course.homework1.devices import DDP, DP, training_samples
+from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
+from scalewise.report.document import Figure, Lane, Lines, Mark, Sample, Series, Strips, Timeline
+
+STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
+LEAST_SAMPLES = 4  # twice a second: fewer are no curve
+MEGA = 1e-6
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One of the two methods."""
+
+    name: str
+    row: ArmRow | None
+    mark: Mark
+
+
+def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
+    """All steps of both methods."""
+    samples = []
+    for method in methods:
+        steps = [1e3 * one for run in figures_of(evidence, method.row) for one in run.step_seconds[run.warmup_steps :]]
+        if steps:
+            samples.append(Sample(method.name, tuple(steps), method.mark))
+    if len(samples) < 2:
+        return None
+    caption = "Every step after warm-up, all runs; box: quartiles, line: median."
+    return Figure(STRIPS, "Distribution of step times", caption, Strips(tuple(samples), "step time (ms)"), FIGURE_WIDTH)
+
+
+def over_time_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
+    """Utilisation of every device while steps were made."""
+    series: list[Series] = []
+    for method in methods:
+        runs = measured_runs(evidence, method.row) if method.row else []
+        sampled = max((training_samples(run) for run in runs), key=len, default=[])
+        indices = sorted({index for _, values in sampled for index in values})
+        if len(sampled) < LEAST_SAMPLES:
+            continue
+        begin = sampled[0][0]
+        for index in indices:
+            points = [(at - begin, 100 * values[index]) for at, values in sampled if index in values]
+            name = _device_name(method, index, len(indices), on_gpus(evidence))
+            series.append(Series(name, tuple(at for at, _ in points), tuple(value for _, value in points)))
+    if not series:
+        return None
+    what = "nvidia-smi's utilisation" if on_gpus(evidence) else "share of the process's cores that are busy"
+    plot = Lines("seconds of training", "utilisation (%)", tuple(series))
+    return Figure(OVER_TIME, "Utilisation over time", f"Sampled twice a second: {what}.", plot, FIGURE_WIDTH)
+
+
+def _device_name(method: Shown, index: int, count: int, gpus: bool) -> str:
+    short = "DP" if method.name == DP else DDP
+    if gpus:
+        return f"{short}, GPU {index}" if count > 1 else f"{short}, its GPU"
+    return f"{short}, rank {index}" if count > 1 else f"{short}, both devices"
+
+
+def step_figure(steps: Sequence[RankStep]) -> Figure | None:
+    """Who computes and what is on the link, rank by rank."""
+    if not any(one.all_reduces for one in steps):
+        return None
+    lanes = []
+    for one in steps:
+        computes = []
+        for name, begin, end in one.phases:
+            if name == "backward" and begin < one.last_issue < end:
+                computes.append((1e3 * begin, 1e3 * one.last_issue, "backward"))
+            elif name in ("forward", "backward", "optimizer"):
+                computes.append((1e3 * begin, 1e3 * end, name))
+        lanes.append(Lane(f"rank {one.rank} computes", tuple(computes)))
+        for number, (begin, end, _) in enumerate(one.all_reduces, 1):
+            lanes.append(Lane(f"rank {one.rank}, bucket {number}", ((1e3 * begin, 1e3 * end, "communication"),)))
+    sizes = ", ".join(f"{size * MEGA:.2f}" for _, _, size in steps[0].all_reduces)
+    caption = (
+        f"Each bucket ({sizes} MB) is all-reduced as soon as its gradients are there; {hidden_text(steps)} % of that "
+        "time lies "
+        "under a backward that still computes. One step that was looked at closely, which makes it slower than the "
+        "timed ones."
+    )
+    return Figure(STEP, "One step of DDP", caption, Timeline(tuple(lanes), "ms since the first rank began"), 1.0)
+
+
+def hidden_text(steps: Sequence[RankStep]) -> str:
+    """Percent of the all-reduces' time that computing hides, mean over the ranks."""
+    shares = [one.hidden_share for one in steps if one.all_reduces]
+    return f"{100 * sum(shares) / len(shares):.0f}"

@@ -1,0 +1,461 @@
+"""H1.5A: a delay on every rank: what it does to the step and to the speedup, and what Amdahl's law says of it."""
+
+from dataclasses import dataclass, replace
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.line_fit import Line, fit_line, spread_of
+from scalewise.analysis.phrases import listed, ranks_phrase
+from scalewise.analysis.propagate import propagate
+from scalewise.analysis.ratio import equivalent, ratio_of
+from scalewise.analysis.scaling import serial_fraction
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import COURSE_LEVEL, step_ratio
+from scalewise.course.captions import setting
+from scalewise.course.homework1.doubts import doubt_of, shaken_by
+from scalewise.course.homework1.predicted_ranks import predicted_ranks
+from scalewise.course.homework1.rows import EQUAL, FIGURE_WIDTH, MARGIN, again, scaling_rows, why_no_scaling
+from scalewise.course.seen import refusals
+from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Mark, Section, Series, Table
+
+ORDER, ROW, EXPERIMENT = 50, "H1.5A", "delay"
+TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
+EFFECT = "What does the delay do to scaling?"
+LINEAR = "Is the effect linear or non-linear?"
+AMDAHL = "How does it relate to Amdahl's law?"
+HINTS = {
+    EFFECT: "the speedups without a delay and with the longest one",
+    LINEAR: "by how much a step grows with each millisecond, and the shape of the speedup's curve",
+    AMDAHL: "the serial share of one rank's step at each delay, and the measured against the predicted speedups",
+}
+HYPERBOLA = (
+    "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which bends most at "
+    "small "
+    "delays and creeps towards 1."
+)
+CURVE = 40  # points of the drawn law
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """One delay: the steps of one rank and of several, and the speedup measured and by the law."""
+
+    seconds: float
+    one: Estimate | None
+    many: Estimate | None
+    measured: Estimate | None  # speedup
+    law: Estimate | None  # (T1 + d) / (TN + d) from the steps without delay
+    serial: float | None  # share of one rank's step that is serial, by the law
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Everything H1.5A rests on."""
+
+    ranks: int  # of the several
+    mark: Mark  # of the several: measured or predicted
+    rows: tuple[Delayed, ...]
+    one_line: Line | None  # step of one rank over the delay
+    many_line: Line | None
+    hole: str
+
+    @property
+    def slopes(self) -> tuple[Cell, Cell]:
+        """By how many ms a step grows for each ms of delay: one rank, several."""
+        return tuple(  # type: ignore[return-value]
+            estimate_cell(line.slope if line else None, why_empty="not measured")
+            for line in (self.one_line, self.many_line)
+        )
+
+
+def build(evidence: Evidence) -> Section:
+    """Table, speedup and step over the delay, answers."""
+    found = delays(evidence)
+    figures = (_speedup_figure(found), _steps_figure(found))
+    blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
+    answers = _effect(evidence, found), _linear(evidence, found), _amdahl(evidence, found)
+    return Section("h1-5a", "A delay on every rank", (*blocks, *answers))
+
+
+def delays(evidence: Evidence) -> Delays:
+    """On the most ranks that were measured; else one rank, and the prediction of H1.2 for several."""
+    rows = scaling_rows(evidence, EXPERIMENT)
+    values = sorted({float(row.axes["delay"]) for row in rows if "delay" in row.axes})
+    ranks = max((row.ranks for row in rows), default=1)
+    mark: Mark = "measured"
+    steps = {(float(row.axes["delay"]), row.ranks): row for row in rows if "delay" in row.axes}
+    plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
+    if ranks == 1:
+        foretold = predicted_ranks(evidence, "strong-scaling").rows
+        ranks, mark = (foretold[-1].ranks, "predicted") if foretold else (1, "missing")
+        plain_many = foretold[-1].step if foretold else None
+    faster = (
+        step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
+        if mark == "measured"
+        else ratio_of(plain_one, plain_many)
+        if plain_one is not None and plain_many is not None
+        else None
+    )
+    made = []
+    for delay in values:
+        one, many = steps.get((delay, 1)), steps.get((delay, ranks))
+        law = _law(faster, plain_many, delay)
+        made.append(
+            Delayed(
+                seconds=delay,
+                one=_step(evidence, one),
+                many=_step(evidence, many),
+                measured=step_ratio(evidence, one, many) if mark == "measured" and ranks > 1 else None,
+                law=law,
+                serial=_serial(plain_one, plain_many, ranks, delay),
+                doubt=doubt_of(evidence, many) or doubt_of(evidence, one),
+            )
+        )
+    lines = tuple(_line(made, several) for several in (False, True))
+    hole = why_no_scaling(evidence, EXPERIMENT)
+    return Delays(ranks, mark, tuple(made), lines[0], lines[1], hole)
+
+
+def _step(evidence: Evidence, row: ArmRow | None) -> Estimate | None:
+    step = row.step_seconds if row is not None else None
+    return again(evidence).widened(step.at(COURSE_LEVEL)) if step is not None else None
+
+
+def _law(faster: Estimate | None, many: Estimate | None, delay: float) -> Estimate | None:
+    """Amdahl's law with the delay in the serial part: s' = (s T1 + d) / (T1 + d) gives (T1 + d) / (TN + d).
+
+    From the ratio T1 / TN, whose runs were made in turns, and TN.
+    """
+    if faster is None or many is None:
+        return None
+    found = propagate(lambda ratio, tn: (ratio * tn + delay) / (tn + delay), faster, many)
+    return replace(found, method="Amdahl's law with the delay serial", positive=found.low > 0)
+
+
+def _serial(one: Estimate | None, many: Estimate | None, ranks: int, delay: float) -> float | None:
+    """None where the law has no serial share: ranks that are slower than one, or faster than ideal."""
+    if one is None or many is None or ranks < 2:
+        return None
+    share = serial_fraction(ratio_of(one, many), ranks).value
+    return (share * one.value + delay) / (one.value + delay) if 0 <= share <= 1 else None
+
+
+def _line(rows: list[Delayed], several: bool) -> Line | None:
+    known = [(row.seconds, step) for row in rows if (step := row.many if several else row.one) is not None]
+    if len(known) < 3:
+        return None
+    return fit_line([delay for delay, _ in known], [step.value for _, step in known], spread_of([s for _, s in known]))
+
+
+def _table(evidence: Evidence, found: Delays) -> Table:
+    many = ranks_phrase(found.ranks) if found.ranks > 1 else "several ranks"
+    columns = (
+        Column("Delay", "ms"),
+        Column("Step of 1 rank", "ms"),
+        Column(f"Step of {many}", "ms"),
+        Column("Speedup measured"),
+        Column("Speedup by Amdahl's law"),
+        Column("Serial share of the step", "%"),
+    )
+    rows = tuple(_row(found, one) for one in found.rows)
+    slopes = found.slopes
+    caption = f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}"
+    told = [
+        f"{said_with_interval(cell, 'ms')} on {words}"
+        for cell, words in zip(slopes, ("1 rank", many), strict=True)
+        if cell.number is not None
+    ]
+    if told:
+        caption += f" A line through the steps: each ms of delay adds {listed(told)}."
+    notes = ["Speedup by the law: from the two steps without a delay, with the delay added to the serial part."]
+    if found.mark == "predicted":
+        notes.append(
+            f"The step of {many} without a delay is the predicted one of H1.2; with a delay nothing was measured on "
+            "several."
+        )
+    if rows and all(one.serial is None for one in found.rows) and found.ranks > 1:
+        notes.append("Serial share: the law has none for ranks that are slower than one.")
+    if not rows:
+        notes = ["No run with a delay can be used."]
+    return Table(
+        TABLE,
+        "A delay before backward, on every rank",
+        columns,
+        rows,
+        (*notes, *refusals(evidence, EXPERIMENT)),
+        caption=caption,
+    )
+
+
+def _row(found: Delays, one: Delayed) -> tuple[Cell, ...]:
+    missing = "not measured"
+    many = estimate_cell(one.many, 1e3, why_empty=missing)
+    law = estimate_cell(one.law, why_empty="two steps without a delay are needed")
+    return (
+        text_cell(f"{1e3 * one.seconds:g}"),
+        estimate_cell(one.one, 1e3, why_empty=missing),
+        replace(many, doubt=one.doubt),
+        estimate_cell(one.measured, why_empty=missing),
+        law,
+        number_cell(one.serial, 100, why_empty="the law has none here"),
+    )
+
+
+def _speedup_figure(found: Delays) -> Figure | None:
+    plain = next((row for row in found.rows if row.seconds == 0 and row.law), None)
+    if plain is None or len(found.rows) < 2:
+        return None
+    end = found.rows[-1].seconds
+    one, many = _without(found)
+    if one is None or many is None:
+        return None
+    delays = tuple(end * index / CURVE for index in range(CURVE + 1))
+    curve = tuple((one + delay) / (many + delay) for delay in delays)
+    series = [Series("Amdahl", tuple(1e3 * delay for delay in delays), curve, style="model")]
+    known = [(row.seconds, row.measured) for row in found.rows if row.measured is not None]
+    if known:
+        series.insert(
+            0,
+            Series(
+                "measured",
+                tuple(1e3 * delay for delay, _ in known),
+                tuple(value.value for _, value in known),
+                tuple(value.low for _, value in known),
+                tuple(value.high for _, value in known),
+            ),
+        )
+    level = Series("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
+    plot = Lines("delay (ms)", "speedup", (level, *series))
+    caption = "Curve: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
+    return Figure(SPEEDUP, f"Speedup of {ranks_phrase(found.ranks)} over the delay", caption, plot, FIGURE_WIDTH)
+
+
+def _without(found: Delays) -> tuple[float | None, float | None]:
+    """Seconds of both steps without a delay, of which the law is made."""
+    row = next((row for row in found.rows if row.seconds == 0), None)
+    if row is None or row.one is None or row.law is None:
+        return None, None
+    return row.one.value, row.one.value / row.law.value
+
+
+def _steps_figure(found: Delays) -> Figure | None:
+    series = []
+    for name, several in (("1 rank", False), (ranks_phrase(found.ranks), True)):
+        known = [(row.seconds, step) for row in found.rows if (step := row.many if several else row.one) is not None]
+        if len(known) > 1:
+            series.append(
+                Series(
+                    name,
+                    tuple(1e3 * delay for delay, _ in known),
+                    tuple(1e3 * step.value for _, step in known),
+                    tuple(1e3 * step.low for _, step in known),
+                    tuple(1e3 * step.high for _, step in known),
+                )
+            )
+    if not series:
+        return None
+    caption = "Lines at the points: 95 % intervals."
+    return Figure(
+        STEPS, "Step time over the delay", caption, Lines("delay (ms)", "step time (ms)", tuple(series)), FIGURE_WIDTH
+    )
+
+
+def _effect(evidence: Evidence, found: Delays) -> Answer:
+    """By the interval of the ratio of the speedups with the longest delay and with none."""
+    known = [row for row in found.rows if row.measured is not None]
+    if len(known) < 2 or known[0].measured is None or known[-1].measured is None:
+        return _effect_predicted(evidence, found)
+    first, last = known[0].measured, known[-1].measured
+    change = ratio_of(last, first)
+    start, end = _row(found, known[0])[3], _row(found, known[-1])[3]
+    delay = said(_row(found, known[-1])[0], "ms")
+    number = (
+        f"On {ranks_phrase(found.ranks)} it is {said(start)} without a delay and {said_with_interval(end)} with "
+        f"{delay}."
+    )
+    if change.high < 1:
+        verdict = "It spoils scaling: the speedup falls towards 1."
+        practice = (
+            "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
+            "added."
+        )
+    elif change.low > 1:
+        verdict = "The speedup rises towards 1, and nothing is gained: every step is longer than before."
+        practice = "A ratio that improves because both sides became slower is no better scaling: look at the times."
+    else:
+        verdict = "It pulls the speedup towards 1; how far cannot be told from these runs."
+        practice = "Every step is longer, so nothing is gained, whatever the ratio does."
+    return Answer(
+        ROW,
+        EFFECT,
+        verdict,
+        number,
+        "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
+        practice,
+        decided="The interval of the ratio of both speedups, below, above or across 1 "
+        f"(here {change.low:.3g} to {change.high:.3g}).",
+        rests_on=(TABLE, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[EFFECT],
+    )
+
+
+def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
+    law = [row for row in found.rows if row.law is not None]
+    if len(law) < 2:
+        return _unanswered(EFFECT, found)
+    start, end = _row(found, law[0])[4], _row(found, law[-1])[4]
+    delay = said(_row(found, law[-1])[0], "ms")
+    number = (
+        f"The speedup of {ranks_phrase(found.ranks)} would be {said(start)} without a delay and {said(end)} with "
+        f"{delay} (predicted)."
+    )
+    return Answer(
+        ROW,
+        EFFECT,
+        "By prediction it pulls the speedup towards 1.",
+        f"{found.hole} {number}".strip(),
+        "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
+        "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
+        "added.",
+        decided="Amdahl's law from one measured rank and the predicted step of several; nothing else is compared.",
+        rests_on=(TABLE, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[EFFECT],
+    )
+
+
+def _linear(evidence: Evidence, found: Delays) -> Answer:
+    """Linear in time where each ms adds one ms within the margin; hyperbolic in the speedup by the law."""
+    named = [(cell, words, line) for cell, words, line in zip(
+        found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
+    ) if line is not None]  # fmt: skip
+    if not named:
+        return replace(_unanswered(LINEAR, found), why=HYPERBOLA)
+    one_each = [equivalent(line.slope.at(COURSE_LEVEL), MARGIN) for _, _, line in named]
+    told = listed([f"{said(cell, 'ms')} on {words}" for cell, words, _ in named])
+    flat = [line.slope.low <= 0 for _, _, line in named]
+    if any(flat):
+        verdict = (
+            "Linear in the step time and non-linear in the speedup, by the law; these runs are too noisy to show it."
+        )
+        told = listed([f"{said_with_interval(cell, 'ms')} on {words}" for cell, words, _ in named])
+    elif all(word == "equal within margin" for word in one_each):
+        verdict = "Linear in the step time, non-linear in the speedup."
+    elif "different" in one_each:
+        verdict = "In the step time nearly linear, but not one for one; in the speedup non-linear."
+    else:
+        verdict = "Linear in the step time as far as can be told, non-linear in the speedup."
+    return Answer(
+        ROW,
+        LINEAR,
+        verdict,
+        f"Each ms of delay adds {told}.",
+        HYPERBOLA,
+        "The first milliseconds of a delay change the speedup most.",
+        decided="The slope of a line through the steps: one for one where its whole interval lies within "
+        f"{MARGIN:.0%} of 1.",
+        rests_on=(TABLE, STEPS, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[LINEAR],
+    )
+
+
+def _amdahl(evidence: Evidence, found: Delays) -> Answer:
+    """The law is made from the steps without delay alone, and tested on every other delay."""
+    tested = [row for row in found.rows if row.seconds > 0 and row.law is not None and row.measured is not None]
+    shares = [row for row in found.rows if row.serial is not None]
+    why = (
+        "The delay joins the serial part of the step. The longer it is, the larger the serial share s, and no "
+        "number of "
+        "ranks can be more than 1/s times as fast."
+    )
+    if not tested:
+        return _amdahl_predicted(evidence, found, shares, why)
+    words = [equivalent(ratio_of(row.measured, row.law), MARGIN) for row in tested if row.measured and row.law]
+    last = _row(found, tested[-1])
+    delay = said(last[0], "ms")
+    number = f"With {delay} the law predicts {said(last[4])} and {said_with_interval(last[3])} was measured."
+    if all(word == "equal within margin" for word in words):
+        verdict = f"It follows the law: all {len(tested)} delays are met within 10 %."
+    elif "different" in words:
+        missed = [
+            said(_row(found, row)[0], "ms") for row, word in zip(tested, words, strict=True) if word == "different"
+        ]
+        verdict = f"It follows the law in shape, but at {listed(missed)} the measurement lies off it."
+    else:
+        verdict = "Nothing speaks against the law; these runs are too noisy to confirm it within 10 %."
+    if not shares:
+        why = (
+            "Without a delay several ranks are already slower than one: they add communication, for which the law "
+            "has no "
+            "term and thus no serial share. What it says of the delay still holds: it is added to both sides of "
+            "the ratio."
+        )
+        practice = ""
+    else:
+        practice = (
+            f"The serial share of the step grows from {said(_row(found, shares[0])[5], '%')} to "
+            f"{said(_row(found, shares[-1])[5], '%')}."
+        )
+    return Answer(
+        ROW,
+        AMDAHL,
+        verdict,
+        number,
+        why,
+        practice,
+        decided="Measured over predicted speedup at each delay: met where the interval of the ratio lies within "
+        f"{MARGIN:.0%} "
+        "of 1, missed where it excludes 1.",
+        rests_on=(TABLE, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[AMDAHL],
+    )
+
+
+def _amdahl_predicted(evidence: Evidence, found: Delays, shares: list[Delayed], why: str) -> Answer:
+    """From one rank alone the law bounds every speedup."""
+    if not shares:
+        bound = _bound(found)
+        if bound is None:
+            return _unanswered(AMDAHL, found)
+        number = (
+            f"{found.hole} On one rank a step of {said(_row(found, found.rows[-1])[1], 'ms')} holds a delay of "
+            f"{said(_row(found, found.rows[-1])[0], 'ms')}."
+        )
+        verdict = "The delay is serial, so it alone bounds the speedup, whatever the number of ranks."
+        return Answer(ROW, AMDAHL, verdict, number, why, rests_on=(TABLE,), hint=HINTS[AMDAHL],
+                      decided=f"(T1 + d) / d from one rank: {bound:.2f}.")  # fmt: skip
+    first, last = _row(found, shares[0]), _row(found, shares[-1])
+    number = (
+        f"{found.hole} By the law the serial share of the step grows from {said(first[5], '%')} without a delay to "
+        f"{said(last[5], '%')} with {said(last[0], 'ms')}."
+    )
+    return Answer(
+        ROW,
+        AMDAHL,
+        "By the law the delay makes the serial share larger, and the speedup tends to 1.",
+        number.strip(),
+        why,
+        decided="The law from one measured rank and the predicted step of several; it could not be tested.",
+        rests_on=(TABLE, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[AMDAHL],
+    )
+
+
+def _bound(found: Delays) -> float | None:
+    last = found.rows[-1] if found.rows else None
+    if last is None or last.one is None or last.seconds <= 0:
+        return None
+    return last.one.value / last.seconds
+
+
+def _unanswered(question: str, found: Delays) -> Answer:
+    why = found.hole or "Runs with and without a delay are needed, on one rank and on several."
+    return Answer(
+        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
+    )

@@ -1,0 +1,430 @@
+"""H1.5B: larger batches: do they scale better, from which batch on do ranks pay, and when does throughput saturate."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import ranks_phrase
+from scalewise.analysis.ratio import equivalent, ratio_of
+from scalewise.analysis.saturation import SATURATED, Saturation, saturation
+from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.captions import setting
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
+from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.rows import (
+    EQUAL,
+    FIGURE_WIDTH,
+    MARGIN,
+    again,
+    batch_of,
+    row_at,
+    scaling_rows,
+    why_no_scaling,
+)
+from scalewise.course.seen import refusals
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Section, Series, Table
+
+ORDER, ROW, EXPERIMENT = 51, "H1.5B", "batch-scaling"
+TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"
+BETTER, WHEN = "Does a larger batch scale better?", "When does it saturate?"
+HINTS = {
+    BETTER: "the efficiencies of the smallest and the largest batch, and where the speedup passes 1",
+    WHEN: "samples per second over the batch, and what the last doubling gained",
+}
+GPU_RANKS = (4,)  # the sheet's own example
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One global batch: one rank beside several."""
+
+    samples: int
+    one: Point | None
+    many: Point | None
+    rate_one: Cell  # samples/s
+    rate: Cell
+    rates: Estimate | None  # of the several; of one rank where there are none
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """In the order of the columns."""
+        empty = empty_cell("not measured")
+        many = (self.many.step, self.many.speedup, self.many.efficiency) if self.many else (empty, empty, empty)
+        return count_cell(self.samples), self.one.step if self.one else empty, *many, self.rate_one, self.rate
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Everything H1.5B rests on."""
+
+    ranks: int  # the most that were measured
+    here: tuple[Batch, ...]
+    predicted_count: int  # ranks of the predicted rows; 0: none
+    predicted: tuple[Batch, ...]
+    gpus: tuple[Batch, ...]
+    predictions: tuple[tuple[str, Prediction], ...]
+    fit: Saturation | None  # of the most measured ranks
+    gain: Estimate | None  # throughput of the largest batch over the one before
+    bound: float | None  # samples/s that the device's arithmetic allows
+    hole: str
+
+    @property
+    def compared(self) -> tuple[Batch, ...]:
+        """Batches with a measured speedup; else those with a predicted one."""
+        for rows in (self.here, self.predicted, self.gpus):
+            found = tuple(one for one in rows if one.many is not None and one.many.speeds is not None)
+            if found:
+                return found
+        return ()
+
+
+def build(evidence: Evidence) -> Section:
+    """Table, figures, answers."""
+    found = batches(evidence)
+    figures = (_speedup_figure(found), _throughput_figure(found))
+    blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
+    return Section("h1-5b", "Larger batches", (*blocks, _better(evidence, found), _when(evidence, found)))
+
+
+def batches(evidence: Evidence) -> Batches:
+    """On one rank and on the most that were measured, predicted ones, and those of GPUs."""
+    rows = scaling_rows(evidence, EXPERIMENT)
+    ranks = max((row.ranks for row in rows), default=1)
+    sizes = sorted({round(batch_of(row)) for row in rows})
+    predictions = tuple((f"batch {size}:", predicted_ranks(evidence, EXPERIMENT, batch=size)) for size in sizes)
+    here, predicted, gpus = [], [], []
+    count = max((row.ranks for _, one in predictions for row in one.rows), default=0)
+    for size, (_, prediction) in zip(sizes, predictions, strict=True):
+        points = points_of(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
+        one = next((point for point in points if point.ranks == 1 and point.step.number is not None), None)
+        here.append(_batch(evidence, size, ranks, one, _at(points, ranks)))
+        if count and count != ranks:
+            predicted.append(_batch(evidence, size, count, one, _at(points, count)))
+        on_gpus = gpu_points(evidence, EXPERIMENT, (1, *GPU_RANKS), batch=size)
+        if len(on_gpus) > 1:
+            gpus.append(_batch(evidence, size, 0, on_gpus[0], on_gpus[-1]))
+    known = [(float(one.samples), step) for one in here if (step := _step(evidence, one.samples, ranks)) is not None]
+    rates = [one.rates for one in here if one.rates is not None]
+    return Batches(
+        ranks=ranks,
+        here=tuple(here),
+        predicted_count=count if predicted else 0,
+        predicted=tuple(predicted),
+        gpus=tuple(gpus),
+        predictions=predictions,
+        fit=saturation(known),
+        gain=ratio_of(rates[-1], rates[-2]) if len(rates) > 1 else None,
+        bound=_bound(evidence, ranks),
+        hole=why_no_scaling(evidence, EXPERIMENT),
+    )
+
+
+def _at(points: tuple[Point, ...], ranks: int) -> Point | None:
+    return (
+        next((one for one in points if one.ranks == ranks and one.step.number is not None), None) if ranks > 1 else None
+    )
+
+
+def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
+    row = row_at(scaling_rows(evidence, EXPERIMENT, batch=size), ranks)
+    return again(evidence).widened(row.step_seconds.at(COURSE_LEVEL)) if row is not None and row.step_seconds else None
+
+
+def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: Point | None) -> Batch:
+    """Throughput is the batch over the step: what lies between steps is not in it."""
+    rates = [_rate(size, point) for point in (one, many)]
+    cells = [
+        estimate_cell(
+            rate,
+            mark=point.mark if point else "missing",
+            why_empty="not measured",
+            note=point.step.note if point else "",
+        )
+        for rate, point in zip(rates, (one, many), strict=True)
+    ]
+    return Batch(size, one, many, cells[0], cells[1], rates[1] or rates[0])
+
+
+def _rate(size: int, point: Point | None) -> Estimate | None:
+    """From the step's cell, in ms, so that table and answer have one witness."""
+    if point is None or not point.step.number or not point.step.low or not point.step.high:
+        return None
+    step = point.step
+    value, low, high = (1e3 * size / (end or 1.0) for end in (step.number, step.high, step.low))
+    return Estimate(value, low, high, 0, 0, "batch over step", COURSE_LEVEL, positive=True)
+
+
+def _bound(evidence: Evidence, ranks: int) -> float | None:
+    """The device's peak over the operations of a sample, counted in the small case of H1.3."""
+    experiment = evidence.experiment("model-size")
+    for use in experiment.utilisation if experiment else ():
+        run = evidence.run(use.run)
+        row = row_at(evidence.rows("model-size", case="small"), run.spec.world_size) if run else None
+        if run is None or row is None or run.spec.axes.get("case") != "small" or not row.samples_per_step:
+            continue
+        if use.flops_per_step and use.peak_flops_per_second:
+            a_sample = use.flops_per_step * run.spec.world_size / row.samples_per_step
+            return ranks * use.peak_flops_per_second / a_sample
+    return None
+
+
+def _table(evidence: Evidence, found: Batches) -> Table:
+    many = ranks_phrase(found.ranks) if found.ranks > 1 else "several ranks"
+    columns = (
+        Column("Global batch"),
+        Column("Step of 1 rank", "ms"),
+        Column("Step of several", "ms"),
+        Column("Speedup"),
+        Column("Efficiency", "%"),
+        Column("Throughput of 1", "samples/s"),
+        Column("Throughput of several", "samples/s"),
+    )
+    groups = [(0, f"Several: {many}, measured")] if found.here and found.ranks > 1 else [(0, "One rank, measured")]
+    rows = [one.cells for one in found.here]
+    if found.predicted and not found.gpus:
+        groups.append((len(rows), f"Several: {found.predicted_count} ranks like these, predicted"))
+        rows += [one.cells for one in found.predicted]
+    if found.gpus:
+        groups.append((len(rows), f"Several: {GPU_RANKS[-1]}. {gpu_heading(evidence)}"))
+        rows += [one.cells for one in found.gpus]
+    notes = [*refusals(evidence, EXPERIMENT)]
+    notes += [GPU_NOTE] if found.gpus else told(evidence, found.predictions, said_before=True)
+    caption = f"{setting(evidence, EXPERIMENT, but=('BATCH', 'ranks'))} {EQUAL} {_fit_words(found)}".strip()
+    return Table(
+        TABLE,
+        "Batches of 32 to 256 on one rank and on several",
+        columns,
+        tuple(rows),
+        (*notes, *([] if rows else [found.hole])),
+        caption=caption,
+        groups=tuple(groups) if rows else (),
+    )
+
+
+def _fit_words(found: Batches) -> str:
+    words = []
+    if found.fit is not None:
+        words.append(
+            f"A line through the steps of {ranks_phrase(found.ranks)}: {said_with_interval(_fixed(found), 'ms')} "
+            "are fixed, and "
+            f"throughput tends to {said_with_interval(_limit(found), 'samples/s')}, {100 * SATURATED:.0f} % of it "
+            "at a batch of "
+            f"{said_with_interval(_ninety(found))}."
+        )
+    if found.gain is not None:
+        words.append(f"The last doubling multiplies throughput by {said_with_interval(estimate_cell(found.gain))}.")
+    if found.bound is not None:
+        words.append(f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}.")
+    return " ".join(words)
+
+
+def _fixed(found: Batches) -> Cell:
+    return estimate_cell(found.fit.fixed_seconds if found.fit else None, 1e3)
+
+
+def _limit(found: Batches) -> Cell:
+    return estimate_cell(found.fit.limit_per_second if found.fit else None)
+
+
+def _ninety(found: Batches) -> Cell:
+    return estimate_cell(found.fit.batch if found.fit else None)
+
+
+def _speedup_figure(found: Batches) -> Figure | None:
+    series = []
+    named = (
+        (ranks_phrase(found.ranks), found.here, "measured"),
+        (f"{found.predicted_count} ranks", () if found.gpus else found.predicted, "predicted"),
+        (f"{GPU_RANKS[-1]} GPUs", found.gpus, "predicted"),
+    )
+    for name, rows, style in named:
+        known = [(one.samples, one.many.speeds) for one in rows if one.many is not None and one.many.speeds is not None]
+        if len(known) > 1:
+            series.append(
+                Series(
+                    name,
+                    tuple(float(samples) for samples, _ in known),
+                    tuple(one.value for _, one in known),
+                    tuple(one.low for _, one in known),
+                    tuple(one.high for _, one in known),
+                    "predicted" if style == "predicted" else "measured",
+                )
+            )
+    if not series:
+        return None
+    ticks = tuple(float(one.samples) for one in found.here)
+    level = Series("as one rank", (ticks[0], ticks[-1]), (1.0, 1.0), style="ideal")
+    plot = Lines("global batch", "speedup", (level, *series), log_x=True, x_ticks=ticks)
+    return Figure(SPEEDUP, "Speedup over the batch", "Above the grey line several ranks pay.", plot, FIGURE_WIDTH)
+
+
+def _throughput_figure(found: Batches) -> Figure | None:
+    series = []
+    for name, alone in (("1 rank", True), (ranks_phrase(found.ranks), False)):
+        cells = [(one.samples, one.rate_one if alone else one.rate) for one in found.here]
+        known = [(samples, cell) for samples, cell in cells if cell.number is not None]
+        if len(known) > 1:
+            series.append(
+                Series(
+                    name,
+                    tuple(float(samples) for samples, _ in known),
+                    tuple(cell.number or 0.0 for _, cell in known),
+                    tuple(cell.low or 0.0 for _, cell in known),
+                    tuple(cell.high or 0.0 for _, cell in known),
+                )
+            )
+    if not series:
+        return None
+    ticks = tuple(float(one.samples) for one in found.here)
+    if found.fit is not None:
+        dense = tuple(ticks[0] * (ticks[-1] / ticks[0]) ** (index / 20) for index in range(21))
+        series.append(Series("t₀ + c b", dense, tuple(found.fit.throughput(batch) for batch in dense), style="model"))
+    plot = Lines("global batch", "samples/s", tuple(series), log_x=True, x_ticks=ticks)
+    caption = "Batch over step time; points: 95 % intervals."
+    return Figure(THROUGHPUT, "Throughput over the batch", caption, plot, FIGURE_WIDTH)
+
+
+def _better(evidence: Evidence, found: Batches) -> Answer:
+    """By the interval of the ratio of the efficiencies of the largest and the smallest batch."""
+    known = found.compared
+    if len(known) < 2:
+        return _unanswered(BETTER, found)
+    first, last = known[0], known[-1]
+    assert first.many and last.many and first.many.speeds and last.many.speeds, "compared batches have speedups"
+    predicted = first.many.mark == "predicted"
+    change = ratio_of(last.many.speeds, first.many.speeds)
+    word = equivalent(change, MARGIN)
+    if word == "equal within margin":
+        verdict = "No: efficiency stays the same within 10 %."
+    elif word == "cannot tell":
+        verdict = "It cannot be told from these runs."
+    elif change.value > 1:
+        verdict = "Yes." if not predicted else "Yes, by prediction."
+    else:
+        verdict = "No, here efficiency falls."
+    number = (
+        f"On {ranks_phrase(first.many.ranks)} efficiency {'would be' if predicted else 'is'} "
+        f"{said(first.many.efficiency, '%')} at batch {first.samples} and {said(last.many.efficiency, '%')} at "
+        f"{last.samples}."
+    )
+    why = (
+        "The gradients have as many bytes whatever the batch, and fixed costs stay as they are; a larger batch "
+        "spreads both "
+        "over more samples."
+        if change.value > 1
+        else "Something grows with the batch beside computing, such as traffic to a memory that the ranks share."
+    )
+    hole = f"{found.hole} " if predicted and found.hole else ""
+    return Answer(
+        ROW,
+        BETTER,
+        verdict,
+        f"{hole}{number}",
+        why,
+        _pays(known),
+        decided="The interval of the ratio of both efficiencies, above, below or within "
+        f"{MARGIN:.0%} of 1 (here {change.low:.3g} to {change.high:.3g}).",
+        rests_on=(TABLE, SPEEDUP),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[BETTER],
+    )
+
+
+def _pays(known: tuple[Batch, ...]) -> str:
+    """From which batch on several ranks are faster than one."""
+    speeds = [(one.samples, one.many) for one in known if one.many is not None and one.many.speeds is not None]
+    ranks = ranks_phrase(speeds[0][1].ranks)
+    ahead = next((index for index, (_, many) in enumerate(speeds) if many.speeds and many.speeds.low > 1), None)
+    if ahead is None:
+        largest, many = speeds[-1]
+        if many.speeds is not None and many.speeds.high < 1:
+            return (
+                f"But {ranks} do not pay at any of these batches: even at {largest} the speedup is "
+                f"{said(many.speedup)}."
+            )
+        return (
+            f"Whether {ranks} pay at batch {largest} cannot be told: the speedup is {said_with_interval(many.speedup)}."
+        )
+    size, many = speeds[ahead]
+    if ahead == 0:
+        return (
+            f"{ranks[:1].upper()}{ranks[1:]} pay at every one of these batches, at {size} already with a speedup of "
+            f"{said(many.speedup)}."
+        )
+    before, few = speeds[ahead - 1]
+    return (
+        f"{ranks[:1].upper()}{ranks[1:]} pay from a batch of {size} on, with a speedup of {said(many.speedup)}; at "
+        f"{before} it "
+        f"is {said(few.speedup)}."
+    )
+
+
+def _when(evidence: Evidence, found: Batches) -> Answer:
+    """By the batch of 90 % of the fitted limit against the largest that was run; a gain above 2 is noise."""
+    known = [one for one in found.here if one.rates is not None]
+    if len(known) < 3:
+        return _unanswered(WHEN, found)
+    largest, where = known[-1].samples, ranks_phrase(found.ranks)
+    gain = estimate_cell(found.gain)
+    doubling = ""
+    if found.gain is not None:
+        doubling = f"The last doubling, to {largest}, multiplies throughput by {said(gain)}."
+        if found.gain.value > 2:
+            doubling += " More than 2 is impossible but for noise: no step of twice the batch is shorter."
+    limits = ""
+    if found.bound is not None and found.fit is not None:
+        limits = (
+            f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}: the rest is memory traffic "
+            "and waiting."
+        )
+    elif found.bound is not None:
+        limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
+    if found.fit is None:
+        verdict = f"Not within these batches on {where}: a step hardly grows up to {largest} samples."
+        why = "Up to there a step is fixed cost, and more samples are almost free."
+        number = doubling
+    else:
+        verdict = _saturates(found.fit, largest, where)
+        number = (
+            f"Throughput tends to {said(_limit(found), 'samples/s')} and reaches 90 % of it at a batch of "
+            f"{said_with_interval(_ninety(found))}."
+        )
+        why = (
+            f"A step has {said(_fixed(found), 'ms')} that do not depend on the batch; once computing is much longer, "
+            "more samples cost as much more time."
+        )
+    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits)))
+    return Answer(
+        ROW,
+        WHEN,
+        verdict,
+        number,
+        why,
+        practice,
+        decided=f"The batch at {100 * SATURATED:.0f} % of the limit of a line through the steps: its interval "
+        "below, across or "
+        f"above the largest batch, {largest}. No line where the step's growth per sample is not above 0 with its "
+        "interval.",
+        rests_on=(TABLE, THROUGHPUT),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+        hint=HINTS[WHEN],
+    )
+
+
+def _saturates(fit: Saturation, largest: int, where: str) -> str:
+    if fit.batch.high <= 0:
+        return f"It is saturated from the smallest batch on {where}: no part of the step is fixed."
+    if fit.batch.high <= largest:
+        return f"Within these batches on {where}."
+    if fit.batch.low <= largest:
+        return f"Near the largest of these batches on {where}; whether within them cannot be told."
+    return f"Not within these batches on {where}, but beyond {largest}."
+
+
+def _unanswered(question: str, found: Batches) -> Answer:
+    why = found.hole or "Three batches on the same number of ranks are needed, and one rank with the same batches."
+    return Answer(
+        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
+    )

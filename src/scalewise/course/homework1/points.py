@@ -1,0 +1,129 @@
+"""One number of ranks as a row of a table: measured here, predicted, missing, or on GPUs that are not here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import ranks_phrase
+from scalewise.analysis.propagate import exact
+from scalewise.course.arms import COURSE_LEVEL, step_ratio
+from scalewise.course.gpus import GpuStep, gpu_steps, known_of
+from scalewise.course.homework1.doubts import doubt_of
+from scalewise.course.homework1.predicted_ranks import PredictedRanks, Prediction
+from scalewise.course.homework1.rows import ASKED, again, on_gpus, row_at, rows_of, scaling_rows
+from scalewise.records.spec import AxisValue
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
+from scalewise.report.document import Cell, Mark, Series
+
+GPU_NOTE = "Rows of GPUs: measured and predicted as in H1.2."
+NO_BASE = "one rank was not measured"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of ranks of one arm, as tables show it."""
+
+    ranks: int
+    mark: Mark
+    step: Cell  # ms
+    speedup: Cell
+    efficiency: Cell  # %
+    speeds: Estimate | None  # the speedup; None for one rank, and where there is none
+    runs: tuple[str, ...] = ()
+    size: str = ""  # DIM × DEPTH
+
+    @property
+    def count(self) -> Cell:
+        """The number of ranks."""
+        return count_cell(self.ranks, mark=self.mark)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Ranks, step, speedup, efficiency."""
+        return self.count, self.step, self.speedup, self.efficiency
+
+
+def points_of(
+    evidence: Evidence, experiment: str, prediction: Prediction, asked: Sequence[int] = ASKED, **axes: AxisValue
+) -> tuple[Point, ...]:
+    """One for every number of ranks that was measured or is asked for, fewest first; none where nothing was run."""
+    every = rows_of(evidence, experiment, intervention="none", **axes)
+    if not every:
+        return ()
+    rows = scaling_rows(evidence, experiment, intervention="none", **axes)
+    seen, one, size = again(evidence), row_at(rows, 1), _size(evidence, every[0].run_names)
+    found = []
+    for row in rows:
+        speeds = None if row.ranks == 1 else step_ratio(evidence, one, row)
+        step = replace(estimate_cell(seen.widened(row.step_seconds), 1e3), doubt=doubt_of(evidence, row))
+        found.append(_point(row.ranks, "measured", step, speeds, row.run_names, size))
+    absent = {row.ranks: row for row in prediction.rows}
+    for count in asked:
+        if row_at(rows, count) is None:
+            failed = row_at(every, count)
+            reason = failed.reason if failed is not None else ""
+            hole = empty_cell(
+                reason or f"no {ranks_phrase(count)} could be measured here", "failed" if reason else "missing"
+            )
+            lost = Point(count, hole.mark, hole, hole, hole, None, (), size)
+            found.append(predicted_point(absent[count], size) if count in absent else lost)
+    return tuple(sorted(found, key=lambda point: point.ranks))
+
+
+def predicted_point(row: PredictedRanks, size: str = "") -> Point:
+    """Of ranks that are not here."""
+    step = estimate_cell(row.step, 1e3, mark="predicted", note=row.step.method)
+    return _point(row.ranks, "predicted", step, row.speedup, (row.run,), size)
+
+
+def gpu_points(
+    evidence: Evidence, experiment: str, asked: Sequence[int] = ASKED, **axes: AxisValue
+) -> tuple[Point, ...]:
+    """On GPUs, for a machine without; a machine with GPUs has rows of its own."""
+    if on_gpus(evidence):
+        return ()
+    return tuple(gpu_point(one) for one in gpu_steps(evidence, experiment, asked, **axes))
+
+
+def gpu_point(one: GpuStep) -> Point:
+    """As it was measured or predicted there."""
+    size = " × ".join(one.env[key] for key in ("DIM", "DEPTH") if key in one.env)
+    step = estimate_cell(one.step.at(COURSE_LEVEL), 1e3, mark=one.mark, note=one.source)
+    speeds = one.speedup.at(COURSE_LEVEL) if one.speedup and one.ranks > 1 else None
+    return _point(one.ranks, one.mark, step, speeds, (), size)
+
+
+def gpu_heading(evidence: Evidence) -> str:
+    """Above the rows of GPUs."""
+    known = known_of(evidence)
+    return f"On {known.device} GPUs, not on this machine" if known else "On GPUs, not on this machine"
+
+
+def _point(ranks: int, mark: Mark, step: Cell, speeds: Estimate | None, runs: tuple[str, ...], size: str) -> Point:
+    if ranks == 1:
+        return Point(1, mark, step, number_cell(1.0, mark=mark), number_cell(100.0, mark=mark), None, runs, size)
+    speedup = estimate_cell(speeds, mark=mark, why_empty=NO_BASE, note=step.note)
+    share = speeds.times(1 / ranks) if speeds else None
+    efficiency = estimate_cell(share, 100, mark=mark, why_empty=NO_BASE, note=step.note)
+    return Point(ranks, mark, step, speedup, efficiency, speeds, runs, size)
+
+
+def _size(evidence: Evidence, names: Sequence[str]) -> str:
+    run = next((run for name in names if (run := evidence.run(name))), None)
+    env = run.spec.env if run else {}
+    return " × ".join(env[key] for key in ("DIM", "DEPTH") if key in env)
+
+
+def speedup_series(name: str, points: Sequence[Point], *, first: bool = False) -> Series:
+    """Speedup over ranks, from one rank on if `first`."""
+    known = [(float(one.ranks), one.speeds) for one in points if one.speeds is not None]
+    every = [*([(1.0, exact(1.0))] if first else []), *known]
+    return Series(
+        name,
+        tuple(ranks for ranks, _ in every),
+        tuple(one.value for _, one in every),
+        tuple(one.low for _, one in every),
+        tuple(one.high for _, one in every),
+        "predicted" if any(one.mark == "predicted" for one in points) else "measured",
+    )

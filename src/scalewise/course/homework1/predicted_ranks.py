@@ -1,0 +1,179 @@
+"""Ranks that are not here: their step from a rehearsal and the link, shifted and widened by its own check."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+
+from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.machine_state import machine_state
+from scalewise.analysis.phrases import listed
+from scalewise.analysis.ratio import ratio_of
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.homework1.rows import on_gpus, row_at, scaling_rows
+from scalewise.course.homework1.training_link import training_link
+from scalewise.predict.answer import Checked
+from scalewise.predict.measured_link import NoLink
+from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_errors
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.self_check import ModelError, model_error
+from scalewise.predict.timeline import APART, Sharing
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import Run
+from scalewise.units import seconds_text
+
+CHECKED_IN = ("strong-scaling", "model-size", "batch-scaling")  # an error seen in one of them is the error of all
+ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing goes on beside it
+MOST_MISS = 0.5  # root mean square of logarithms: checks that are off by more than 1.6 times foretell nothing
+
+
+@dataclass(frozen=True)
+class PredictedRanks:
+    """One number of ranks, as it would be."""
+
+    ranks: int
+    run: str  # the rehearsal
+    step: Estimate  # seconds, shifted by the check
+    speedup: Estimate | None  # over the one rank that was measured
+    communication_share: float  # of the step, that computing does not hide
+    guesses: tuple[str, ...]
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speedup over ranks."""
+        return self.speedup.times(1 / self.ranks) if self.speedup else None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One arm's rows, fewest ranks first."""
+
+    rows: tuple[PredictedRanks, ...] = ()
+    checks: tuple[Checked, ...] = ()  # ranks that were rehearsed and measured; the prediction knew nothing of it
+    shift: float = 1.0  # by which predicted steps were multiplied, since the checks missed by as much
+    refused: tuple[str, ...] = ()  # what could not be predicted, and why
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A rehearsal laid over the link."""
+
+    run: Run
+    rehearsal: Rehearsed
+    predicted: Predicted
+
+
+def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Prediction:
+    """Of the arm with these axis values."""
+    every = [check for name in CHECKED_IN for check in _checks(evidence, name)]
+    own = tuple(_checks(evidence, experiment, **axes))
+    if spread_of_errors([check.ratio for check in every]) > MOST_MISS:
+        worst = max(every, key=lambda check: abs(log(check.ratio)))
+        missed = f"{seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted.value)}"
+        return Prediction((), own, refused=(f"the check went wrong: a step of {missed}",))
+    # The arm's own check says best by how much its prediction is off; without one, the others' do.
+    error = model_error(own or every)
+    rows: list[PredictedRanks] = []
+    refused: dict[str, None] = {}
+    for run in _rehearsals(evidence, experiment, **axes):
+        laid = _laid(evidence, run, error)
+        if isinstance(laid, str):
+            refused[laid] = None
+        elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:
+            base = _measured(evidence, experiment, 1, **axes)
+            rows.append(_row(laid, base))
+    return Prediction(tuple(rows), own, exp(-error.shift), tuple(refused))
+
+
+def told(evidence: Evidence, found: Sequence[tuple[str, Prediction]], *, said_before: bool = False) -> tuple[str, ...]:
+    """For the table: how the predicted rows were come by, what the check found, and why there are none.
+
+    Where an earlier table has said how, only the checks are new.
+    """
+    rows = [row for _, one in found for row in one.rows]
+    refused = dict.fromkeys(reason for _, one in found for reason in one.refused)
+    notes = [f"Not predicted: {reason}." for reason in refused]
+    if not rows:
+        return tuple(notes)
+    counts = listed([str(count) for count in sorted({row.ranks for row in rows})])
+    device = "GPU" if on_gpus(evidence) else "core"
+    how = (
+        f"Predicted: {counts} ranks with a {device} each, from what one such rank computes and hands over, and from "
+        f"{'the data sheet of their link' if on_gpus(evidence) else 'the link between the ranks here'}."
+    )
+    how = "Predicted as in H1.2." if said_before else how
+    checks = [
+        f"{name} {check.ranks} ranks {seconds_text(check.predicted.value)} for {seconds_text(check.measured.value)} "
+        f"measured ({100 * (check.ratio - 1):+.0f} %)".lstrip()
+        for name, one in found
+        for check in one.checks
+    ]
+    checked = (
+        f"Checked on {listed(checks)}: predicted steps are shifted by what of that is likely to last, their intervals "
+        "widened by the rest."
+        if checks
+        else "Shifted and widened by what the checks of H1.2 and H1.3 found."
+        if any(one.shift != 1.0 for _, one in found)
+        else "It could not be checked here, where no more than one rank can be measured."
+    )
+    return (*notes, f"{how} {checked}")
+
+
+def _row(laid: _Laid, base: ArmRow | None) -> PredictedRanks:
+    line = laid.predicted.timeline
+    company, ranks = laid.rehearsal.company, laid.rehearsal.ranks
+    method = f"predicted: rehearsed as {ranks} ranks by {company} at a time, shifted by its check"
+    step = replace(laid.predicted.step.at(COURSE_LEVEL), method=method)
+    one = base.step_seconds if base is not None else None
+    return PredictedRanks(
+        ranks=ranks,
+        run=laid.run.spec.name,
+        step=step,
+        speedup=ratio_of(one.at(COURSE_LEVEL), step, method) if one is not None else None,
+        communication_share=1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0,
+        guesses=laid.predicted.guesses,
+    )
+
+
+def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[Run]:
+    found = [
+        (run.spec.rehearse.world_size, run)
+        for run in evidence.loaded.runs
+        if run.spec.rehearse is not None and run.spec.experiment == experiment
+        if all(str(run.spec.axes.get(name)) == str(value) for name, value in axes.items())
+    ]
+    return [run for _, run in sorted(found, key=lambda pair: pair[0])]
+
+
+def _laid(evidence: Evidence, run: Run, error: ModelError | None = None) -> _Laid | str:
+    """Or why not."""
+    found = rehearsed(run)
+    count = run.spec.rehearse.world_size if run.spec.rehearse else 0
+    if isinstance(found, NotRehearsed):
+        return f"{count} ranks: {found.reason.rstrip('.')}"
+    link = training_link(evidence, found.ranks, run.spec.device)
+    if isinstance(link, NoLink):
+        return f"{count} ranks: {link.reason}"
+    computing = LOADED_RUN_CV if machine_state(run).loaded else QUIET_RUN_CV
+    sharing = APART if run.spec.device == "cuda" else ON_ITS_OWN_CORES
+    spread = Spread(computing, link.spread)
+    if error is not None:
+        spread = replace(spread, model=error.spread, shift=error.shift)
+    predicted = predict(found, link, sharing, spread)
+    return _Laid(run, found, predicted)
+
+
+def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[Checked]:
+    for run in _rehearsals(evidence, experiment, **axes):
+        laid = _laid(evidence, run)
+        if isinstance(laid, str):
+            continue
+        measured = _measured(evidence, experiment, laid.rehearsal.ranks, **run.spec.axes)
+        if measured is not None and measured.step_seconds is not None:
+            step = measured.step_seconds
+            yield Checked(laid.rehearsal.ranks, laid.predicted.step.at(COURSE_LEVEL), step.at(COURSE_LEVEL))
+
+
+def _measured(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> ArmRow | None:
+    return row_at(scaling_rows(evidence, experiment, intervention="none", **axes), ranks)

@@ -1,0 +1,187 @@
+"""What several questions of homework 1 share: rows that may be compared, the link, computing per sample, repeats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalewise.analysis.communication import BY_REMOVAL
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
+from scalewise.analysis.link_points import link_points
+from scalewise.analysis.phrases import listed
+from scalewise.analysis.same_work import drift_of, with_drift
+from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import COURSE_LEVEL, runs_of
+from scalewise.course.seen import refusal
+from scalewise.records.spec import AxisValue
+from scalewise.results.run import Run
+
+REMOVED = "remove_communication"
+FIGURE_WIDTH = 0.36  # of the text: two stand side by side, flat enough for the sheet's four pages
+EQUAL = "Called equal: within 10 %."
+MARGIN = 0.10  # "the same" means: the whole interval of the ratio lies within ten percent
+ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for
+
+
+def rows_of(
+    evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
+) -> tuple[ArmRow, ...]:
+    """The arms whose label is what was seen, fewest ranks first; failed ones too."""
+    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    return tuple(row for row in rows if not refusal(evidence, row))
+
+
+def scaling_rows(
+    evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
+) -> tuple[ArmRow, ...]:
+    """Of these, the ones that may stand for scaling: measured, with a core or a GPU for each rank."""
+    return tuple(row for row in rows_of(evidence, experiment, intervention=intervention, **axes) if scales(row))
+
+
+def scales(row: ArmRow) -> bool:
+    """Whether the arm may stand for scaling: measured, neither oversubscribed nor emulated."""
+    return row.mark == "measured" and row.step_seconds is not None
+
+
+def row_at(rows: Sequence[ArmRow], ranks: int) -> ArmRow | None:
+    """The one with so many ranks."""
+    return next((row for row in rows if row.ranks == ranks), None)
+
+
+def measured_runs(evidence: Evidence, row: ArmRow) -> list[Run]:
+    """The arm's runs that may be used."""
+    return [run for run in runs_of(evidence, row) if run.measured]
+
+
+def volume(row: ArmRow) -> tuple[float, float]:
+    """All-reduces of one step of a rank, and their bytes; a whole number of calls, though DDP's first steps differ."""
+    reduced = [one for one in row.collectives if one.kind.startswith("all_reduce")]
+    return float(round(sum(one.count for one in reduced))), sum(one.bytes for one in reduced)
+
+
+def price(row: ArmRow) -> Estimate | None:
+    """What communication costs a step: the step less the step without it."""
+    return next((one.seconds.at(COURSE_LEVEL) for one in row.communication if one.method == BY_REMOVAL), None)
+
+
+def link_at(evidence: Evidence, ranks: int) -> LinkFit | NoLinkFit | None:
+    """The link among so many ranks, each with a core or a GPU of its own; None where it was not measured."""
+    points = [
+        (float(point.bytes), point.seconds)
+        for run in evidence.loaded.runs
+        if run.spec.experiment == "link" and run.measured and not run.spec.oversubscribed and not run.spec.emulated
+        for point in link_points(run)
+        if point.ranks == ranks
+    ]
+    return fit_link(points, ranks) if points else None
+
+
+def batch_of(row: ArmRow) -> float:
+    """The global batch of the arm."""
+    return float(row.axes.get("batch", row.samples_per_step or 0))
+
+
+def computing(evidence: Evidence) -> ComputeLine | None:
+    """One rank's step over its batch, from the batches 32 to 256 that H1.5B measures on one rank anyway."""
+    rows = [row for row in scaling_rows(evidence, "batch-scaling") if row.ranks == 1]
+    points = [ComputePoint(batch_of(row), row.step_seconds) for row in rows if row.step_seconds is not None]
+    return fit_compute(points) if len({point.samples_per_rank for point in points}) > 2 else None
+
+
+def parameters(evidence: Evidence, row: ArmRow) -> int | None:
+    """Of the model that the arm trains."""
+    models = (rank.model for run in measured_runs(evidence, row) for rank in run.ranks)
+    return next((model.parameters for model in models if model is not None), None)
+
+
+def on_gpus(evidence: Evidence) -> bool:
+    """Whether the suite's ranks computed on GPUs."""
+    return any(run.spec.device == "cuda" for run in evidence.loaded.runs)
+
+
+def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
+    """Why nothing of this experiment can be compared over ranks, as a whole sentence; empty where it can."""
+    rows = evidence.rows(experiment, intervention="none", **axes)
+    if not rows:
+        return f"The experiment {experiment} was not run."
+    usable = scaling_rows(evidence, experiment, intervention="none", **axes)
+    if any(row.ranks > 1 and row.scaling.speedup is not None for row in usable) and row_at(usable, 1) is not None:
+        return ""
+    refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")
+    if refused:
+        return f"The rows are refused: {refused}."
+    few = few_devices(evidence, experiment)
+    if few:
+        return few
+    failed = next((row for row in rows if row.reason), None)
+    if failed is not None:
+        return f"{failed.ranks} rank{'' if failed.ranks == 1 else 's'} failed: {failed.reason.rstrip('.')}."
+    if row_at(usable, 1) is None:
+        return f"The experiment {experiment} has no finished run on one rank, which a speedup is measured against."
+    marks = listed([f"{row.ranks} ranks are {row.mark}" for row in rows if row.ranks > 1]) or "only one rank was run"
+    why = next((row.scaling.refusal for row in rows if row.scaling.refusal and row.mark == "measured"), "")
+    return f"There is no speedup to compare: {why or marks}."
+
+
+def few_devices(evidence: Evidence, experiment: str) -> str:
+    """That this machine has fewer GPUs than the experiment asks for, as a sentence; empty where that is not so."""
+    gpus = len(evidence.machine.gpus) if evidence.machine else 0
+    asked = [count for count in evidence.asked_ranks(experiment) or ASKED if count > 1]
+    several = any(row.ranks > 1 and scales(row) for row in evidence.rows(experiment))
+    if not on_gpus(evidence) or several or min(asked, default=1) <= gpus:
+        return ""
+    have = f"{gpus} GPU{'' if gpus == 1 else 's'}"
+    return f"This machine has {have}, and every rank needs a GPU of its own."
+
+
+@dataclass(frozen=True)
+class Again:
+    """One configuration measured in several experiments of the suite: what its medians say of all other intervals."""
+
+    seen: tuple[tuple[str, Estimate], ...]  # (question, step) in the order of the suite
+
+    @property
+    def spread(self) -> float | None:
+        """Largest step over smallest, minus 1; None where there are not two."""
+        values = [step.value for _, step in self.seen]
+        return max(values) / min(values) - 1 if len(values) > 1 else None
+
+    @property
+    def drift(self) -> float:
+        """Standard deviation of the logarithm that the experiments' own intervals do not explain."""
+        return drift_of([step for _, step in self.seen])
+
+    def widened(self, step: Estimate | None) -> Estimate | None:
+        """A step with what another quarter of an hour would have added; ratios of runs made in turns need it not."""
+        return None if step is None else with_drift(step, self.drift, len(self.seen))
+
+
+# Where DIM 1024, DEPTH 2, global batch 64 is trained by two ranks with nothing changed.
+SAME: tuple[tuple[str, str, dict[str, AxisValue]], ...] = (
+    ("H1.2", "strong-scaling", {}),
+    ("H1.3", "model-size", {"case": "small"}),
+    ("H1.4", "ddp", {}),
+    ("H1.5A", "delay", {"delay": 0}),
+    ("H1.5B", "batch-scaling", {"batch": 64}),
+    ("H1.5C", "imbalance", {"imbalance": 0}),
+)
+
+
+def same_rows(evidence: Evidence) -> list[tuple[str, ArmRow]]:
+    """(question, row) of the same configuration wherever the suite has it: two ranks, or one where there are no two."""
+    for ranks in (2, 1):
+        found = []
+        for question, experiment, axes in SAME:
+            row = row_at(scaling_rows(evidence, experiment, intervention="none", **axes), ranks)
+            if row is not None and row.step_seconds is not None:
+                found.append((question, row))
+        if len(found) > 1:
+            return found
+    return []
+
+
+def again(evidence: Evidence) -> Again:
+    """Their steps."""
+    rows = same_rows(evidence)
+    return Again(tuple((name, row.step_seconds.at(COURSE_LEVEL)) for name, row in rows if row.step_seconds))

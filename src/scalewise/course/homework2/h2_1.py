@@ -1,0 +1,135 @@
+"""H2.1: the code that is handed in, and whether it trains as Code 1 does."""
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.stability import TOLERATED_ROUNDINGS, Curve, curve_of, tolerance_of
+from scalewise.course.arms import figures_of, hole, usable
+from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
+from scalewise.course.listings import lines_listing
+from scalewise.course.page_pieces import distance_series, level_series, loss_figure
+from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, Section, Series, Table
+
+ORDER = 10
+ROW, TABLE, LISTING, FIGURE = "H2.1", "h2-1-same-loss", "h2-1-code", "h2-1-distance"
+QUESTION = "Does Code 3 train as Code 1 does?"
+MARKS = ("no_sync()", "autocast(", "/ ACCUM_STEPS", "scaler.", "% ACCUM_STEPS == 0:")
+
+
+def build(evidence: Evidence) -> Section:
+    """The lines that were added, the distance of the losses, the answer."""
+    plain, mixed = curve_between(evidence, "same-loss"), curve_between(evidence, "codes")
+    listing = lines_listing(evidence, "codes", MARKS, id=LISTING, title="Code 3: AMP inside accumulation", code=BOTH)
+    figure = _figure(evidence)
+    blocks: list[Block] = [
+        *([listing] if listing else []),
+        _table(evidence, plain, mixed),
+        *([figure] if figure else []),
+    ]
+    return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listing, figure)))
+
+
+def curve_between(evidence: Evidence, experiment: str) -> Curve | None:
+    """Code 3's losses beside Code 1's; with mixed precision its rounding is tolerated, without it none."""
+    one, three = (figures_of(evidence, usable(evidence, experiment, code=code)) for code in (ACCUMULATION, BOTH))
+    if not one or not three:
+        return None
+    mixed = any("autocast" in word for word in three[0].precision)
+    return curve_of(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
+
+
+def _table(evidence: Evidence, plain: Curve | None, mixed: Curve | None) -> Table:
+    rows = (("Code 3 with AMP=0", plain, "same-loss"), ("Code 3", mixed, "codes"))
+    return Table(
+        id=TABLE,
+        title="Losses of Code 3 beside those of Code 1",
+        columns=(
+            Column("", numeric=False),
+            Column("Steps compared"),
+            Column("Largest distance", "%"),
+            Column("Rounding allows", "%"),
+        ),
+        rows=tuple(_cells(evidence, *row) for row in rows),
+        notes=(f"Rounding allows: {TOLERATED_ROUNDINGS} roundings of the lower precision; without AMP none.",),
+    )
+
+
+def _cells(evidence: Evidence, label: str, curve: Curve | None, experiment: str) -> tuple[Cell, ...]:
+    if curve is None:
+        why = hole(evidence, experiment, code=BOTH)
+        return text_cell(label), *(empty_cell(why) for _ in range(3))
+    return text_cell(label), count_cell(curve.steps), _distance(curve), number_cell(curve.tolerance, 100)
+
+
+def _distance(curve: Curve) -> Cell:
+    return number_cell(curve.largest_distance, 100)
+
+
+def _figure(evidence: Evidence) -> Figure | None:
+    """How far the curves lie from Code 1's: drawn as losses they would cover each other."""
+    one = figures_of(evidence, code_point(evidence, ACCUMULATION).row)
+    series: list[Series] = []
+    tolerances = []
+    for code in CODES[1:]:
+        own = figures_of(evidence, code_point(evidence, code).row)
+        found = distance_series(NAMES[code], own, one)
+        if found:
+            series.append(found)
+            tolerances.append(tolerance_of(own[0].precision))
+    if not series:
+        return None
+    lines = [*series, level_series("allowed by rounding", max(tolerances), series)]
+    caption = "Relative to Code 1, which computes in float32; the same batch and seed."
+    title = "Distance of the loss from Code 1's"
+    return loss_figure(FIGURE, title, caption, lines, log_y=True, y_label="relative distance")
+
+
+def _answer(
+    evidence: Evidence, plain: Curve | None, mixed: Curve | None, listing: Listing | None, figure: Figure | None
+) -> Answer:
+    rests_on = (TABLE, *([listing.id] if listing else []), *([figure.id] if figure else []))
+    known = [curve for curve in (plain, mixed) if curve]
+    if not known:
+        missing = f"{hole(evidence, 'same-loss', code=BOTH)}; {hole(evidence, 'codes', code=BOTH)}"
+        return Answer(ROW, QUESTION, f"This cannot be answered: {missing}.", rests_on=rests_on)
+    right = all(curve.within for curve in known)
+    verdict = (
+        "Yes: it computes the same, and only its precision is lower." if right else "No: its losses part from Code 1's."
+    )
+    if right and len(known) < 2:
+        verdict = "As far as it was measured, yes."
+    said_plain = said_mixed = ""
+    if plain is not None:
+        said_plain = (
+            f"With AMP=0 all {plain.steps} losses equal Code 1's bit for bit, so the accumulation is unchanged."
+            if plain.same
+            else f"With AMP=0 they differ by {said(_distance(plain), '%')}, so more than the precision was changed."
+        )
+    if mixed is not None:
+        said_mixed = (
+            f" With AMP they stay within {said(_distance(mixed), '%')} of them, and rounding allows"
+            f" {said(number_cell(mixed.tolerance, 100), '%')}."
+        )
+        if not mixed.within:
+            said_mixed = (
+                f" With AMP they part by {said(_distance(mixed), '%')}, more than the"
+                f" {said(number_cell(mixed.tolerance, 100), '%')} that rounding allows."
+            )
+    return Answer(
+        ROW,
+        QUESTION,
+        verdict=verdict,
+        number=f"{said_plain}{said_mixed}".strip(),
+        why=(
+            "autocast() wraps forward and loss of each micro-batch, scaler.scale() its backward; step and update of the"
+            " scaler come once, after the last micro-batch."
+        ),
+        practice=(
+            "Compare losses whenever two ways of training should be the same: a missing division or a second step shows"
+            " at once."
+        ),
+        decided=(
+            f"No loss may differ with AMP=0; with AMP, by at most {TOLERATED_ROUNDINGS} roundings of its precision."
+        ),
+        rests_on=rests_on,
+        hint="Say where autocast and the scaler stand, and how far the losses lie from Code 1's with and without AMP.",
+    )

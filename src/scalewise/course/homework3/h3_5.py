@@ -1,0 +1,182 @@
+"""H3.5: how often data really moves between devices, what a copy costs, and how that grows with the devices."""
+
+from dataclasses import dataclass
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import listed
+from scalewise.analysis.pipeline import copy_seconds
+from scalewise.course.captions import setting
+from scalewise.course.gpus import hand_over_seconds, known_of
+from scalewise.course.homework3.layers import (
+    ALL,
+    DEVICES,
+    EMULATED,
+    KIB,
+    Placed,
+    copy_bytes,
+    devices_phrase,
+    placed_along,
+)
+from scalewise.report.cells import count_cell, empty_cell, number_cell, said
+from scalewise.report.document import Answer, Cell, Column, Section, Table
+
+ORDER = 50
+ROW, TABLE = "H3.5", "h3-5-transfers"
+HOW_OFTEN = "How many real transfers are there in one forward pass, with 2 and with 5 GPUs?"
+RELATION = "How does the number of GPUs relate to the communication?"
+MICRO = 1e6
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """The copies of one step on N devices."""
+
+    point: Placed
+    calls: int  # of x.to() in one forward pass
+    forward: int
+    backward: int
+    each_bytes: float | None
+    copy_seconds: float | None  # of one, as it was seen
+    step_share: float | None  # that all copies of a step take, if each takes as long as that one
+
+
+def build(evidence: Evidence) -> Section:
+    """Table and answers."""
+    points = placed_along(evidence, ALL, "devices", DEVICES)
+    found = tuple(one for one in map(transfers, points) if one is not None)
+    return Section("h3-5", "H3.5 Transfers", (_table(evidence, points, found), _how_often(found), _relation(found)))
+
+
+def transfers(point: Placed) -> Transfers | None:
+    """None where no step was looked into."""
+    seen = point.seen
+    if seen is None:
+        return None
+    count = seen.forward.count
+    one = copy_seconds(point.inspected) if point.inspected else None
+    step = point.row.step_seconds.value if point.row and point.row.step_seconds else None
+    share = one * (count + seen.backward.count) / step if one is not None and step else None
+    return Transfers(point, len(seen.layers), count, seen.backward.count, copy_bytes(point), one, share)
+
+
+def _table(evidence: Evidence, points: tuple[Placed, ...], found: tuple[Transfers, ...]) -> Table:
+    known = {one.point.value: one for one in found}
+    emulated = [EMULATED] if any(point.mark == "emulated" for point in points) else []
+    size = next((one.each_bytes for one in found if one.each_bytes), None)
+    told = []
+    gpus = known_of(evidence)
+    if size and gpus and gpus.link:
+        told.append(
+            f"Over {gpus.link} a copy of {said(number_cell(size, 1 / KIB), 'KiB')} takes at least "
+            f"{said(number_cell(hand_over_seconds(gpus.link, size), MICRO), 'us')}, by the data sheet (predicted)."
+        )
+    return Table(
+        id=TABLE,
+        title="Calls of x.to() and real copies in one step",
+        columns=(
+            Column("Devices N"),
+            Column("Calls of x.to() in forward"),
+            Column("Copies in forward"),
+            Column("N − 1"),
+            Column("Copies in backward"),
+            Column("Each", "KiB"),
+            Column("Time of one", "us"),
+            Column("All copies", "% of the step"),
+        ),
+        rows=tuple(_cells(point, known.get(point.value)) for point in points),
+        notes=(
+            (
+                "Time of one: the pause between two layers on different devices, less that between two layers on the"
+                " same one."
+            ),
+            *told,
+            *emulated,
+        ),
+        caption=setting(evidence, ALL),
+    )
+
+
+def _cells(point: Placed, one: Transfers | None) -> tuple[Cell, ...]:
+    count = count_cell(point.value, mark=point.mark)
+    if one is None:
+        return count, *(empty_cell("this step was not looked into") for _ in range(7))
+    no_copy = "nothing is copied on one device"
+    return (
+        count,
+        count_cell(one.calls),
+        count_cell(one.forward),
+        count_cell(point.value - 1),
+        count_cell(one.backward),
+        number_cell(one.each_bytes, 1 / KIB, why_empty=no_copy),
+        number_cell(one.copy_seconds, MICRO, why_empty=no_copy if not one.forward else "shorter than could be seen"),
+        number_cell(one.step_share, 100, why_empty=no_copy if not one.forward else "shorter than could be seen"),
+    )
+
+
+def _how_often(found: tuple[Transfers, ...]) -> Answer:
+    several = [one for one in found if one.point.value > 1]
+    if not several:
+        return Answer(
+            ROW, HOW_OFTEN, "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
+        )
+    counts = listed([f"{one.forward} with {devices_phrase(one.point.value)}" for one in several])
+    calls = {one.calls for one in several}
+    return Answer(
+        ROW,
+        HOW_OFTEN,
+        verdict=f"There are {counts}.",
+        number=(
+            f"`x.to(layer_device)` is called {several[0].calls} times in a pass, once before each layer."
+            if len(calls) == 1
+            else ""
+        ),
+        why=(
+            "`.to()` copies only where the tensor lies on another device than the layer. Within a block it returns x as"
+            " it is."
+        ),
+        decided="Every copy of a tensor from one of the layers' devices to another was counted in one step.",
+        rests_on=(TABLE,),
+        hint="Count the copies in forward for 2 and 5 devices, and compare them with the calls of x.to().",
+    )
+
+
+def _relation(found: tuple[Transfers, ...]) -> Answer:
+    several = [one for one in found if one.point.value > 1]
+    if not several:
+        return Answer(
+            ROW, RELATION, "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
+        )
+    linear = all(one.forward == one.point.value - 1 for one in several)
+    back = all(one.forward == one.backward for one in several)
+    most = several[-1]
+    size = said(number_cell(most.each_bytes, 1 / KIB), "KiB") if most.each_bytes else ""
+    cost = ""
+    if most.step_share is not None:
+        share = said(number_cell(most.step_share, 100), "%")
+        cost = f" Here the copies of a step on {most.point.value} devices take {share} of it."
+    if not linear:
+        return Answer(
+            ROW,
+            RELATION,
+            verdict="It is more than N − 1 copies, because a device holds layers that do not follow one another.",
+            number=f"With {most.point.value} devices there are {most.forward} copies in forward.{cost}",
+            why="Every border between two layers on different devices is a copy.",
+            practice="Give each device one unbroken block: then there are N − 1 borders.",
+            decided="Copies in forward against N − 1.",
+            rests_on=(TABLE,),
+        )
+    return Answer(
+        ROW,
+        RELATION,
+        verdict="It grows linearly: N devices make N − 1 copies in forward"
+        + (", and as many in backward." if back else "."),
+        number=f"Each carries one activation, {size}.{cost}",
+        why=(
+            "There is one copy at every border between two blocks, whatever DEPTH is. Its size is batch × DIM, so it"
+            " does not depend on the number of devices either."
+        ),
+        practice="More devices add communication and no speed. It pays only where the model does not fit on fewer.",
+        decided="Copies in forward equal N − 1 for every N that was run.",
+        rests_on=(TABLE,),
+        hint="Give the number of copies as a formula of N, the size of one copy, and what share of the step they take.",
+    )

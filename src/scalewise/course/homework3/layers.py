@@ -1,0 +1,161 @@
+"""What the questions of homework 3 share: layers on devices, as the steps that were looked into show them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.phrases import listed
+from scalewise.analysis.pipeline import DeviceShare, Pipeline, pipeline_of
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import hole, numbers_along, usable
+from scalewise.records.inspection import BusyRow
+from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, text_cell
+from scalewise.report.document import Cell, Figure, Lane, Mark, Timeline
+
+TWO = "two-devices"
+ALL = "all-devices"
+DEPTHS = (6, 12, 24)
+DEVICES = (1, 2, 5)
+AT_ONCE = 0.05  # of the step: where two devices work together for less, they work one at a time
+ALIKE = 5  # percentage points within which busy shares are told as one range
+EMULATED = (
+    "Emulated: there are fewer GPUs than devices, so logical devices share one machine. Layers, copies and memory are "
+    "real; times are not those of several GPUs."
+)
+KIB, MEGABYTE = 1024, 1e6
+MILLI = 1e-6  # nanoseconds to milliseconds
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One point of an experiment: its measured figures and one step of it that was looked into."""
+
+    value: int  # of the axis: DEPTH, or the number of devices
+    row: ArmRow | None
+    seen: Pipeline | None
+    inspected: Inspection | None
+    missing: str  # why there are no figures; empty where there are
+
+    @property
+    def mark(self) -> Mark:
+        """Emulated where logical devices stood for GPUs."""
+        return mark_of(self.row, emulated=self.inspected is not None and self.inspected.emulated)
+
+    @property
+    def step_cell(self) -> Cell:
+        """The step time in milliseconds."""
+        step = self.row.step_seconds if self.row else None
+        return estimate_cell(step, 1e3, mark=self.mark, why_empty=self.missing)
+
+
+def placed_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[Placed, ...]:
+    """One for every value of the axis that was run; for the course's own values where none was."""
+    values = numbers_along(evidence, experiment, axis, wanted)
+    inspected = {value: evidence.inspection(experiment, **_at(axis, value)) for value in values}
+    logical = any(one.emulated for one in inspected.values() if one)
+    found = []
+    for value in values:
+        row = usable(evidence, experiment, **_at(axis, value))
+        missing = "" if row else hole(evidence, experiment, **_at(axis, value))
+        seen = pipeline_of(_counted_alike(inspected[value], logical))
+        found.append(Placed(value, row, seen, inspected[value], missing))
+    return tuple(found)
+
+
+def _at(axis: str, value: int) -> dict[str, Any]:
+    return {axis: value}
+
+
+def _counted_alike(inspected: Inspection | None, logical: bool) -> Inspection | None:
+    """Logical devices count tensors, so a real one beside them does, too: its allocator also holds workspaces."""
+    row = inspected.memory if inspected else None
+    if inspected is None or row is None or not logical or inspected.emulated or len(inspected.device_memory) != 1:
+        return inspected
+    if not row.peak_bytes:
+        return inspected
+    return replace(inspected, device_memory=(replace(inspected.device_memory[0], peak_bytes=row.peak_bytes),))
+
+
+def copy_bytes(point: Placed) -> float | None:
+    """The size of one copy in forward; None where nothing was copied."""
+    moved = point.seen.forward if point.seen else None
+    return moved.bytes / moved.count if moved and moved.count else None
+
+
+def devices_phrase(count: int) -> str:
+    """`1 device`, `5 devices`."""
+    return f"{count} device{'' if count == 1 else 's'}"
+
+
+def layers_text(pipeline: Pipeline, device: str) -> str:
+    """`3 (0–2)`: how many layers lie on the device, and which."""
+    indices = [index for index, layer in enumerate(pipeline.layers) if layer.device == device]
+    if not indices:
+        return "none"
+    unbroken = indices == list(range(indices[0], indices[-1] + 1)) and len(indices) > 1
+    return f"{len(indices)} ({f'{indices[0]}–{indices[-1]}' if unbroken else ', '.join(map(str, indices))})"
+
+
+def layers_cells(point: Placed, columns: int) -> tuple[Cell, ...]:
+    """One cell for each device, filled up with empty ones."""
+    if point.seen is None:
+        return tuple(empty_cell(point.missing or "this step was not looked into") for _ in range(columns))
+    texts = [layers_text(point.seen, one.device) for one in point.seen.devices[:columns]]
+    return tuple(text_cell(text) for text in [*texts, *[""] * (columns - len(texts))])
+
+
+def share_text(devices: Sequence[DeviceShare]) -> str:
+    """`22, 23`: the busy share of each device in turn, in percent."""
+    return ", ".join(f"{round(100 * one.busy_share)}" for one in devices)
+
+
+def at_once_cell(pipeline: Pipeline | None) -> Cell:
+    """The share of the step in which more than one device worked, in percent."""
+    if pipeline is None or not pipeline.step_seconds:
+        return empty_cell("this step was not looked into")
+    return number_cell(pipeline.together_share, 100)
+
+
+def why_in_turn(pipeline: Pipeline) -> str:
+    """The mechanism, for an answer: a layer needs the output of the one before it."""
+    if pipeline.together_share <= AT_ONCE:
+        return (
+            "A layer needs the output of the layer before it, so a device waits until the one before has finished; in "
+            "backward it is the same in reverse."
+        )
+    return "Some of the work of the devices overlapped, so the layers did not all wait for one another."
+
+
+def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> Figure | None:
+    """Which device worked when in one step; None where it was not seen."""
+    inspected = point.inspected
+    if inspected is None or not inspected.timeline:
+        return None
+    begin = min(row.begin_ns for row in inspected.timeline)
+    devices = list(dict.fromkeys([*inspected.devices, *(row.device for row in inspected.timeline)]))
+    lanes = tuple(
+        Lane(f"device {index}", _stretches([row for row in inspected.timeline if row.device == device], begin))
+        for index, device in enumerate(devices)
+    )
+    caption = (
+        "Every layer of one step on its device. To see it, the devices were made to wait after every layer, so the step"
+        " takes longer here than in the table; that no two layers work at once follows from the data, not from the"
+        " waiting."
+    )
+    return Figure(id, title, caption, Timeline(lanes, "time in this step (ms)"), width)
+
+
+def _stretches(rows: Sequence[BusyRow], begin_ns: int) -> tuple[tuple[float, float, str], ...]:
+    ordered = sorted(rows, key=lambda one: one.begin_ns)
+    return tuple(((row.begin_ns - begin_ns) * MILLI, (row.end_ns - begin_ns) * MILLI, row.phase) for row in ordered)
+
+
+def shares_phrase(pipeline: Pipeline) -> str:
+    """`each device for 18 to 19 %`; device by device where they differ widely."""
+    shares = [round(100 * one.busy_share) for one in pipeline.devices]
+    few, most = min(shares), max(shares)
+    if most - few <= ALIKE:
+        return f"each device for {few} %" if few == most else f"each device for {few} to {most} %"
+    return listed([f"device {index} for {share} %" for index, share in enumerate(shares)])

@@ -1,0 +1,94 @@
+"""Lines of the script that a task asks to hand in, cut out of the file that was run."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.records.spec import AxisValue
+from scalewise.report.document import Listing
+
+AROUND = 1  # lines of context before and after what was looked for
+MOST_LINES = 24
+
+
+def function_listing(
+    evidence: Evidence, experiment: str, name: str, *, id: str, title: str, marks: Sequence[str] = (), **axes: AxisValue
+) -> Listing | None:
+    """A whole function, such as `LargeLinearModelMP.__init__`; None where the script has none or cannot be read.
+
+    Lines that hold one of `marks` are the ones to look at.
+    """
+    read = _script(evidence, experiment, axes)
+    if read is None:
+        return None
+    file, lines = read
+    node = next((found for found in _functions(file, "\n".join(lines)) if found[0] == name), None)
+    if node is None:
+        return None
+    return _listing(id, title, file, lines, range(node[1], node[2] + 1), marks)
+
+
+def lines_listing(
+    evidence: Evidence, experiment: str, marks: Sequence[str], *, id: str, title: str, **axes: AxisValue
+) -> Listing | None:
+    """The stretch of code from the first to the last line that holds one of `marks`; None where there is none."""
+    read = _script(evidence, experiment, axes)
+    if read is None:
+        return None
+    file, lines = read
+    found = [number for number, line in enumerate(lines, 1) if _marked(line, marks)]
+    if not found:
+        return None
+    first, last = max(1, found[0] - AROUND), min(len(lines), found[-1] + AROUND)
+    if last - first + 1 > MOST_LINES:
+        last = first + MOST_LINES - 1
+    return _listing(id, title, file, lines, range(first, last + 1), marks)
+
+
+def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> tuple[Path, list[str]] | None:
+    """The file that the experiment ran, and its lines."""
+    for run in evidence.loaded.runs:
+        if run.spec.experiment != experiment:
+            continue
+        if all(str(run.spec.axes.get(key)) == str(value) for key, value in axes.items()):
+            file = Path(run.spec.script)
+            try:
+                return file, file.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError):
+                return None
+    return None
+
+
+def _functions(file: Path, text: str) -> Iterator[tuple[str, int, int]]:
+    """(qualified name, first line, last line) of every function; none where the file is no Python."""
+    try:
+        tree = ast.parse(text, filename=str(file))
+    except (SyntaxError, ValueError):
+        return
+    yield from _inside(tree, "")
+
+
+def _inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}{child.name}", child.lineno, child.end_lineno or child.lineno
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _inside(child, f"{prefix}{child.name}.")
+
+
+def _listing(id: str, title: str, file: Path, lines: Sequence[str], numbers: range, marks: Sequence[str]) -> Listing:
+    shown = [lines[number - 1] for number in numbers]
+    indent = min((len(line) - len(line.lstrip()) for line in shown if line.strip()), default=0)
+    return Listing(
+        id=id,
+        title=title,
+        source=file.name,
+        first_line=numbers.start,
+        text="\n".join(line[indent:] for line in shown),
+        marked=tuple(number for number in numbers if _marked(lines[number - 1], marks)),
+    )
+
+
+def _marked(line: str, marks: Sequence[str]) -> bool:
+    return any(mark in line for mark in marks)

@@ -1,0 +1,99 @@
+"""One measured point of a suite with the cells that tables and sentences share, and how two points differ."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.arms import Verdict, all_reduces, contrast, hole, usable
+from scalewise.course.memory import peak_of
+from scalewise.course.seen import refusal
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
+from scalewise.report.document import Cell
+
+MEGABYTE = 1e6
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row of a table: what was measured there, or why nothing was."""
+
+    label: str
+    row: ArmRow | None
+    missing: str  # why there are no figures; empty where there are
+    peak_bytes: int | None
+    peak_witness: str  # who says so
+    reduces: int  # all-reduces of one optimizer step on one rank
+    reduced_bytes: int
+
+    @property
+    def ranks(self) -> Cell:
+        """How many ranks ran; emulated where they shared a GPU."""
+        return count_cell(self.row.ranks, mark=mark_of(self.row)) if self.row else empty_cell(self.missing)
+
+    @property
+    def step(self) -> Cell:
+        """The step in milliseconds."""
+        step = self.row.step_seconds if self.row else None
+        return estimate_cell(step, 1e3, mark=mark_of(self.row), why_empty=self.missing)
+
+    def phase(self, name: str) -> Cell:
+        """The time of one phase in milliseconds, mean over the ranks."""
+        seconds = self.row.phase_seconds.get(name) if self.row else None
+        return number_cell(seconds, 1e3, why_empty=self.missing or "not seen")
+
+    @property
+    def peak_mb(self) -> Cell:
+        """The peak of memory in megabytes."""
+        return number_cell(self.peak_bytes, 1 / MEGABYTE, why_empty=self.missing or "not seen", note=self.peak_witness)
+
+    @property
+    def peak_gb(self) -> Cell:
+        """The same in gigabytes, as the sheet asks."""
+        return number_cell(self.peak_bytes, 1 / GIGABYTE, why_empty=self.missing or "not seen", note=self.peak_witness)
+
+    @property
+    def reduced_mb(self) -> Cell:
+        """What the ranks average in one optimizer step, in megabytes."""
+        return number_cell(self.reduced_bytes / MEGABYTE if self.row else None, why_empty=self.missing)
+
+    @property
+    def run_names(self) -> tuple[str, ...]:
+        """The runs behind it."""
+        return self.row.run_names if self.row else ()
+
+
+def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
+    """The arm with these values; one whose script did not do what its label says is missing, with that reason."""
+    row = usable(evidence, experiment, intervention=intervention, **axes)
+    missing = refusal(evidence, row) if row else hole(evidence, experiment, **axes)
+    if row and missing:
+        return Point(label, None, f"refused: {missing}", None, "", 0, 0)
+    peak = peak_of(evidence, experiment, **axes)
+    count, size = all_reduces(evidence, row) if row else (0, 0)
+    return Point(label, row, missing, peak.bytes if peak else None, peak.witness if peak else "", count, size)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What B changes in the step against A, in percent."""
+
+    verdict: Verdict  # B is ...
+    cell: Cell  # signed
+
+    def words(self) -> str:
+        """`12 % less time`, with the digits of the cell."""
+        size = replace(self.cell, text=self.cell.text.lstrip("−-+"))
+        return f"{said(size, '%')} {'less' if (self.cell.number or 0) < 0 else 'more'} time"
+
+
+def change_between(evidence: Evidence, a: Point, b: Point) -> Change | None:
+    """None where one is missing, or where the two did not do the same work on as many ranks."""
+    found = contrast(evidence, a.row, b.row)
+    return Change(found.verdict, estimate_cell(found.change, 100)) if found else None
+
+
+def change_cell(found: Change | None, why: str = "nothing to compare with") -> Cell:
+    """The change in percent, or an empty cell."""
+    return found.cell if found else empty_cell(why)

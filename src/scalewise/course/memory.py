@@ -1,0 +1,46 @@
+"""The peak of memory of an arm, by the best witness there is, and what it is for."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.memory_parts import MemoryParts, memory_parts
+from scalewise.course.arms import usable
+from scalewise.records.inspection import MemoryPartsRow
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most memory at once on one rank, and who says so."""
+
+    bytes: int
+    witness: str
+
+
+def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
+    """On a GPU the allocator's own peak; on CPU ranks that of the tensors, seen by inspection; else the C heap."""
+    row = usable(evidence, experiment, **axes)
+    memory = row.memory if row else None
+    if memory and memory.cuda_peak_allocated_bytes is not None:
+        return Peak(memory.cuda_peak_allocated_bytes, "peak of torch's CUDA allocator, largest over the ranks")
+    inspected = evidence.inspection(experiment, **axes)
+    if inspected and inspected.peak_bytes is not None:
+        return Peak(inspected.peak_bytes, "most bytes that tensors held at once on rank 0, from an inspected run")
+    if memory and memory.heap_at_backward_bytes is not None:
+        return Peak(memory.heap_at_backward_bytes, "C heap in use when backward begins, largest over the ranks")
+    return None
+
+
+def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | None:
+    """Memory by purpose in a steady step of the arm's inspected run."""
+    inspected = evidence.inspection(experiment, **axes)
+    run = evidence.run(inspected.run) if inspected else None
+    rank = next((rank for rank in run.ranks if rank.inspection), None) if run else None
+    rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, MemoryPartsRow) and row.at_peak]
+    found = memory_parts(inspected)
+    if inspected is None or found is None or not rows:
+        return found
+    highest = max(row.peak_bytes for row in rows)
+    # The first step lacks what it sets up for the rest, and DDP rebuilds its buckets in one: neither is the rule.
+    steady = memory_parts(replace(inspected, memory=min(rows[1:] or rows, key=lambda row: row.peak_bytes)))
+    return replace(steady, outside_bytes=max(0, (inspected.peak_bytes or 0) - highest)) if steady else found

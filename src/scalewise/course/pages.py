@@ -1,0 +1,43 @@
+"""Finds the section files of a suite of the course: every module in its folder that offers `build`."""
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalewise.analysis.evidence import Evidence
+from scalewise.course import closing, predictions
+from scalewise.course.predictions import Prediction
+from scalewise.report.document import Section
+from scalewise.report.gather import SuitePages
+
+_HERE = Path(__file__).parent
+
+
+def course_suites() -> tuple[str, ...]:
+    """The names of the suites that have a folder here."""
+    return tuple(sorted(file.parent.name for file in _HERE.glob("*/suite.toml")))
+
+
+def pages_of(suite: str) -> SuitePages:
+    """The section files in the folder of that suite, the closing one and its page limit; nothing without a folder."""
+    if not (_HERE / suite / "suite.toml").is_file():
+        return SuitePages()
+    package = importlib.import_module(f"scalewise.course.{suite}")
+    names = sorted(one.name for one in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    pages = tuple(module for module in modules if hasattr(module, "build"))
+    return SuitePages((*pages, closing), package.MOST_PAGES, getattr(package, "summary", None), _what_was_expected)
+
+
+def predictions_of(suite: str) -> tuple[Prediction, ...]:
+    """The numbers to guess before measuring; empty where the suite has none."""
+    if not (_HERE / suite / "predictions.py").is_file():
+        return ()
+    found: tuple[Prediction, ...] = importlib.import_module(f"scalewise.course.{suite}.predictions").PREDICTIONS
+    return found
+
+
+def _what_was_expected(evidence: Evidence, sections: Sequence[Section]) -> Section | None:
+    loaded = evidence.loaded
+    return predictions.section(predictions_of(loaded.name), predictions.kept(loaded.path), sections)

@@ -1,0 +1,149 @@
+"""What a student expects before measuring: asked, kept beside the runs, and shown next to what was measured."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+
+from scalewise.errors import BadRequest
+from scalewise.report.cells import empty_cell, number_cell, text_cell
+from scalewise.report.document import Cell, Column, Section, Table
+
+FILE = "predictions.json"  # in the suite's folder
+TABLE = "predictions"
+ORDER = 900
+TRIES = 3  # at a number that cannot be read, before the question is left out
+RIGHT = 0.2  # of the measured value: a guess this near is called close
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One number to guess, and how to find it in the finished report."""
+
+    id: str
+    question: str
+    unit: str
+    measured: Callable[[Sequence[Section]], Cell | None]
+    why: str  # one sentence, for after the measurement
+
+
+def cell_at(sections: Sequence[Section], table: str, row: str, column: str) -> Cell | None:
+    """The cell of the first row that begins with this text; None where it is missing or holds no number."""
+    for section in sections:
+        for block in section.blocks:
+            if not isinstance(block, Table) or block.id != table:
+                continue
+            titles = [one.title for one in block.columns]
+            if column not in titles:
+                return None
+            at = titles.index(column)
+            cell = next((cells[at] for cells in block.rows if cells[0].text == row and len(cells) > at), None)
+            return cell if cell is not None and cell.number is not None else None
+    return None
+
+
+def ratio_at(sections: Sequence[Section], table: str, rows: tuple[str, str], column: str) -> Cell | None:
+    """The second row's number over the first's."""
+    one, two = (cell_at(sections, table, row, column) for row in rows)
+    if one is None or two is None or not one.number or two.number is None:
+        return None
+    return number_cell(two.number / one.number)
+
+
+def asked(
+    title: str, predictions: Sequence[Prediction], read: Callable[[], str], say: Callable[[str], None]
+) -> dict[str, float]:
+    """The guesses by id. An empty line leaves a question out; a BadRequest says that nobody answers."""
+    say(f"{title}: what do you expect? A number for each question; Enter leaves it out.")
+    found: dict[str, float] = {}
+    for number, one in enumerate(predictions, 1):
+        say(f"{number}. {one.question}{f' ({one.unit})' if one.unit else ''}")
+        for _ in range(TRIES):
+            line = read()
+            if not line:
+                raise BadRequest("--predict asks questions, and nobody answers: standard input is closed.")
+            text = line.strip().rstrip("%").replace(",", ".").strip()
+            if not text:
+                break
+            guess = _number(text)
+            if guess is not None:
+                found[one.id] = guess
+                break
+            say(f"{text[:20]!r} is not a number; for example: 1.5")
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
+
+
+def keep(folder: Path, guesses: Mapping[str, float]) -> None:
+    """Writes them into the suite's folder; guesses that are there already were made before measuring and stay."""
+    file = folder / FILE
+    if not file.exists():
+        half = file.with_name(FILE + ".part")
+        half.write_text(json.dumps(dict(guesses), indent=1) + "\n", encoding="utf-8")
+        half.replace(file)
+
+
+def kept(folder: Path) -> dict[str, float]:
+    """What was guessed before; empty where nothing was, or where the file cannot be read."""
+    try:
+        told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(told, dict):
+        return {}
+    return {
+        str(name): float(value)
+        for name, value in told.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    }
+
+
+def section(
+    predictions: Sequence[Prediction], guesses: Mapping[str, float], sections: Sequence[Section]
+) -> Section | None:
+    """What you said, what was measured, and why; None where nothing was guessed."""
+    known = [one for one in predictions if one.id in guesses]
+    if not known:
+        return None
+    table = Table(
+        id=TABLE,
+        title="What you expected before measuring",
+        columns=(
+            Column("Question", numeric=False),
+            Column("You said"),
+            Column("Measured"),
+            Column("", numeric=False),
+            Column("Why", numeric=False),
+        ),
+        rows=tuple(_row(one, guesses[one.id], one.measured(sections)) for one in known),
+    )
+    return Section("predictions", "You said, measured, why", (table,))
+
+
+def _row(one: Prediction, guess: float, measured: Cell | None) -> tuple[Cell, ...]:
+    said_cell = Cell(f"{guess:g}", guess)  # as it was typed, not rounded
+    question = f"{one.question}{f' ({one.unit})' if one.unit else ''}"
+    if measured is None or measured.number is None:
+        missing = empty_cell("this was not measured")
+        return text_cell(question), said_cell, missing, text_cell("not measured"), text_cell("")
+    return text_cell(question), said_cell, measured, text_cell(verdict(guess, measured)), text_cell(one.why)
+
+
+def verdict(guess: float, measured: Cell) -> str:
+    """`right`: inside the interval, or equal; `close`: within a fifth; else `too high` or `too low`."""
+    value = measured.number or 0.0
+    low = measured.low if measured.low is not None else value
+    high = measured.high if measured.high is not None else value
+    if low <= guess <= high:
+        return "right"
+    if abs(guess - value) <= RIGHT * abs(value):
+        return "close"
+    return "too high" if guess > value else "too low"

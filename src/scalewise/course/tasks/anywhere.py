@@ -1,0 +1,195 @@
+"""Requirements on the seeds, clocks, steps and prints of a script, whatever it trains."""
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+
+from scalewise.course.tasks.requirement import Found, Requirement, Seen, decided
+from scalewise.doctor.case import Abstain, RankCase
+from scalewise.records.examination import PlaceRow
+from scalewise.records.notes import ClockNote, DeviceSyncNote, ForwardNote, Note, SeedNote, StepNote
+
+LEAST_STEPS, WARMUP_STEPS = 30, 5  # of homework 1
+SEED_CALLS = ("torch.manual_seed", "torch.cuda.manual_seed_all")
+
+
+def call_named(seen: Seen, name: str) -> ast.Call | None:
+    """The first call of a function by that name, or by its last word where it was imported by itself."""
+    short = name.rpartition(".")[2]
+    calls = [node for node in ast.walk(seen.tree) if isinstance(node, ast.Call)]
+    return next((call for call in calls if ast.unparse(call.func) in (name, short)), None)
+
+
+def _seeds(seen: Seen) -> Found:
+    change = f"Call {SEED_CALLS[0]}(0) and {SEED_CALLS[1]}(0) before the model and the data are made."
+    noted = [rank.all(SeedNote) for rank in seen.case.ranks]
+    seeds = [note for note in noted[0] if note.call == SEED_CALLS[0]]
+    if not all(any(note.call == SEED_CALLS[0] for note in notes) for notes in noted) or not seeds:
+        return decided(False, f"{SEED_CALLS[0]} was not called on every rank", None, change)
+    where, written = seen.case.first.place(seeds[0]), call_named(seen, SEED_CALLS[0])
+    seed = _number(seen, written.args[0]) if written is not None and written.args else None
+    if seed:
+        return decided(False, f"the seed is {seed}, and the sheet asks for 0", where, change)
+    on_gpus = call_named(seen, SEED_CALLS[1])
+    if on_gpus is None:
+        return decided(False, f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} is not in the script", where, change)
+    use = seen.case.first.device_use
+    called = use is not None and use.redirected.get(SEED_CALLS[1], 0) > len(seeds)  # each seeds the GPUs itself, too
+    told = "both were called" if called else f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} stands in the script"
+    ranks = len(seen.case.ranks)
+    return decided(True, f"{told}{f', on {ranks} ranks' if ranks > 1 else ''}", where)
+
+
+def _on_gpu(seen: Seen) -> Found:
+    change = 'Choose the device in the script: torch.device("cuda", ...) where torch.cuda.is_available(), else "cpu".'
+    model = seen.case.first.record.model
+    if model is not None and any(device.startswith("cuda") for device in model.devices):
+        return decided(True, f"the model lies on {', '.join(model.devices)}")
+    use = seen.case.first.device_use
+    asked = [name for name in use.asked if name.startswith("cuda")] if use else []
+    if use is None or not (seen.case.run.spec.on_cpu or seen.case.run.spec.stand_ins):
+        raise Abstain("the run was not shown a GPU")
+    words = (
+        f"it asked for {', '.join(asked)} (CPU cores stood in)" if asked else "a GPU was shown, and it asked for none"
+    )
+    return decided(bool(asked), words, None, change)
+
+
+def _timed(seen: Seen) -> Found:
+    first = seen.case.first
+    clocks = first.all(ClockNote)
+    if not clocks:
+        change = "Read time.perf_counter() before the forward pass and after optimizer.step(), in every step."
+        return decided(False, "no clock was read", None, change)
+    stretches = list(_around_steps(first))
+    right = sum(bool(before and after) and not between for before, between, after in stretches)
+    misplaced = next((note for _, between, _ in stretches for note in between), None)
+    where = first.place(misplaced or clocks[0])
+    measured = f"clocks stand before forward and after the optimizer step in {right} of {len(stretches)} steps"
+    change = "Read the clock before the first forward pass of a step and after optimizer.step(), and not in between."
+    return decided(right == len(stretches) > 0, measured, where, change)
+
+
+def _around_steps(rank: RankCase) -> Iterator[tuple[list[ClockNote], list[ClockNote], list[ClockNote]]]:
+    """The clocks before a step's first forward pass, between that and its optimizer step, and after it."""
+    before: list[ClockNote] = []
+    between: list[ClockNote] = []
+    after: list[ClockNote] = []
+    opened = stepped = False
+    for note in rank.notes:
+        if isinstance(note, ForwardNote) and note.trains and stepped:
+            yield before, between, after
+            before, between, after, stepped = after, [], [], False
+        if isinstance(note, ForwardNote) and note.trains:
+            opened = True
+        elif isinstance(note, StepNote):
+            stepped = True
+        elif isinstance(note, ClockNote):
+            (after if stepped else between if opened else before).append(note)
+    if stepped:
+        yield before, between, after
+
+
+def _synchronised(seen: Seen) -> Found:
+    first = seen.case.first
+    clocks = first.all(ClockNote)
+    if not clocks:
+        raise Abstain("no clock was read")
+    on_gpu = first.device_use is not None and first.device_use.asked
+    if not on_gpu and not first.all(DeviceSyncNote):
+        raise Abstain("the script used no GPU, so it had nothing to wait for")
+    waited = [_before(first.notes, index) for index, note in enumerate(first.notes) if isinstance(note, ClockNote)]
+    late = next((note for note, was in zip(clocks, waited, strict=True) if not was), None)
+    measured = f"before {sum(waited)} of {len(waited)} readings of the clock"
+    change = "Call torch.cuda.synchronize() right before every reading: a call returns while the GPU still works."
+    return decided(late is None, measured, first.place(late or clocks[0]), change)
+
+
+def _before(notes: Sequence[Note], index: int) -> bool:
+    """Whether the script waited for its device since the last piece of work; an Event is recorded by the GPU itself."""
+    note = notes[index]
+    if isinstance(note, ClockNote) and note.function == "Event.record":
+        return True
+    for earlier in reversed(notes[:index]):
+        if isinstance(earlier, DeviceSyncNote):
+            return True
+        if not isinstance(earlier, ClockNote) and type(earlier).__name__ in ("ForwardNote", "BackwardNote", "StepNote"):
+            return False
+    return False
+
+
+def _steps(seen: Seen) -> Found:
+    steps = len(seen.case.first.windows)
+    if seen.cut_short and steps < LEAST_STEPS:
+        raise Abstain(f"{steps} steps were seen until the limit; --limit raises it")
+    return decided(steps >= LEAST_STEPS, f"{steps} steps", None, f"Make at least {LEAST_STEPS} optimizer steps.")
+
+
+def _warm_up_left_out(seen: Seen) -> Found:
+    """A slice of a list of times from step 5 on, or a comparison of the step with 5: read in the script's text."""
+    change = f"Leave the first {WARMUP_STEPS} steps out of the average, for example: times[{WARMUP_STEPS}:]"
+    best: tuple[int, ast.expr] | None = None
+    for node in ast.walk(seen.tree):
+        edge: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            edge = node.slice.lower
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt | ast.GtE):
+            edge = node.comparators[0] if _number(seen, node.left) is None else None  # not: assert STEPS > WARMUP
+        number = _number(seen, edge)
+        if number is not None and isinstance(node, ast.expr) and number > 0 and (best is None or number > best[0]):
+            best = number, node
+    if best is None:
+        raise Abstain("no slice such as times[5:] and no comparison such as step >= 5 was found in the script's text")
+    return decided(best[0] >= WARMUP_STEPS, f"{best[0]} steps are left out", seen.place(best[1]), change)
+
+
+def _number(seen: Seen, node: ast.expr | None) -> int | None:
+    """A whole number that is written down, or a constant of the script, as the environment may have set it."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if not isinstance(node, ast.Name):
+        return None
+    for line in seen.tree.body:
+        if isinstance(line, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == node.id for one in line.targets
+        ):
+            own = os.environ.get(node.id, "") if "environ" in ast.unparse(line.value) else ""
+            if own.isdecimal():
+                return int(own)
+            parts = [part.value for part in ast.walk(line.value) if isinstance(part, ast.Constant)]
+            return next((part for part in parts if type(part) is int), None)
+    return None
+
+
+def _prints(seen: Seen) -> Found:
+    if len(seen.printed) < 2:
+        raise Abstain("only one rank ran")
+    counts = ", ".join(f"rank {rank} {lines}" for rank, lines in enumerate(seen.printed))
+    written = call_named(seen, "print")
+    where: PlaceRow | None = seen.place(written) if written is not None else None
+    right = seen.printed[0] > 0 and not any(seen.printed[1:])
+    return decided(right, f"lines printed: {counts}", where, "Print only where the rank is 0: if rank == 0: print(...)")
+
+
+def seeds(id: str) -> Requirement:
+    """The seeds that every script fixes."""
+    return Requirement(id, "torch.manual_seed(0) and torch.cuda.manual_seed_all(0)", _seeds)
+
+
+def on_gpu(id: str) -> Requirement:
+    """Uses a GPU where there is one."""
+    return Requirement(id, "runs on GPUs", _on_gpu)
+
+
+def synchronised(id: str) -> Requirement:
+    """Waits for the GPU before each reading of a clock."""
+    return Requirement(id, "torch.cuda.synchronize() wherever a clock is read", _synchronised)
+
+
+MEASURING = (
+    Requirement("H1.1", "each step timed from before forward to after the optimizer step", _timed),
+    synchronised("H1.1"),
+    Requirement("H1.1", "print on rank 0 only", _prints),
+    Requirement("H1.1", f"at least {LEAST_STEPS} steps", _steps),
+    Requirement("H1.1", f"first {WARMUP_STEPS} steps ignored", _warm_up_left_out),
+)

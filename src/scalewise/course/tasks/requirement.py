@@ -1,0 +1,131 @@
+"""What a requirement of the course's sheets is, what was seen of a script, and how the two make a verdict."""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from scalewise.analysis.inspection import Inspection
+from scalewise.doctor.case import Abstain, Case
+from scalewise.records.examination import PlaceRow
+from scalewise.results.run import Run
+
+State = Literal["fulfilled", "not fulfilled", "not seen"]
+FAILED = 2  # exit code: a requirement is not fulfilled, or the script failed
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found of one requirement: the state, what was measured, the line, and what to change."""
+
+    state: State
+    measured: str
+    where: PlaceRow | None = None
+    change: str = ""  # where it is not fulfilled
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a script; `shown` holds one inspected run for each number of GPUs that it was shown."""
+
+    case: Case
+    text: str  # of the script
+    reference: Run | None = None  # the course's Code 1 with the constants that were seen
+    no_reference: str = ""  # why there is none
+    shown: Mapping[int, Inspection | None] = field(default_factory=dict)
+    printed: tuple[int, ...] = ()  # lines on stdout, rank by rank
+    cut_short: bool = False  # ended at its limit: more steps may have followed
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The script's text as Python reads it."""
+        return ast.parse(self.text)
+
+    def place(self, node: ast.expr) -> PlaceRow:
+        """The line of a piece of the script's text."""
+        line = self.text.splitlines()[node.lineno - 1].strip()
+        return PlaceRow(-1, self.case.run.spec.script, node.lineno, "", line)
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One thing that a sheet asks of a script, and how it is looked for."""
+
+    id: str  # of the row of the sheet, such as H2.1
+    asks: str  # in the sheet's words
+    look: Callable[[Seen], Found]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of the sheets: what it asks of a script, and how the script is run to see it."""
+
+    name: str
+    title: str  # for the middle of a sentence: `homework 2 (H2.1)`
+    script: str  # the course's own, without its ending
+    requirements: tuple[Requirement, ...]
+    plain: bool = False  # one process, without torchrun
+    shown: tuple[int, ...] = ()  # numbers of GPUs that it is shown, one run each; empty: those that are there
+    compared: bool = False  # with the losses of Code 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A requirement and what was found of it."""
+
+    requirement: Requirement
+    found: Found
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Everything that the check says of a script."""
+
+    task: Task
+    script: str
+    judged: tuple[Judged, ...]
+    failure: str = ""  # one sentence, where the script did not get so far that it can be judged
+    last_line: str = ""  # of what the script itself said
+    setting: str = ""  # ranks, steps and device
+    folder: str = ""
+
+    def count(self, state: State) -> int:
+        """How many requirements are in that state."""
+        return sum(one.found.state == state for one in self.judged)
+
+    @property
+    def exit_code(self) -> int:
+        """0: nothing speaks against the script; what was not seen is told, and does not count against it."""
+        return FAILED if self.failure or self.count("not fulfilled") else 0
+
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        if self.failure:
+            return self.failure
+        whole, kept = len(self.judged), self.count("fulfilled")
+        if kept == whole:
+            return f"All {whole} requirements of {self.task.title} are fulfilled."
+        rest = [(self.count("not fulfilled"), "not"), (self.count("not seen"), "not seen")]
+        words = [f"{count} {'is' if count == 1 else 'are'} {word}" for count, word in rest if count]
+        are = "is" if kept == 1 else "are"
+        return f"{kept} of {whole} requirements of {self.task.title} {are} fulfilled, {' and '.join(words)}."
+
+
+def judge(task: Task, seen: Seen) -> tuple[Judged, ...]:
+    """Every requirement of the task; one that cannot be decided is `not seen`, with the reason."""
+    return tuple(_judge(task, seen))
+
+
+def _judge(task: Task, seen: Seen) -> Iterator[Judged]:
+    for requirement in task.requirements:
+        try:
+            found = requirement.look(seen)
+        except Abstain as reason:
+            found = Found("not seen", str(reason))
+        yield Judged(requirement, found)
+
+
+def decided(right: bool, measured: str, where: PlaceRow | None = None, change: str = "") -> Found:
+    """Fulfilled or not; what to change is only said of what is not."""
+    return Found("fulfilled" if right else "not fulfilled", measured, where, "" if right else change)

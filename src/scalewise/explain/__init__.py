@@ -1,1 +1,0 @@
-"""Answers computed from the numbers of a run, each with its condition, its figures and what it rests on."""

@@ -1,1 +1,0 @@
-"""Answers to the questions of practical 7, one file per row of the course."""

@@ -1,0 +1,500 @@
+"""Homework 1: opposite measurements give opposite answers, and every number of an answer stands in its table."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from witness import strangers
+
+from evidence_factories import arm, make_evidence, make_inspection
+from factories import noisy, quiet_sample
+from homework1_evidence import WEIGHTS, link, link_in_training, rehearsal, strong
+from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.evidence import Evidence
+from scalewise.course import gpus
+from scalewise.course.gpus import GpuStep
+from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, points, summary
+from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
+from scalewise.records.machine import PeakRates
+from scalewise.records.utilisation import ProfileRow, WorkRow
+from scalewise.report.document import Answer, Figure, Section, Table
+from scalewise.report.draw import draw
+from scalewise.results.run import Run
+
+QUESTIONS = (h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c)
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def no_records(monkeypatch):
+    monkeypatch.setattr(gpus, "shipped", lambda: None)
+
+
+def answers(section: Section) -> list[Answer]:
+    return [block for block in section.blocks if isinstance(block, Answer)]
+
+
+def table(section: Section, name: str) -> Table:
+    return next(block for block in section.blocks if isinstance(block, Table) and block.id == name)
+
+
+def steps(seconds: float, count: int = 40) -> list[float]:
+    return [seconds * (1 + 0.002 * (index % 5 - 2)) for index in range(count)]
+
+
+def often(make: Any, *args: Any, repeats: int = 6, **changes: Any) -> list[Run]:
+    """The same runs so many times over, as repeats: then the spread between runs is seen and not assumed."""
+    return [run for repeat in range(repeats) for run in make(*args, repeat=repeat, **changes)]
+
+
+def model_sizes(
+    exchange: tuple[float, float] = (0.004, 0.004),
+    ranks: tuple[int, ...] = (1, 2),
+    counted: bool = True,
+    repeat: int = 0,
+):
+    runs: list[Run] = []
+    for case, weights, sample, cost in zip(("small", "large"), (1, 4), (1e-4, 4e-4), exchange, strict=True):
+        more: dict[str, Any] = {"axes": {"case": case}, "weights": weights * WEIGHTS, "ranks": ranks, "repeat": repeat}
+        runs += strong("model-size", exchange=cost, sample=sample, **more)
+        if counted and not repeat:
+            runs += [inspected_work(case, count, 5e8 * weights / count) for count in ranks]
+    return runs
+
+
+def inspected_work(case: str, ranks: int, flops: float) -> Run:
+    peak = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 0.0, {"float32": 1e11}, 1e10)
+    run = arm("model-size", [0.01] * 8, ranks, axes={"case": case}, inspect=True, samples_in_all=64,
+              machine={"peaks": (peak,)})  # fmt: skip
+    work = WorkRow(3, "dispatch", {"float32": round(flops)}, {}, 100, 100, 10)
+    profile = ProfileRow(5, "cpu", 10_000_000, 9_000_000, 50, {"matmul": 9_000_000})
+    rows = tuple(replace(one, utilisation=(work, profile)) for one in run.ranks)
+    return replace(run, ranks=rows, spec=replace(run.spec, name=f"{run.spec.name}-inspect"))
+
+
+def delayed(
+    ranks: tuple[int, ...] = (1, 2), one: float = 0.010, two: float = 0.006, share: float = 1.0, repeat: int = 0
+) -> list[Run]:
+    runs = []
+    for delay in (0, 0.005, 0.01, 0.02, 0.04):
+        for count in ranks:
+            plain = one if count == 1 else two
+            more: dict[str, Any] = {"axes": {"delay": delay}, "scaling": "strong", "repeat": repeat}
+            runs.append(arm("delay", steps(plain + share * delay), count, **more))
+    return runs
+
+
+def batched(ranks: tuple[int, ...] = (1, 2), exchange: float = 0.004, sample: float = 1e-4) -> list[Run]:
+    runs = []
+    for batch in (32, 64, 128, 256):
+        more: dict[str, Any] = {"batch": batch, "removed": False, "axes": {"batch": batch}, "ranks": ranks}
+        runs += strong("batch-scaling", exchange=exchange, sample=sample, **more)
+    return runs
+
+
+def uneven(own: float = 0.020, waits: float = 0.020) -> list[Run]:
+    """Rank 0 sleeps `own` outside backward; rank 1 waits `waits` in its backward."""
+    even, late = (arm("imbalance", steps(0.01), 2, axes={"imbalance": delay}) for delay in (0, 0.02))
+    grown = []
+    for record, rest, backward in zip(late.ranks, (own, 0.0), (0.0, waits), strict=True):
+        rows = tuple(
+            replace(
+                row,
+                step_ns=row.step_ns + round((rest + backward) * 1e9),
+                rest_ns=(row.rest_ns or 0) + round(rest * 1e9),
+                backward_ns=(row.backward_ns or 0) + round(backward * 1e9),
+            )
+            for row in record.steps
+        )
+        grown.append(replace(record, steps=rows))
+    return [even, replace(late, ranks=tuple(grown))]
+
+
+def devices(dp: float = 0.010, ddp: float = 0.010, first: int = 100, held: int = 300):
+    names = ("logical:0", "logical:1")
+    twin = arm("data-parallel", [0.01] * 10, mode="python", inspect=True)
+    samples = tuple(quiet_sample(at_seconds=at / 2, rank_busy=(0.9, 0.8), rank_steps=(at, at)) for at in range(1, 9))
+    reduced = {"collectives": {"all_reduce": (2, 8 * MIB)}}
+    runs = [
+        arm("data-parallel", steps(dp), mode="python", emulated=True, samples=samples),
+        arm("ddp", steps(ddp), 2, step=reduced, samples=samples),
+        replace(twin, spec=replace(twin.spec, name="data-parallel-inspect")),
+    ]
+    seen = make_inspection(
+        "data-parallel-inspect",
+        layers=(LayerRow("layer", "Linear", names[0], 4 * MIB),),
+        transfers=(
+            TransferRow(3, "forward", names[0], names[1], 8 * MIB, "dp.py", 10),
+            TransferRow(3, "backward", names[1], names[0], 8 * MIB, "", 0),
+        ),
+        timeline=tuple(
+            BusyRow(3, name, "forward", "layer", 0, end) for name, end in zip(names, (first, 60), strict=True)
+        ),
+        device_memory=tuple(DeviceMemoryRow(name, size * MIB) for name, size in zip(names, (held, 100), strict=True)),
+    )
+    return runs, seen
+
+
+def seeded(fixed: tuple[list[float], list[float]], free: tuple[list[float], list[float]]) -> list[Run]:
+    runs = []
+    for seed, pair in (("0", fixed), ("none", free)):
+        for repeat, losses in enumerate(pair):
+            run = arm("seeds", [0.01] * len(losses), 2, repeat=repeat, axes={"seed": seed})
+            ranks = tuple(
+                replace(one, steps=tuple(replace(row, loss=loss) for row, loss in zip(one.steps, losses, strict=True)))
+                for one in run.ranks
+            )
+            runs.append(replace(run, ranks=ranks))
+    return runs
+
+
+SAME = ([1.0] * 12, [1.0] * 12)
+APART = ([1.0] * 12, [1.0] * 3 + [1.25] * 9)
+
+
+def everything(*more: Run, ranks: tuple[int, ...] = (1, 2), exchange: float = 0.004) -> Evidence:
+    dp_runs, seen = devices()
+    runs = [*strong(exchange=exchange, ranks=ranks), link(), *model_sizes(ranks=ranks), *delayed(ranks)]
+    runs += [*batched(ranks), *uneven(), *dp_runs, *seeded(SAME, APART), *more]
+    return make_evidence(*runs, inspections=(seen,))
+
+
+def predicted() -> list[Run]:
+    runs = [link_in_training(), *(rehearsal(ranks, 1e-3 + 64e-4 / ranks) for ranks in (2, 4))]
+    for case, sample in (("small", 1e-4), ("large", 4e-4)):
+        more = {"experiment": "model-size", "axes": {"case": case}}
+        runs += [rehearsal(ranks, 1e-3 + 64 * sample / ranks, **more) for ranks in (2, 4)]
+    return runs
+
+
+def test_every_number_of_every_answer_stands_in_what_it_rests_on():
+    for evidence in (everything(), everything(*predicted()), everything(ranks=(1,))):
+        assert strangers([module.build(evidence) for module in QUESTIONS]) == {}
+
+
+def test_every_row_fits_its_columns_and_every_figure_can_be_drawn():
+    for module in QUESTIONS:
+        for block in module.build(everything(*predicted())).blocks:
+            if isinstance(block, Table):
+                assert all(len(row) == len(block.columns) for row in block.rows)
+            if isinstance(block, Figure):
+                assert draw(block).svg
+
+
+def test_without_any_run_every_question_says_so_and_no_number():
+    for module in QUESTIONS:
+        for answer in answers(module.build(make_evidence())):
+            assert not any(letter.isdigit() for letter in answer.verdict)
+            assert answer.verdict
+    assert summary(make_evidence(), [module.build(make_evidence()) for module in QUESTIONS]).sentences
+
+
+@pytest.mark.parametrize(
+    ("exchange", "sample", "words"),
+    [
+        (0.0, 1e-2, "Yes, within 10 %."),
+        (0.020, 1e-4, "No: 2 ranks are slower than one."),
+        (0.001, 1e-4, "No: it grows, but by less than the number of ranks."),
+    ],
+)
+def test_whether_the_speedup_is_linear(exchange, sample, words):
+    runs = often(strong, exchange=exchange, sample=sample, ranks=(1, 2))
+    assert answers(h1_2.build(make_evidence(*runs)))[0].verdict == words
+
+
+@pytest.mark.parametrize(
+    ("overhead", "exchange", "words"),
+    [(1e-3, 0.009, "Communication is the larger loss."), (2e-2, 0.001, "The fixed part of a step")],
+)
+def test_the_larger_of_both_losses_is_named(overhead, exchange, words):
+    runs = strong(overhead=overhead, exchange=exchange, ranks=(1, 2))
+    for batch in (32, 64, 128, 256):
+        runs += strong(
+            "batch-scaling", overhead=overhead, batch=batch, removed=False, axes={"batch": batch}, ranks=(1,)
+        )
+    assert answers(h1_2.build(make_evidence(*runs)))[2].verdict.startswith(words)
+
+
+def test_the_model_is_fitted_on_four_batches_of_one_rank_and_shows_its_interval():
+    section = h1_2.build(everything())
+    rows = table(section, "h1-2-model").rows
+    fixed, computed = rows[0][3], rows[0][4]
+    assert fixed.number == pytest.approx(1.0, rel=0.02) and fixed.interval
+    assert computed.number == pytest.approx(6.4, rel=0.02) and computed.interval
+    bare = make_evidence(*strong(exchange=0.004, ranks=(1, 2)))
+    assert not [one for one in h1_2.build(bare).blocks if isinstance(one, Table) and one.id == "h1-2-model"]
+
+
+def test_ranks_that_share_cores_are_a_note_and_no_row():
+    runs = [*strong(ranks=(1, 2)), *strong(ranks=(4,), overhead=0.02, oversubscribed=True)]
+    shown = table(h1_2.build(make_evidence(*runs)), "h1-2-strong-scaling")
+    assert [(row[0].text, row[0].mark) for row in shown.rows] == [
+        ("1", "measured"),
+        ("2", "measured"),
+        ("4", "missing"),
+    ]
+    assert "times the step of 2 ranks" in shown.notes[0] and "no scaling" in shown.notes[0]
+
+
+def test_each_number_of_gpus_asked_is_one_row_and_predicted_ones_say_so():
+    rows = table(h1_2.build(everything(*predicted())), "h1-2-strong-scaling").rows
+    assert [(row[0].text, row[0].mark) for row in rows] == [("1", "measured"), ("2", "measured"), ("4", "predicted")]
+
+
+def test_rows_of_gpus_that_are_not_here_stand_in_a_group_of_their_own(monkeypatch):
+    step = Estimate(0.001, 0.0009, 0.0011, 100, 3, "m", 0.95)
+    speed = Estimate(1.5, 1.4, 1.6, 100, 3, "m", 0.95)
+    made = [
+        GpuStep(ranks, step, "measured" if ranks == 1 else "predicted", speed, 1, 0.3, {"DIM": "1024"}, "there")
+        for ranks in (1, 2, 4)
+    ]
+    monkeypatch.setattr(points, "gpu_steps", lambda *_, **__: tuple(made))
+    shown = table(h1_2.build(everything()), "h1-2-strong-scaling")
+    assert [heading for _, heading in shown.groups] == ["On this machine", "On GPUs, not on this machine"]
+    first = shown.groups[1][0]
+    assert [row[0].mark for row in shown.rows[first:]] == ["measured", "predicted", "predicted"]
+    assert "4 GPUs of the kind in the table 1.50" in answers(h1_2.build(everything()))[0].practice
+
+
+def test_one_gpu_is_told_from_a_machine_that_was_not_asked():
+    runs = strong(ranks=(1,), device="cuda", shares=())
+    answer = answers(h1_2.build(make_evidence(*runs, gpus=1)))[0]
+    assert "This machine has 1 GPU, and every rank needs a GPU of its own." in answer.number
+
+
+def one_gpu(sample: float) -> Evidence:
+    """One H200: one rank is measured, more are rehearsed by it and predicted over its link."""
+    cuda: dict[str, Any] = {"device": "cuda", "shares": (), "ranks": (1,), "sample": sample}
+    more = {"device": "cuda", "company": 1}
+    runs = [*strong(**cuda), *(rehearsal(ranks, 1e-3 + 64 * sample / ranks, **more) for ranks in (2, 4))]
+    for case, times in (("small", 1), ("large", 4)):
+        axes = {"axes": {"case": case}}
+        runs += strong("model-size", **{**cuda, "sample": times * sample}, **axes)
+        runs += [
+            rehearsal(ranks, 1e-3 + 64 * times * sample / ranks, experiment="model-size", **axes, **more)
+            for ranks in (2, 4)
+        ]
+    for batch in (32, 64, 128, 256):
+        axes = {"axes": {"batch": batch}}
+        runs += strong("batch-scaling", batch=batch, removed=False, **cuda, **axes)
+        runs.append(rehearsal(4, 1e-3 + batch * sample / 4, experiment="batch-scaling", **axes, **more))
+    runs += [
+        arm("delay", steps(0.002 + delay), axes={"delay": delay}, scaling="strong", device="cuda", shares=())
+        for delay in (0, 0.005, 0.01, 0.02, 0.04)
+    ]
+    return make_evidence(*runs, gpus=1)
+
+
+@pytest.mark.parametrize("sample", [1e-4, 1e-12])
+def test_on_one_gpu_rows_and_answers_are_predicted_and_say_so(sample):
+    evidence = one_gpu(sample)
+    sections = [module.build(evidence) for module in (h1_2, h1_3, h1_5a, h1_5b)]
+    assert strangers(sections) == {}
+    rows = table(sections[0], "h1-2-strong-scaling").rows
+    assert [(row[0].text, row[0].mark) for row in rows] == [("1", "measured"), ("2", "predicted"), ("4", "predicted")]
+    assert all("This machine has 1 GPU" in answers(section)[0].number for section in sections)
+    told = [one for section in sections for one in answers(section)]
+    assert [one.question for one in told if "cannot be answered" in one.verdict] == []
+
+
+@pytest.mark.parametrize(
+    ("exchange", "words"),
+    [
+        ((0.006, 0.001), "In the large one."),
+        ((0.0001, 0.030), "In the small one."),
+        ((0.0, 0.0), "In neither: they are equal within 10 %."),
+    ],
+)
+def test_the_case_with_the_better_efficiency_is_named_by_the_interval_of_the_ratio(exchange, words):
+    answer = answers(h1_3.build(make_evidence(*often(model_sizes, exchange))))[0]
+    assert answer.verdict == words
+
+
+def test_operations_are_counted_and_not_worked_out():
+    works = table(h1_3.build(make_evidence(*model_sizes())), "h1-3-work").rows
+    flops = next(row for row in works if row[0].text == "operations (GFLOP)")
+    assert [cell.text for cell in flops[1:]] == ["0.250", "1.00"]
+    bare = h1_3.build(make_evidence(*model_sizes(counted=False)))
+    assert "counted the operations" in answers(bare)[1].number
+
+
+@pytest.mark.parametrize(
+    ("exchange", "words"), [((0.02, 0.08), "Here already"), ((0.0004, 0.0004), "With fewer samples per rank than here")]
+)
+def test_when_communication_is_the_bottleneck(exchange, words):
+    assert answers(h1_3.build(make_evidence(*model_sizes(exchange))))[2].verdict.startswith(words)
+
+
+def test_a_script_that_reads_no_size_has_its_rows_refused():
+    runs = []
+    for case, dim in (("small", "64"), ("large", "512")):
+        env = {"DIM": dim, "DEPTH": "2"}
+        runs += strong("model-size", ranks=(1, 2), weights=2 * 64 * 65, axes={"case": case}, env=env)
+    section = h1_3.build(make_evidence(*runs))
+    shown = table(section, "h1-3-model-size")
+    assert any("does not read DIM or DEPTH: it was to train 512 x 2" in note for note in shown.notes)
+    assert {row[0].text for row in shown.rows} == {"small"}
+    assert "cannot be answered" in answers(section)[0].verdict
+
+
+def test_a_first_device_that_does_and_holds_more_binds():
+    runs, seen = devices()
+    bound = answers(h1_4.build(make_evidence(*runs, inspections=(seen,))))[0]
+    assert "more work and more memory than any other" in bound.verdict
+    runs, seen = devices(first=60, held=100)
+    bound = answers(h1_4.build(make_evidence(*runs, inspections=(seen,))))[0]
+    assert "does not show in this run" in bound.verdict
+
+
+def test_data_parallel_that_is_faster_is_explained_in_the_first_sentence():
+    for dp, ddp, words in (
+        (0.010, 0.020, "Here DataParallel is faster"),
+        (0.020, 0.010, "No device is special in DDP"),
+    ):
+        runs, seen = devices(dp, ddp)
+        design = answers(h1_4.build(make_evidence(*runs, inspections=(seen,))))[2]
+        assert design.verdict.startswith(words)
+
+
+def test_bytes_through_one_device_grow_with_devices_for_data_parallel_only():
+    runs, seen = devices()
+    rows = table(h1_4.build(make_evidence(*runs, inspections=(seen,))), "h1-4-bytes").rows
+    dp, ddp = ([cell.number for cell in row[1:]] for row in rows)
+    assert dp == pytest.approx([16 * MIB / 1e6 * (n - 1) for n in (2, 4, 8)])
+    assert ddp == pytest.approx([4 * (n - 1) / n * 8 * MIB / 1e6 for n in (2, 4, 8)])
+
+
+def test_the_steadier_method_is_named():
+    runs, seen = devices()
+    rough = arm("ddp", noisy(40, 0.01, 1, step_cv=0.4), 2, step={"collectives": {"all_reduce": (2, 8 * MIB)}})
+    compared = answers(h1_4.build(make_evidence(runs[0], rough, runs[2], inspections=(seen,))))[1]
+    assert compared.verdict == "DataParallel has the steadier steps."
+
+
+def test_utilisation_is_drawn_over_time_for_both_methods():
+    runs, seen = devices()
+    section = h1_4.build(make_evidence(*runs, inspections=(seen,)))
+    figure = next(one for one in section.blocks if isinstance(one, Figure) and one.id == "h1-4-utilisation")
+    assert [series.name for series in figure.plot.series] == [
+        "DP, rank 0",
+        "DP, rank 1",
+        "DDP, rank 0",
+        "DDP, rank 1",
+    ] or [series.name for series in figure.plot.series] == ["DP, both devices", "DDP, rank 0", "DDP, rank 1"]
+
+
+@pytest.mark.parametrize(
+    ("two", "words"),
+    [(0.006, "It spoils scaling: the speedup falls towards 1."), (0.020, "The speedup rises towards 1")],
+)
+def test_a_delay_draws_the_speedup_towards_one_from_either_side(two, words):
+    assert answers(h1_5a.build(make_evidence(*often(delayed, two=two))))[0].verdict.startswith(words)
+
+
+def test_each_millisecond_of_delay_adds_one_and_the_law_is_met_at_every_delay():
+    _, linear, amdahl = answers(h1_5a.build(make_evidence(*often(delayed))))
+    assert linear.verdict == "Linear in the step time, non-linear in the speedup."
+    assert amdahl.verdict == "It follows the law: all 4 delays are met within 10 %."
+    assert "serial share" in amdahl.practice
+
+
+def test_a_delay_that_is_half_hidden_is_neither_one_for_one_nor_by_the_law():
+    runs = often(delayed, ranks=(1,)) + often(delayed, ranks=(2,), share=0.4)
+    _, linear, amdahl = answers(h1_5a.build(make_evidence(*runs)))
+    assert "not one for one" in linear.verdict
+    assert "lies off it" in amdahl.verdict
+
+
+def test_ranks_that_are_slower_than_one_have_no_serial_share():
+    section = h1_5a.build(make_evidence(*delayed(two=0.020)))
+    assert all(row[5].number is None for row in table(section, "h1-5a-delay").rows)
+    assert "the law has no term" in answers(section)[2].why
+
+
+@pytest.mark.parametrize(("exchange", "words"), [(0.010, "Yes."), (0.0, "No: efficiency stays the same within 10 %.")])
+def test_a_larger_batch_scales_better_where_communication_is_paid(exchange, words):
+    overhead = 1e-3 if exchange else 1e-9
+    runs: list[Run] = []
+    for batch in (32, 64, 128, 256):
+        more: dict[str, Any] = {"batch": batch, "removed": False, "axes": {"batch": batch}, "ranks": (1, 2)}
+        runs += often(strong, "batch-scaling", exchange=exchange, overhead=overhead, **more)
+    assert answers(h1_5b.build(make_evidence(*runs)))[0].verdict == words
+
+
+def test_the_batch_from_which_two_ranks_pay_is_named():
+    practice = answers(h1_5b.build(make_evidence(*batched(exchange=0.0045))))[0].practice
+    assert "2 ranks pay from a batch of 128 on" in practice
+    never = answers(h1_5b.build(make_evidence(*batched(exchange=0.05))))[0].practice
+    assert "do not pay at any of these batches" in never
+
+
+def test_saturation_within_beyond_and_not_in_sight():
+    near = answers(h1_5b.build(make_evidence(*batched(exchange=0.0, sample=1e-3))))[1]
+    assert near.verdict == "Within these batches on 2 ranks."
+    far = answers(h1_5b.build(make_evidence(*batched(exchange=0.02))))[1]
+    assert far.verdict == "Not within these batches on 2 ranks, but beyond 256."
+    flat = answers(h1_5b.build(make_evidence(*batched(exchange=0.0, sample=1e-9))))[1]
+    assert "hardly grows" in flat.verdict
+
+
+def test_a_throughput_that_more_than_doubles_is_called_noise():
+    runs = []
+    for batch, seconds in ((32, 0.0100), (64, 0.0100), (128, 0.0100), (256, 0.0093)):
+        more: dict[str, Any] = {"axes": {"batch": batch}, "scaling": "strong", "samples_in_all": batch}
+        runs += [arm("batch-scaling", steps(seconds), count, **more) for count in (1, 2)]
+    assert "impossible but for noise" in answers(h1_5b.build(make_evidence(*runs)))[1].number
+
+
+@pytest.mark.parametrize(
+    ("waits", "whole", "shows"),
+    [(0.020, "It runs at the pace of its slowest rank.", "Every step is a barrier"), (0.0, "", "hardly wait for it")],
+)
+def test_the_others_wait_for_a_slow_rank_or_they_do_not(waits, whole, shows):
+    first, second = answers(h1_5c.build(make_evidence(*uneven(waits=waits))))
+    assert shows in second.verdict
+    assert not whole or first.verdict == whole
+
+
+def test_a_slow_first_step_makes_warm_up_needed_and_names_the_reasons_of_a_gpu():
+    for first, words in ((0.050, "not like the others"), (0.010, "pay for set-up")):
+        runs = []
+        for repeat in range(3):
+            own = noisy(40, 0.010, repeat, step_cv=0.01)
+            own[0] = first
+            runs.append(arm("strong-scaling", own, 2, repeat=repeat))
+        answer = answers(h1_1.build(make_evidence(*runs)))[0]
+        assert words in answer.verdict
+        assert all(
+            word in answer.why for word in ("CUDA context", "cuBLAS", "caching allocator", "NCCL", "asynchronous")
+        )
+
+
+@pytest.mark.parametrize(
+    ("fixed", "free", "words"),
+    [
+        (SAME, APART, "differ only in what was changed"),
+        (APART, APART, "does not make them equal"),
+        (SAME, SAME, "the seed changes nothing"),
+    ],
+)
+def test_what_a_seed_fixes(fixed, free, words):
+    assert words in answers(h1_1.build(make_evidence(*seeded(fixed, free))))[1].verdict
+
+
+def test_the_same_configuration_is_shown_with_its_spread_and_widens_steps():
+    runs = [*strong(ranks=(1, 2), removed=False), *strong("delay", ranks=(1, 2), axes={"delay": 0}, removed=False)]
+    runs += strong("batch-scaling", overhead=0.006, ranks=(1, 2), axes={"batch": 64}, removed=False)
+    row = table(h1_1.build(make_evidence(*runs)), "h1-1-again").rows[0]
+    assert [cell.text for cell in row[:2]] == [row[0].text, row[0].text]
+    assert row[3].number == pytest.approx(100 * (9.2 / 4.2 - 1), rel=0.02)
+    assert row[4].number is not None and row[4].number > 20
+    wide, narrow = (
+        table(h1_2.build(make_evidence(*chosen)), "h1-2-strong-scaling").rows[0][1] for chosen in (runs, runs[:2])
+    )
+    assert (wide.high or 0) - (wide.low or 0) > 2 * ((narrow.high or 0) - (narrow.low or 0))
+
+
+def test_only_stand_ins_are_called_emulated():
+    runs, seen = devices()
+    rows = table(h1_4.build(make_evidence(*runs, inspections=(seen,))), "h1-4-dp-ddp").rows
+    assert [row[0].mark for row in rows] == ["emulated", "emulated", "measured", "measured"]

@@ -1,0 +1,154 @@
+"""Homework 2: every answer follows from what was seen, and every number it says stands in its table."""
+
+import pytest
+from witness import strangers
+
+from course_evidence import accum_evidence, codes_evidence, growing_evidence
+from evidence_factories import make_evidence
+from scalewise.analysis.evidence import Evidence
+from scalewise.course import gpus
+from scalewise.course.homework2 import h2_1, h2_2, h2_3, summary
+from scalewise.report.document import Answer, Section, Table
+
+QUESTIONS = (h2_1, h2_2, h2_3)
+ONE, TWO, THREE = "practical7_accumulation", "practical7_amp", "practical5_single"
+
+
+@pytest.fixture(autouse=True)
+def no_records(monkeypatch):
+    monkeypatch.setattr(gpus, "shipped", lambda: None)
+
+
+def answers(section: Section) -> list[Answer]:
+    return [block for block in section.blocks if isinstance(block, Answer)]
+
+
+def table(section: Section, name: str) -> Table:
+    return next(block for block in section.blocks if isinstance(block, Table) and block.id == name)
+
+
+def joined(*parts: Evidence, runs=()) -> Evidence:
+    known = {run.spec.name: run for part in reversed(parts) for run in part.loaded.runs}
+    seen = {one.run: one for part in reversed(parts) for one in part.inspections}
+    return make_evidence(*known.values(), *runs, inspections=tuple(seen.values()))
+
+
+def whole(**changes) -> Evidence:
+    return joined(codes_evidence(**changes), accum_evidence(), runs=growing_evidence())
+
+
+def test_every_number_of_every_answer_stands_in_what_it_rests_on():
+    assert strangers([module.build(whole()) for module in QUESTIONS]) == {}
+
+
+def test_without_any_run_every_question_says_that_it_cannot_be_answered():
+    evidence = make_evidence()
+    told = [answer for module in QUESTIONS for answer in answers(module.build(evidence))]
+    assert len(told) == 4
+    assert all("cannot be answered" in answer.verdict for answer in told)
+
+
+def test_losses_that_are_equal_bit_for_bit_are_a_yes():
+    (same,) = answers(h2_1.build(codes_evidence()))
+    assert same.verdict.startswith("Yes")
+    assert "equal Code 1's bit for bit" in same.number
+
+
+def test_losses_that_part_without_amp_are_a_no():
+    (same,) = answers(h2_1.build(codes_evidence(plain_loss=1.1)))
+    assert same.verdict.startswith("No")
+    assert "more than the precision was changed" in same.number
+
+
+def test_losses_that_part_further_than_rounding_allows_are_a_no():
+    (same,) = answers(h2_1.build(codes_evidence(loss=1.1)))
+    assert same.verdict.startswith("No")
+    assert "that rounding allows" in same.number
+
+
+def test_the_table_of_the_sheet_has_every_code_with_time_memory_and_stability():
+    rows = table(h2_2.build(whole()), h2_2.CODES_TABLE).rows
+    assert [row[0].text for row in rows] == ["Code 1: accumulation", "Code 2: AMP", "Code 3: accumulation + AMP"]
+    assert all(row[3].number is not None and row[5].number is not None for row in rows)
+
+
+def test_more_micro_batches_of_one_batch_are_observed_to_cost_time():
+    rows = table(h2_2.build(whole()), h2_2.ACCUM_TABLE).rows
+    assert "more time than the first" in rows[3][7].text
+    notes = table(h2_2.build(whole()), h2_2.ACCUM_TABLE).notes
+    assert any(note.startswith("Code 1: a further micro-batch costs 1.00") for note in notes)
+
+
+def test_a_point_that_was_not_run_for_one_code_is_a_named_hole():
+    evidence = accum_evidence()
+    gone = [run for run in evidence.loaded.runs if run.spec.axes != {"code": THREE, "accum": 16}]
+    found = table(h2_2.build(make_evidence(*gone, inspections=evidence.inspections)), h2_2.ACCUM_TABLE)
+    assert any(note.startswith("Code 3, ACCUM_STEPS 16:") and "was not" in note for note in found.notes)
+
+
+def test_a_batch_that_grows_sends_less_for_each_sample():
+    rows = table(h2_2.build(whole()), h2_2.GROWING_TABLE).rows
+    sent = [row[5].number for row in rows]
+    assert sent[0] == pytest.approx(8 * sent[3])
+    assert [row[2].text for row in rows] == ["16", "32", "64", "128"]
+
+
+def slower() -> dict[str, tuple[float, float]]:
+    return {ONE: (0.020, 0.010), TWO: (0.030, 0.020), THREE: (0.035, 0.025)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "verdict"),
+    [
+        (slower(), "From precision: the casts and the scaler of AMP cost more"),
+        (
+            {ONE: (0.035, 0.025), TWO: (0.020, 0.010), THREE: (0.020, 0.010)},
+            "From precision: 16-bit products save more",
+        ),
+        ({ONE: (0.020, 0.010), TWO: (0.020, 0.010), THREE: (0.020, 0.010)}, "Not from precision"),
+        ({ONE: (0.020, 0.010), TWO: (0.012, 0.005), THREE: (0.020, 0.010)}, "From the number of micro-batches"),
+    ],
+)
+def test_the_cause_of_the_time_is_what_was_measured(steps, verdict):
+    time, _, _ = answers(h2_3.build(whole(steps=steps)))
+    assert time.verdict.startswith(verdict)
+
+
+def test_one_rank_has_nobody_to_synchronise_with():
+    time, _, _ = answers(h2_3.build(codes_evidence(ranks=1)))
+    assert "One rank has nobody to synchronise with" in time.why
+
+
+def test_equal_bytes_are_said_not_to_tell_the_codes_apart():
+    time, _, _ = answers(h2_3.build(whole()))
+    assert "Synchronisation does not tell them apart" in time.why
+
+
+def test_the_sign_of_the_memory_in_the_answer_is_that_of_the_table():
+    for half_copy in (0, 9000):
+        section = h2_3.build(whole(half_copy=half_copy))
+        rows = {row[0].text: row[1].number for row in table(section, h2_3.MEMORY_TABLE).rows}
+        memory = answers(section)[1]
+        if None not in rows.values():
+            assert f"from {table(section, h2_3.MEMORY_TABLE).rows[0][1].text}" in memory.number
+
+
+def test_the_effective_batch_is_the_product_that_was_counted():
+    section = h2_3.build(whole())
+    _, _, batch = answers(section)
+    assert batch.verdict == "It multiplies it: the effective batch is micro-batch × ACCUM_STEPS × ranks."
+    for row in table(section, h2_3.BATCH_TABLE).rows:
+        accum, micro, ranks, effective = (cell.number for cell in row[1:5])
+        assert accum * micro * ranks == effective
+
+
+def test_gradients_that_grow_with_accum_steps_are_said_to_miss_the_division():
+    found = joined(codes_evidence(), accum_evidence(norm_grows=True))
+    _, _, batch = answers(h2_3.build(found))
+    assert "the division is missing" in batch.why
+
+
+def test_the_summary_says_the_verdicts_a_reader_wants():
+    evidence = whole()
+    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    assert [sentence.split(":")[0] for sentence in found.sentences] == ["H2.1", "H2.3", "H2.3", "H2.3"]

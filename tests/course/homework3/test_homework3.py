@@ -1,0 +1,218 @@
+"""Homework 3: every answer follows from what was seen, and every number it says stands in its table."""
+
+from dataclasses import replace
+
+import pytest
+from witness import strangers
+
+from course_evidence import course_arm, depth_evidence, devices_evidence, put_together
+from evidence_factories import make_evidence
+from inspection_factory import make_parts
+from scalewise.analysis.evidence import Evidence
+from scalewise.course import gpus
+from scalewise.course.homework3 import h3_1, h3_2, h3_3, h3_4, h3_5, summary
+from scalewise.course.homework3.layers import ALL, DEVICES, placed_along
+from scalewise.records.inspection import DeviceMemoryRow
+from scalewise.report.document import Answer, Section, Table
+
+QUESTIONS = (h3_1, h3_2, h3_3, h3_4, h3_5)
+
+
+@pytest.fixture(autouse=True)
+def no_records(monkeypatch):
+    monkeypatch.setattr(gpus, "shipped", lambda: None)
+
+
+def answers(section: Section) -> list[Answer]:
+    return [block for block in section.blocks if isinstance(block, Answer)]
+
+
+def table(section: Section, name: str) -> Table:
+    return next(block for block in section.blocks if isinstance(block, Table) and block.id == name)
+
+
+def whole(micro_seconds: tuple[float, float] = (0.008, 0.005)) -> Evidence:
+    one, two = depth_evidence(text="x = x.to(layer_device)"), devices_evidence()
+    micro = [
+        course_arm("micro-batches", seconds, {"batch": size}, ranks=1)
+        for size, seconds in zip((16, 8), micro_seconds, strict=True)
+    ]
+    runs = (*one.loaded.runs, *two.loaded.runs, *micro)
+    return make_evidence(*runs, inspections=(*one.inspections, *two.inspections))
+
+
+def test_every_number_of_every_answer_stands_in_what_it_rests_on():
+    evidence = whole()
+    assert strangers([module.build(evidence) for module in QUESTIONS]) == {}
+
+
+def test_without_any_run_every_question_says_that_it_cannot_be_answered():
+    evidence = make_evidence()
+    for module in QUESTIONS:
+        for answer in answers(module.build(evidence)):
+            assert "cannot be answered" in answer.verdict or "No step was looked into" in answer.verdict
+
+
+def test_layers_of_each_device_are_counted():
+    how_many, _ = answers(h3_1.build(depth_evidence()))
+    assert how_many.verdict == "Half of them on each: with DEPTH=6, 3 on device 0 and 3 on device 1."
+
+
+def test_the_line_that_moves_the_data_is_quoted_as_it_was_when_the_run_was_made():
+    _, where = answers(h3_1.build(depth_evidence(text="x = x.to(layer_device)  # the hand-over")))
+    assert where.verdict == "At `x = x.to(layer_device)`, line 7 of mp.py."
+    assert "copies only once in a forward pass: after layer 2" in where.number
+
+
+def test_a_step_that_grows_with_depth_is_a_no_and_says_by_how_much():
+    (answer,) = answers(h3_2.build(depth_evidence(per_layer=0.001)))
+    assert answer.verdict.startswith("No: every further layer makes the step longer")
+    assert answer.number.endswith("1.00\u00a0ms for each layer.")
+    assert "waits until the one before has finished" in answer.why
+
+
+def test_a_level_step_cannot_be_told():
+    (answer,) = answers(h3_2.build(depth_evidence(per_layer=0.0)))
+    assert "vary too much to tell" in answer.verdict
+
+
+def test_a_step_that_shrinks_with_depth_is_told_as_it_was_seen_and_doubted():
+    (answer,) = answers(h3_2.build(depth_evidence(per_layer=-0.002)))
+    assert "against all expectation" in answer.verdict
+
+
+def test_devices_that_work_together_are_not_said_to_wait():
+    (answer,) = answers(h3_2.build(depth_evidence(together=True)))
+    assert "waits until the one before" not in answer.why
+
+
+def test_even_blocks_have_a_rule_and_an_example_that_does_not_divide():
+    section = h3_3.build(devices_evidence())
+    (answer,) = answers(section)
+    assert "`i * N // depth`" in answer.verdict
+    assert "7 layers on 5 GPUs lie as 2, 1, 2, 1, 1" in answer.practice
+    assert "2, 1, 2, 1, 1" in " ".join(table(section, h3_3.TABLE).notes)
+
+
+def test_layers_dealt_out_one_by_one_have_none_of_the_rules():
+    (answer,) = answers(h3_3.build(devices_evidence(alternate=True)))
+    assert answer.verdict.startswith("No single rule")
+    assert "do not follow one another" in answer.why
+
+
+@pytest.mark.parametrize(("depth", "devices"), [(20, 2), (20, 5), (7, 5), (24, 2), (3, 8)])
+def test_the_rule_places_every_layer_and_its_blocks_differ_by_one_at_most(depth, devices):
+    shares = h3_3.shares_by_rule(depth, devices)
+    assert sum(shares) == depth
+    assert max(shares) - min(shares) <= 1
+
+
+def test_devices_that_take_turns_are_used_one_at_a_time():
+    used, _ = answers(h3_4.build(devices_evidence()))
+    assert used.verdict == "All 5 are used, but only one at a time."
+    assert "each device for 20 %" in used.number
+
+
+def test_devices_that_overlap_are_said_to_overlap():
+    used, _ = answers(h3_4.build(devices_evidence(together=True)))
+    assert "more than one at once" in used.verdict
+
+
+@pytest.mark.parametrize(
+    ("seconds", "verdict"),
+    [
+        ((0.02, 0.021, 0.03), "No: 5 devices are slower than 2."),
+        ((0.02, 0.021, 0.021), "No: no gain from 2 to 5 devices was seen."),
+        ((0.03, 0.021, 0.01), "In these runs 5 devices were faster than 2, which this script gives no reason for."),
+    ],
+)
+def test_two_devices_are_compared_with_five(seconds, verdict):
+    _, faster = answers(h3_4.build(devices_evidence(seconds)))
+    assert faster.verdict == verdict
+
+
+def test_a_pipeline_is_predicted_from_the_measured_cost_of_its_micro_batches():
+    section = h3_4.build(whole())
+    rows = table(section, h3_4.PIPELINE).rows
+    assert [row[0].number for row in rows] == [1, 4, 8]
+    work = rows[2][2].number
+    optimizer = 20 - rows[0][2].number
+    assert rows[2][3].number == pytest.approx((8 + 5 - 1) * work / 5 + optimizer / 5)
+    assert all(row[3].mark == "predicted" for row in rows)
+    assert rows[2][4].number == pytest.approx(100 * 4 / 12)
+
+
+def test_micro_batches_that_cost_as_much_as_the_whole_batch_make_no_pipeline_pay():
+    _, faster = answers(h3_4.build(whole(micro_seconds=(0.02, 0.02))))
+    assert "would not help at this size" in faster.practice
+
+
+def test_without_micro_batches_no_pipeline_is_drawn():
+    section = h3_4.build(devices_evidence())
+    assert not [block for block in section.blocks if isinstance(block, Table) and block.id == h3_4.PIPELINE]
+
+
+def test_a_real_device_beside_logical_ones_counts_tensors_as_they_do():
+    evidence = devices_evidence()
+    layers = tuple(replace(layer, device="cuda:0") for layer in evidence.inspections[0].layers)
+    busy = tuple(replace(row, device="cuda:0") for row in evidence.inspections[0].timeline)
+    alone = replace(
+        evidence.inspections[0],
+        layers=layers,
+        timeline=busy,
+        transfers=(),
+        device_memory=(DeviceMemoryRow("cuda:0", 90000),),
+        memory=replace(make_parts(), peak_bytes=5000, at_peak={"weights": 5000}),
+    )
+    changed = replace(evidence, inspections=(alone, *evidence.inspections[1:]))
+    first = placed_along(changed, ALL, "devices", DEVICES)[0]
+    assert first.seen is not None and first.seen.devices[0].peak_bytes == 5000
+
+
+def test_blocks_hand_over_one_time_less_than_there_are_devices():
+    how_often, relation = answers(h3_5.build(devices_evidence()))
+    assert how_often.verdict == "There are 1 with 2 devices and 4 with 5 devices."
+    assert "called 20 times in a pass" in how_often.number
+    assert relation.verdict.startswith("It grows linearly: N devices make N − 1 copies in forward, and as many in back")
+
+
+def test_layers_dealt_out_one_by_one_move_data_more_often():
+    _, relation = answers(h3_5.build(devices_evidence(alternate=True)))
+    assert relation.verdict.startswith("It is more than N − 1 copies")
+
+
+def test_rows_of_gpus_stand_apart_and_are_predicted(monkeypatch):
+    known = gpus.Records("NVIDIA H200", "2026-11-18", {"torch": "2.11"}, (gpus._record(_on_one_gpu()),))
+    monkeypatch.setattr(gpus, "shipped", lambda: known)
+    evidence = devices_evidence()
+    evidence = replace(evidence, loaded=replace(evidence.loaded, name="homework3"))
+    found = table(h3_4.build(evidence), h3_4.TABLE)
+    assert found.groups == ((0, "On this machine"), (3, "On NVIDIA H200"))
+    assert [row[1].mark for row in found.rows[3:]] == ["measured", "predicted", "predicted"]
+    one, two, five = (row[1].number for row in found.rows[3:])
+    assert one < two < five
+
+
+def _on_one_gpu():
+    return {
+        "suite": "homework3",
+        "experiment": ALL,
+        "axes": {"devices": "1"},
+        "ranks": 1,
+        "env": {"DEPTH": "20"},
+        "peak_bytes": 1000,
+        "step": {"seconds": [0.004, 0.0039, 0.0041], "steps": 90, "runs": 3},
+    }
+
+
+def test_the_summary_says_the_verdicts_a_reader_wants():
+    evidence = whole()
+    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    assert len(found.sentences) == 4
+    assert found.sentences[0].startswith("H3.2: No: every further layer")
+
+
+def test_one_depth_alone_leaves_the_question_open():
+    evidence = put_together([course_arm("two-devices", 0.1, {"depth": 6}, ranks=1)], [])
+    (answer,) = answers(h3_2.build(evidence))
+    assert "fewer than two depths" in answer.verdict

@@ -1,0 +1,70 @@
+"""Tests of listings: the lines of the script that was run, with their numbers; nothing where there are none."""
+
+from dataclasses import replace
+
+import pytest
+
+from evidence_factories import arm, make_evidence
+from scalewise.course.listings import function_listing, lines_listing
+
+SCRIPT = """import torch
+
+
+class Model:
+    def __init__(self, depth):
+        count = torch.cuda.device_count()
+        self.depth = depth
+
+    def forward(self, x):
+        return x
+
+
+with autocast():
+    loss = 1
+scaler.scale(loss).backward()
+"""
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(SCRIPT)
+    run = arm("all-devices", [0.1] * 40, 1, axes={"devices": 2})
+    return make_evidence(replace(run, spec=replace(run.spec, script=str(script))))
+
+
+def test_a_function_is_shown_with_its_line_numbers_and_the_lines_that_matter(evidence):
+    found = function_listing(
+        evidence, "all-devices", "Model.__init__", id="h3-3-init", title="The class", marks=("device_count",)
+    )
+    assert found is not None
+    assert (found.source, found.first_line, found.marked) == ("mine.py", 5, (6,))
+    assert found.text.splitlines()[0] == "def __init__(self, depth):"
+    assert found.text.splitlines()[-1] == "    self.depth = depth"
+
+
+def test_lines_are_shown_from_the_first_to_the_last_that_matters(evidence):
+    found = lines_listing(evidence, "all-devices", ("autocast", "scaler."), id="h2-1-amp", title="Mixed precision")
+    assert found is not None
+    assert found.marked == (13, 15)
+    assert "with autocast():\n    loss = 1\nscaler.scale(loss).backward()" in found.text
+
+
+@pytest.mark.parametrize("name", ["Model.backward", "forward", "Other.__init__"])
+def test_a_function_that_is_not_there_gives_no_listing(evidence, name):
+    assert function_listing(evidence, "all-devices", name, id="x", title="x") is None
+
+
+def test_no_listing_without_the_script_the_experiment_or_a_line_that_matters(evidence, tmp_path):
+    assert function_listing(evidence, "other", "Model.forward", id="x", title="x") is None
+    assert function_listing(evidence, "all-devices", "Model.forward", id="x", title="x", devices=5) is None
+    assert lines_listing(evidence, "all-devices", ("nothing",), id="x", title="x") is None
+    (tmp_path / "mine.py").write_text("def broken(:")
+    assert function_listing(evidence, "all-devices", "Model.forward", id="x", title="x") is None
+    (tmp_path / "mine.py").unlink()
+    assert function_listing(evidence, "all-devices", "Model.forward", id="x", title="x") is None
+
+
+def test_a_function_of_another_axis_value_is_not_taken(evidence):
+    found = function_listing(evidence, "all-devices", "Model.forward", id="x", title="x", devices=2)
+    assert found is not None and found.first_line == 9
