@@ -123,14 +123,15 @@ def _checked(opened: Clinic, finding: Finding, before: Examined, after: Examined
         found = _spared(opened, script, whole_loop=finding.check in WHOLE_LOOP)
         if found is None:
             return None
-        measured = (found.milliseconds, found.low, found.high)
+        measured = (found.milliseconds.value, found.milliseconds.low, found.milliseconds.high)
     else:
         figure = FIGURES.get((finding.check, price.unit))
         value = figure(opened, before, after) if figure else None
         if value is None:
             return None
         measured = (value, value, value)
-    return Checked(script.name, finding.check, price.unit, price.value, price.low, price.high, *measured)
+    within = (price.interval.low, price.interval.high) if price.interval else (None, None)
+    return Checked(script.name, finding.check, price.unit, price.value, *within, *measured)
 
 
 def _spared(opened: Clinic, script: Script, whole_loop: bool) -> Spared | None:

@@ -12,6 +12,7 @@ from statistics import median
 
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
+from scalewise.analysis.estimate import Estimate
 from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
@@ -19,7 +20,7 @@ from scalewise.predict.collectives import seconds
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
-from scalewise.predict.prediction import Range, Spread, predict
+from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.self_check import UNCHECKED, model_spread
@@ -42,7 +43,7 @@ class Checked:
 
     name: str
     link: str
-    predicted: Range
+    predicted: Estimate
     measured: float
     late: float = 0.0  # share of messages whose real one took longer than the emulated link
     simpler: float | None = None  # predicted by a simpler model: the link alone, no work for messages on the cores
@@ -147,7 +148,7 @@ def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehe
 
 def foreseen(
     taken: Rehearsed, link: Link, sharing: Sharing, earlier: Sequence[Checked], before: float = UNCHECKED
-) -> Range:
+) -> Estimate:
     """With an interval as `scalewise rehearse` has it, earlier points being its self-check."""
     model = model_spread([1 + one.error for one in earlier], before)
     return predict(taken, link, sharing, Spread(compute_spread([taken]), link.spread, model)).step

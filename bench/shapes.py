@@ -22,7 +22,8 @@ import torch
 from bench.arms import Step, keep_freed_memory, watch
 from bench.forked import Times, Worker, freeze
 from bench.ratios import Ratio, median_with_interval
-from bench.shape_loops import SHAPES, Hand
+from bench.shape_hand import Hand
+from bench.shape_loops import SHAPES
 from scalewise.analysis.series import series
 from scalewise.results.load import load
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.wild_list import Mark
+from scalewise.analysis.series import series
 from scalewise.errors import BadRequest
 from scalewise.results.run import Run
 
@@ -81,15 +82,25 @@ def hand_time(folder: Path, ranks: int) -> HandTime | None:
 def step_by_step(folder: Path, run: Run) -> float | None:
     """Told over hand-timed, less 1: the median over single steps of all ranks, each with itself.
 
-    Unlike two medians, this does not depend on which steps a loaded machine made slow. None where the two did not count
-    the same steps: the steps of several optimizers, or a step that one of them did not see.
+    Unlike two medians, this does not depend on which steps a loaded machine made slow. Where optimizers step in turns,
+    the timer may have timed their iterations, and these are compared. None where the two did not count the same: a step
+    that one of them did not see.
     """
-    ratios = []
+    ratios: list[float] = []
+    iterations = series(run)
+    records = {record.rank: record for record in run.ranks}
     for rank, stamps in _stamps_of(folder, run.spec.ranks).items():
-        told = {row.step: row.step_ns for record in run.ranks if record.rank == rank for row in record.steps}
-        if max(told, default=-1) + 1 != len(stamps):
+        record = records.get(rank)
+        if record is None or record.end is None:
             return None
-        timed = {number: end - begin for number, (begin, end) in enumerate(stamps)}
+        if record.end.steps == len(stamps):
+            told = {row.step: row.step_ns for row in record.steps}  # with gaps where fast steps were only counted
+        elif iterations is not None and iterations.step_seconds.shape[1] == len(stamps):
+            of_rank = iterations.step_seconds[iterations.ranks.index(rank)]
+            told = dict(enumerate((of_rank * 1e9).tolist()))
+        else:
+            return None
+        timed = [end - begin for begin, end in stamps]
         ratios += [told[step] / timed[step] - 1 for step in told if step >= WARMUP_STEPS]
     return median(ratios) if ratios else None
 
