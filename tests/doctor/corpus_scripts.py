@@ -157,13 +157,32 @@ def mended(text: str) -> str:
     return "\n".join(_MENDING.sub(r"\1", line) for line in kept) + "\n"
 
 
+# The checks that rest on times alone may take a busy machine for a mistake of the script. What they find and is not
+# there is looked at once more; what is there must be found at the first look. Of 279 first looks on two cores that 20
+# processes shared, one was wrong (0.4 %). A process that tests makes 135 or more of them: if they are independent, more
+# than three are wrong in 0.2 % of all sessions at that rate, and in nine of ten at a rate of 5 %. Load that lasts makes
+# them depend on one another: beside 24 processes one script was once called a straggler at both looks.
+TIMED = frozenset({"input-bound", "straggler"})
+MOST_WRONG_LOOKS = 3
+
+
 class Clinic:
     """Runs scripts of the corpus under examination, all from one fork server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.servers = Servers()
+        self.wrong_looks: list[str] = []
         self._runs = 0
+
+    def examine_calmly(self, script: Script, *, mend: bool = False) -> Examined:
+        """Looks once more where times alone have found something that is not there."""
+        examined = self.examine(script, mend=mend)
+        not_there = examined.found if mend else examined.surplus
+        if not not_there or not not_there <= TIMED:
+            return examined
+        self.wrong_looks.append(examined.told())
+        return self.examine(script, mend=mend)
 
     def examine(self, script: Script, *, mend: bool = False, **changes: object) -> Examined:
         """What the doctor says to a script, or to its mended version; `changes` are of the run's spec."""
@@ -230,6 +249,8 @@ def clinic(folder: Path | None = None) -> Iterator[Clinic]:
         opened = Clinic(place)
         stack.callback(opened.close)
         yield opened
+        told = "\n".join(opened.wrong_looks)
+        assert len(opened.wrong_looks) <= MOST_WRONG_LOOKS, f"checks that rest on times are wrong too often:\n{told}"
 
 
 def machine_here() -> MachineFacts:

@@ -9,7 +9,6 @@ from corpus_scripts import (
     CORPUS,
     CUDA_CORPUS,
     Clinic,
-    Examined,
     Script,
     clinic,
     has_mending,
@@ -26,14 +25,6 @@ from scalewise.records.notes import ForwardNote
 BROKEN = scripts("broken")
 CORRECT = scripts("correct")
 ON_A_GPU = (*scripts("broken", CUDA_CORPUS), *scripts("correct", CUDA_CORPUS))
-# The checks that rest on times alone may take a busy machine for a mistake of the script. What they find and is not
-# there is looked at once more; what is there must be found at the first look. Of 279 first looks on two cores that 20
-# processes shared, one was wrong (0.4 %). A process that tests makes 135 or more of them: if they are independent, more
-# than three are wrong in 0.2 % of all sessions at that rate, and in nine of ten at a rate of 5 %. Load that lasts makes
-# them depend on one another: beside 24 processes one script was once called a straggler at both looks.
-TIMED = frozenset({"input-bound", "straggler"})
-MOST_WRONG_LOOKS = 3
-wrong_looks: list[str] = []  # of this process
 CHECKS = frozenset(rule.check.name for rule in rules())
 
 
@@ -41,23 +32,10 @@ CHECKS = frozenset(rule.check.name for rule in rules())
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
     with clinic(tmp_path_factory.mktemp("corpus")) as opened:
         yield opened
-    assert len(wrong_looks) <= MOST_WRONG_LOOKS, "checks that rest on times are wrong too often:\n" + "\n".join(
-        wrong_looks
-    )
 
 
 def name_of(script: Script) -> str:
     return script.name
-
-
-def examined_calmly(room: Clinic, script: Script, mend: bool = False) -> Examined:
-    """What times alone have found in a script that has no such mistake is looked at once more."""
-    examined = room.examine(script, mend=mend)
-    not_there = examined.found if mend else examined.surplus
-    if not not_there or not not_there <= TIMED:
-        return examined
-    wrong_looks.append(examined.told())
-    return room.examine(script, mend=mend)
 
 
 def first_of_each_check() -> list[Script]:
@@ -67,14 +45,14 @@ def first_of_each_check() -> list[Script]:
 
 @pytest.mark.parametrize("script", BROKEN, ids=name_of)
 def test_the_planted_mistake_is_found_and_nothing_that_is_not_there(room: Clinic, script: Script):
-    examined = examined_calmly(room, script)
+    examined = room.examine_calmly(script)
     assert not examined.missed and not examined.crashed, examined.told()
     assert not examined.surplus, examined.told()
 
 
 @pytest.mark.parametrize("script", CORRECT, ids=name_of)
 def test_nothing_is_found_in_a_right_script_that_looks_suspicious(room: Clinic, script: Script):
-    examined = examined_calmly(room, script)
+    examined = room.examine_calmly(script)
     outcome = examined.case.run.outcome
     expected = ("no_steps",) if script.style == "evaluation" else ("finished", "aborted_at_exit")
     assert outcome is not None and outcome.kind in expected, examined.told()
@@ -97,7 +75,7 @@ def test_ranks_that_share_out_one_batch_inside_the_model_are_told_apart_from_tho
 @pytest.mark.parametrize("script", first_of_each_check(), ids=name_of)
 def test_nothing_is_found_once_the_mistake_is_mended(room: Clinic, script: Script):
     """One script of each check; `python -m bench doctor` tries them all."""
-    examined = examined_calmly(room, script, mend=True)
+    examined = room.examine_calmly(script, mend=True)
     assert not examined.found and not examined.crashed, examined.told()
 
 

@@ -15,7 +15,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_nothing_is_found_in_a_script_of_the_course(room: Clinic, tmp_path, name: str):
-    examined = room.examine(course_script(tmp_path, name))
+    examined = room.examine_calmly(course_script(tmp_path, name))
     outcome = examined.case.run.outcome
     assert outcome is not None and outcome.kind in ("finished", "aborted_at_exit"), examined.told()
     assert not examined.found and examined.diagnosis.exit_code == 0, examined.told()
@@ -23,7 +23,7 @@ def test_nothing_is_found_in_a_script_of_the_course(room: Clinic, tmp_path, name
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_a_line_changed_for_the_worse_is_found(room: Clinic, tmp_path, variant: Variant):
-    examined = room.examine(course_script(tmp_path, variant.script, variant))
+    examined = room.examine_calmly(course_script(tmp_path, variant.script, variant))
     assert not examined.missed and not examined.surplus, examined.told()
 
 
