@@ -8,6 +8,7 @@ from specimen import ANATOMY, BAND, MANY, MEMORY, NASTY, PIPELINE, SPEEDUP, TRAC
 
 from scalewise.report.document import Bars, Figure, Lines, Part, Series, Timeline
 from scalewise.report.draw import draw, width_points
+from scalewise.report.draw_lines import in_height
 
 PLOTS = {"speedup": SPEEDUP, "trace": TRACE, "band": BAND, "many": MANY, "anatomy": ANATOMY, "memory": MEMORY}
 PLOTS["pipeline"] = PIPELINE
@@ -83,3 +84,11 @@ def test_marks_can_be_told_apart():
 def test_two_halves_and_a_gutter_fill_the_width():
     assert 2 * width_points(0.5) < width_points(1.0)
     assert width_points(0.01) == width_points(0.25)
+
+
+@pytest.mark.parametrize(("height", "lines"), [(165, 1), (60, 2)])
+def test_an_upright_label_longer_than_its_axis_stands_in_two_lines(height, lines):
+    from matplotlib.figure import Figure as Page
+
+    label = in_height(Page(figsize=(3, height / 72), dpi=72), "step time (ms)")
+    assert len(label.split("\n")) == lines and label.replace("\n", " ") == "step time (ms)"

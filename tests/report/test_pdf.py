@@ -6,8 +6,19 @@ from dataclasses import replace
 import pytest
 from specimen import MEMORY, NASTY, TABLE, generic, hand_in, specimen
 
-from scalewise.report.document import Answer, Document, Figure, Formula, Paragraph, Section
-from scalewise.report.pdf import FIGURE_SCALES, SETTINGS, compiled, compiler_of, hole_of, page_data, pdf_bytes
+from scalewise.report.document import Answer, Document, Figure, Formula, Lines, Paragraph, Section, Series
+from scalewise.report.pdf import (
+    FIGURE_SCALES,
+    LOWER_FIGURES,
+    SETTINGS,
+    compiled,
+    compiler_of,
+    hole_of,
+    page_data,
+    pdf_bytes,
+)
+
+LINES = Lines("x", "y", (Series("s", (1.0, 2.0), (1.0, 2.0)),))
 
 
 def pages(document: Document, setting) -> int:
@@ -135,3 +146,19 @@ def test_two_small_figures_share_the_whole_width_of_their_row():
         "blocks"
     ]
     assert 0.9 * SETTINGS[0].width_points < sum(one["width"] for one in row["blocks"]) < SETTINGS[0].width_points
+
+
+def test_figures_are_lowered_before_a_report_exceeds_its_pages():
+    def fits(count: int, tight: bool) -> bool:
+        scales = [SETTINGS[-1].figures * scale for scale in (LOWER_FIGURES if tight else (1.0,))]
+        return min(pages(_figures(count, 1), replace(SETTINGS[-1], figures=one)) for one in scales) == 1
+
+    count = next(count for count in range(4, 30) if not fits(count, tight=False))
+    assert fits(count, tight=True)
+    said: list[str] = []
+    assert pdf_bytes(_figures(count, 1), said.append) and not said
+
+
+def _figures(count: int, most_pages: int) -> Document:
+    figures = tuple(Figure(f"f{n}", "F", "", LINES, 1.0) for n in range(count))
+    return Document("d", "D", "", (Section("a", "A", figures),), most_pages)

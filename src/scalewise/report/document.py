@@ -100,6 +100,7 @@ class Bars:
     low: tuple[float, ...] = ()  # interval of the whole bar
     high: tuple[float, ...] = ()
     marks: tuple[Mark, ...] = ()  # one a bar, or empty
+    totals: tuple[float, ...] = ()  # the number at the end of each bar; empty: the sum of its parts
 
 
 @dataclass(frozen=True)

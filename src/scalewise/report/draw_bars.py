@@ -76,9 +76,10 @@ def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark,
     """The number at the end of each bar, rounded as tables round it; shares that all add up to 100 % need none."""
     shares = "%" in plot.value_label and len(plot.parts) > 1 and all(abs(total - 100) < 1 for total in totals)
     for row, total in enumerate(totals):
+        told = plot.totals[row] if plot.totals else total
         word = "" if marks[row] == "measured" else marks[row]
-        low, high = (plot.low[row], plot.high[row]) if plot.low and plot.high else (total, total)
-        number = "" if shares or marks[row] in NO_BAR else with_interval(total, low, high)[0]
+        low, high = (plot.low[row], plot.high[row]) if plot.low and plot.high else (told, told)
+        number = "" if shares or marks[row] in NO_BAR else with_interval(told, low, high)[0]
         end = 0.0 if marks[row] in NO_BAR else max(total, high)
         axes.annotate(" ".join(filter(None, (number, word))), (end, row), xytext=(3, 0), textcoords="offset points",
                       va="center", fontsize=7.5, color=GREY if word else INK)  # fmt: skip

@@ -19,6 +19,7 @@ CLOSE = 0.01  # of the range: lines no farther apart lie on each other
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MANY_POINTS = 18  # from here on markers hide the line, and intervals are a band
 HIT_POINTS = 9.0
+AXIS_SHARE = 0.55  # of a figure's height, that is sure to be left for the upright axis
 PATTERNS: dict[str, Any] = {
     "measured": "-",
     "emulated": (0, (4, 2)),
@@ -71,10 +72,19 @@ def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
     x_label, y_label = _scales(axes, plot)
     top = _limits(axes, plot)
     axes.set_xlabel(elided(x_label, LONGEST_LABEL))
-    axes.set_ylabel(elided(y_label, LONGEST_NAME))
+    axes.set_ylabel(in_height(figure, elided(y_label, LONGEST_NAME)))
     axes.grid(axis="y")
     _names(figure, axes, plot, colours, top)
     return lambda: [hit for one in plot.series for hit in _hits(axes, one, plot)]
+
+
+def in_height(figure: Any, label: str) -> str:
+    """The label that stands upright, in two lines where one is longer than the axis of so low a figure."""
+    spaces = [at for at, letter in enumerate(label) if letter == " "]
+    if not spaces or text_width(figure, label, 8) <= AXIS_SHARE * figure.bbox.height:
+        return label
+    middle = min(spaces, key=lambda at: abs(at - len(label) / 2))
+    return f"{label[:middle]}\n{label[middle + 1 :]}"
 
 
 def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
