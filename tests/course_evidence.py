@@ -15,7 +15,7 @@ MODEL_BYTES = 8000
 
 def course_arm(experiment: str, seconds: float, axes: dict[str, Any], ranks: int = 2, **step: Any) -> Run:
     """A run with steady steps; `step` goes to every step, `model` and `removed` to the run."""
-    run = {key: step.pop(key) for key in ("model", "removed", "outcome", "emulated") if key in step}
+    run = {key: step.pop(key) for key in ("model", "removed", "outcome", "emulated", "env") if key in step}
     return arm(experiment, [seconds] * STEPS, ranks, axes=axes, step=step, **run)
 
 

@@ -8,7 +8,6 @@ from scalewise.course.arms import (
     all_reduces,
     contrast,
     hole,
-    holes,
     numbers_along,
     usable,
 )
@@ -26,7 +25,6 @@ def test_a_hole_is_named_with_its_reason():
     assert usable(evidence, "amp", precision="float16") is None
     assert hole(evidence, "amp", precision="float16") == "experiment amp, precision float16 failed (Rank 0 died)"
     assert hole(evidence, "amp", precision="bfloat16") == "experiment amp, precision bfloat16 was not run"
-    assert holes(evidence, "amp", "precision", ("float16", "bfloat16")).count("experiment") == 2
 
 
 def test_an_unfinished_arm_is_called_that():
@@ -71,3 +69,11 @@ def test_an_axis_that_is_no_number_is_passed_over():
     evidence = put_together(runs, [])
     assert numbers_along(evidence, "all-devices", "devices", (1,)) == (2, 5)
     assert numbers_along(evidence, "two-devices", "depth", (6, 12)) == (6, 12)
+
+
+def test_an_arm_that_did_not_do_what_its_label_says_is_refused():
+    env = {"DIM": "64", "DEPTH": "2"}
+    runs = [arm("codes", [0.01] * 40, 2, axes={"code": "mine"}, env=env, model={"parameters": 33})]
+    evidence = make_evidence(*runs)
+    assert usable(evidence, "codes", code="mine") is None
+    assert hole(evidence, "codes", code="mine").startswith("refused: your script does not read DIM or DEPTH")

@@ -102,3 +102,16 @@ def test_an_estimate_of_one_gpu_keeps_its_interval(tmp_path, monkeypatch):
     (one,) = gpus.gpu_steps(of("homework1"), "strong-scaling", (1,))
     assert (one.step.low, one.step.high) == (0.0049, 0.0051)
     assert isinstance(one.step, Estimate)
+
+
+def test_memory_and_micro_batches_of_a_rehearsed_step_are_kept(tmp_path, monkeypatch):
+    a_file(tmp_path, monkeypatch)
+    one, two = gpus.gpu_steps(of("homework1"), "strong-scaling", (1, 2))
+    assert (one.micro_batches, two.micro_batches) == (None, TAPE.micro_batches)
+    assert two.peak_bytes == 10
+
+
+def test_a_table_without_predictions_says_only_where_it_was_measured(tmp_path, monkeypatch):
+    a_file(tmp_path, monkeypatch)
+    assert "Predicted" in gpus.told_source(of("homework1"))
+    assert gpus.told_source(of("homework1"), predicted=False) == "Measured on NVIDIA H200 on 2026-11-18 (torch 2.11)."

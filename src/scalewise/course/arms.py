@@ -9,17 +9,18 @@ from scalewise.analysis.compare import compare
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import listed, percent_phrase
+from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.seen import refusal
 from scalewise.plan.words import value_text
-from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 COURSE_LEVEL = CONFIDENCE  # of every interval in a course report, and of every verdict: what is shown decides
 CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
+REFUSED = "refused: "  # how the reason begins where a script did not do what its row says
 MEANT = ("precision", "interventions")  # differences between two arms that are the question itself
 
 
@@ -42,26 +43,23 @@ class Contrast:
 
 
 def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
-    """The arm with these values that has figures; of several, the one with the most ranks."""
+    """The arm that has figures and did what its label says; of several, the one with the most ranks."""
     rows = evidence.rows(experiment, intervention=intervention, **axes)
-    return next((row for row in reversed(rows) if row.step_seconds is not None), None)
+    known = (row for row in reversed(rows) if row.step_seconds is not None)
+    return next((row for row in known if not refusal(evidence, row)), None)
 
 
 def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
     """Why that arm has no figures, for a sentence: `experiment amp, precision float16: it ran out of memory`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
+    refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")
+    if refused:
+        return f"{REFUSED}{refused}"
     reason = next((row.reason for row in rows if row.reason), "")
     if reason:
         return f"{name} failed ({reason.rstrip('.')})"
     return f"{name} is not finished" if rows else f"{name} was not run"
-
-
-def holes(evidence: Evidence, experiment: str, axis: str, values: tuple[AxisValue, ...]) -> str:
-    """The arms along one axis that have no figures, in one sentence; empty where none is missing."""
-    points: list[dict[str, Any]] = [{axis: value} for value in values]
-    missing = [point for point in points if usable(evidence, experiment, **point) is None]
-    return listed([hole(evidence, experiment, **point) for point in missing])
 
 
 def numbers_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[int, ...]:

@@ -103,6 +103,7 @@ class GpuStep:
     communication_share: float  # of a predicted step, that computing does not hide
     env: dict[str, str]
     source: str  # one sentence for a caption or a tooltip
+    micro_batches: int | None = None  # of a rehearsed step
 
     @property
     def efficiency(self) -> Estimate | None:
@@ -143,7 +144,7 @@ def hand_over_seconds(link: str, size_bytes: float) -> float:
     return wire.hop_seconds + size_bytes / wire.bytes_per_second
 
 
-def told_source(evidence: Evidence) -> str:
+def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
     """Where rows of GPUs come from, in a note for a table; empty where nothing is known of GPUs."""
     known = known_of(evidence)
     if known is None:
@@ -151,7 +152,7 @@ def told_source(evidence: Evidence) -> str:
     torch = f" (torch {known.versions['torch']})" if "torch" in known.versions else ""
     told = f"Measured on {known.device} on {known.date}{torch}."
     link = catalogue().entries.get(known.link)
-    if link is None:
+    if link is None or not predicted:
         return told
     return (
         f"{told} Predicted: from what one of these GPUs computed as one of several, and the data sheet of their link "
@@ -187,7 +188,8 @@ def _gpu_step(known: Records, found: Record | None, base: Record | None) -> GpuS
     step = replace(predicted.step.at(CONFIDENCE), method=source)
     share = 1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0
     speedup = ratio_of(base.step, step, source) if base is not None and base.step is not None else None
-    return GpuStep(found.ranks, step, "predicted", speedup, found.peak_bytes, share, found.env, source)
+    pieces = found.rehearsal.tapes[0].micro_batches
+    return GpuStep(found.ranks, step, "predicted", speedup, found.peak_bytes, share, found.env, source, pieces)
 
 
 def _error(known: Records, base: Record | None) -> ModelError | None:

@@ -5,9 +5,8 @@ from typing import Any
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import Verdict, all_reduces, contrast, hole, usable
+from scalewise.course.arms import REFUSED, Verdict, all_reduces, contrast, hole, usable
 from scalewise.course.memory import peak_of
-from scalewise.course.seen import refusal
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
 from scalewise.report.document import Cell
 
@@ -67,9 +66,9 @@ class Point:
 def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
     """The arm with these values; one whose script did not do what its label says is missing, with that reason."""
     row = usable(evidence, experiment, intervention=intervention, **axes)
-    missing = refusal(evidence, row) if row else hole(evidence, experiment, **axes)
-    if row and missing:
-        return Point(label, None, f"refused: {missing}", None, "", 0, 0)
+    missing = "" if row else hole(evidence, experiment, **axes)
+    if missing.startswith(REFUSED):
+        return Point(label, None, missing, None, "", 0, 0)
     peak = peak_of(evidence, experiment, **axes)
     count, size = all_reduces(evidence, row) if row else (0, 0)
     return Point(label, row, missing, peak.bytes if peak else None, peak.witness if peak else "", count, size)

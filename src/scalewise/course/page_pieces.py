@@ -30,12 +30,10 @@ def anatomy_figure(
     known = [(label, row) for label, row in arms if row and row.step_seconds]
     if not known:
         return None
-    parts = []
-    for phase in PHASES:
-        values = tuple((row.phase_seconds.get(phase) or 0.0) * 1e3 for _, row in known)
-        if any(values):
-            parts.append(Part(phase, values))
     estimates = [row.step_seconds for _, row in known if row.step_seconds]
+    lengths = [_lengths(row, one.value * 1e3) for (_, row), one in zip(known, estimates, strict=True)]
+    parts = [Part(phase, tuple(each[phase] for each in lengths)) for phase in PHASES]
+    parts = [part for part in parts if any(part.values)]
     plot = Bars(
         bars=tuple(label for label, _ in known),
         parts=tuple(parts),
@@ -45,6 +43,13 @@ def anatomy_figure(
         marks=tuple(mark_of(row) for _, row in known),
     )
     return Figure(name, title, caption, plot, width)
+
+
+def _lengths(row: ArmRow, step: float) -> dict[str, float]:
+    """The step as the tables show it, cut where its phases divide it: their medians seldom add up to its median."""
+    phases = {phase: row.phase_seconds.get(phase) or 0.0 for phase in PHASES}
+    whole = sum(phases.values())
+    return {phase: step * seconds / whole if whole else 0.0 for phase, seconds in phases.items()}
 
 
 def loss_series(name: str, figures: Sequence[RunFigures], scale: float = 1.0) -> Series | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from scalewise.analysis.phrases import listed
 from scalewise.report.document import Answer, Section, Summary
 
 
@@ -13,5 +14,13 @@ def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int]]) ->
             if isinstance(block, Answer):
                 by_row.setdefault(block.row, []).append(block)
     told = [f"{row}: {by_row[row][index].verdict}" for row, index in wanted if index < len(by_row.get(row, []))]
-    shaken = [f"{answer.row}: {why}" for answers in by_row.values() for answer in answers for why in answer.shaken_by]
-    return Summary(tuple(told), tuple(dict.fromkeys(shaken)))
+    return Summary(tuple(told), shaken_rows([answer for answers in by_row.values() for answer in answers]))
+
+
+def shaken_rows(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """Every reason once, with the rows whose answers it shakes: `H1.2 and H1.4: other programs used the machine`."""
+    rows: dict[str, dict[str, None]] = {}
+    for answer in answers:
+        for why in answer.shaken_by:
+            rows.setdefault(f"{why[:1].lower()}{why[1:].rstrip('.')}", {})[answer.row] = None
+    return tuple(f"{listed(list(shaken))}: {why}" for why, shaken in rows.items())

@@ -100,12 +100,12 @@ def slower() -> dict[str, tuple[float, float]]:
 @pytest.mark.parametrize(
     ("steps", "verdict"),
     [
-        (slower(), "From precision: the casts and the scaler of AMP cost more"),
+        (slower(), "From precision, but against the sheet: here the casts and the scaler of AMP cost more"),
         (
             {ONE: (0.035, 0.025), TWO: (0.020, 0.010), THREE: (0.020, 0.010)},
             "From precision: 16-bit products save more",
         ),
-        ({ONE: (0.020, 0.010), TWO: (0.020, 0.010), THREE: (0.020, 0.010)}, "Not from precision"),
+        ({ONE: (0.020, 0.010), TWO: (0.020, 0.010), THREE: (0.020, 0.010)}, "From neither, as far as these runs show."),
         ({ONE: (0.020, 0.010), TWO: (0.012, 0.005), THREE: (0.020, 0.010)}, "From the number of micro-batches"),
     ],
 )
@@ -114,9 +114,9 @@ def test_the_cause_of_the_time_is_what_was_measured(steps, verdict):
     assert time.verdict.startswith(verdict)
 
 
-def test_one_rank_has_nobody_to_synchronise_with():
+def test_one_rank_has_no_other_to_synchronise_with():
     time, _, _ = answers(h2_3.build(codes_evidence(ranks=1)))
-    assert "One rank has nobody to synchronise with" in time.why
+    assert "One rank has no other to synchronise with" in time.why
 
 
 def test_equal_bytes_are_said_not_to_tell_the_codes_apart():

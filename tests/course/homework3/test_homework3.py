@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from witness import strangers
 
-from course_evidence import course_arm, depth_evidence, devices_evidence, put_together
+from course_evidence import course_arm, course_inspection, depth_evidence, devices_evidence, put_together
 from evidence_factories import make_evidence
-from inspection_factory import make_parts
+from inspection_factory import make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.homework3 import h3_1, h3_2, h3_3, h3_4, h3_5, summary
@@ -110,7 +110,7 @@ def test_the_rule_places_every_layer_and_its_blocks_differ_by_one_at_most(depth,
 def test_devices_that_take_turns_are_used_one_at_a_time():
     used, _ = answers(h3_4.build(devices_evidence()))
     assert used.verdict == "All 5 are used, but only one at a time."
-    assert "each device for 20 %" in used.number
+    assert "each device computes for 20 % of the time" in used.number
 
 
 def test_devices_that_overlap_are_said_to_overlap():
@@ -123,7 +123,10 @@ def test_devices_that_overlap_are_said_to_overlap():
     [
         ((0.02, 0.021, 0.03), "No: 5 devices are slower than 2."),
         ((0.02, 0.021, 0.021), "No: no gain from 2 to 5 devices was seen."),
-        ((0.03, 0.021, 0.01), "In these runs 5 devices were faster than 2, which this script gives no reason for."),
+        (
+            (0.03, 0.021, 0.01),
+            "In these runs 5 devices were faster than 2, although nothing in the script explains it.",
+        ),
     ],
 )
 def test_two_devices_are_compared_with_five(seconds, verdict):
@@ -216,3 +219,22 @@ def test_one_depth_alone_leaves_the_question_open():
     evidence = put_together([course_arm("two-devices", 0.1, {"depth": 6}, ranks=1)], [])
     (answer,) = answers(h3_2.build(evidence))
     assert "fewer than two depths" in answer.verdict
+
+
+def test_a_script_that_leaves_devices_out_has_its_row_refused():
+    two = make_pipeline(2, 20)
+    arms = [course_inspection(ALL, {"devices": count}, ranks=1, shown=two) for count in (2, 5)]
+    evidence = put_together([course_arm(ALL, 0.02, {"devices": count}, ranks=1) for count in (2, 5)], arms)
+    few, many = placed_along(evidence, ALL, "devices", DEVICES)
+    assert few.seen is not None and few.missing == ""
+    assert many.row is None and many.seen is None
+    assert many.missing.startswith("refused: your script was given 5 devices, and its layers lay on 2")
+    assert "cannot be answered: refused" in answers(h3_4.build(evidence))[1].verdict
+
+
+def test_a_script_that_reads_no_depth_has_its_rows_refused():
+    env = {"DIM": "64", "DEPTH": "24"}
+    run = course_arm("two-devices", 0.1, {"depth": 24}, ranks=1, env=env, model={"parameters": 6 * 64 * 65})
+    evidence = put_together([run], [])
+    (point,) = placed_along(evidence, "two-devices", "depth", (6, 12, 24))
+    assert point.row is None and "does not read DIM or DEPTH" in point.missing

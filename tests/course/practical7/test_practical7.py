@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from witness import strangers
 
-from course_evidence import accumulation_evidence, growing_evidence, precision_evidence, scaler_evidence
+from course_evidence import accumulation_evidence, course_arm, growing_evidence, precision_evidence, scaler_evidence
 from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.practical7 import p7_1, p7_3, p7_5, summary
-from scalewise.report.document import Answer, Section, Table
+from scalewise.report.document import Answer, Figure, Section, Table
 
 QUESTIONS = (p7_1, p7_3, p7_5)
 
@@ -54,7 +54,7 @@ def test_without_any_run_nothing_is_claimed():
 
 def test_four_micro_batches_without_the_division_give_four_times_the_gradient():
     divide, _, _ = answers(p7_1.build(accumulation_evidence(norms=(0.1, 0.4))))
-    assert divide.verdict.endswith("without the division the gradient is 4 times too long.")
+    assert divide.verdict.endswith("without the division the gradient is 4 times too large.")
     assert "0.400 instead of 0.100" in divide.number
 
 
@@ -93,7 +93,7 @@ def test_without_no_sync_the_step_is_told_as_it_was_seen(plain, verdict):
 
 
 @pytest.mark.parametrize(
-    ("half", "word"), [(0.010, "here it is faster"), (0.040, "it is slower"), (0.020, "can be told from the noise")]
+    ("half", "word"), [(0.010, "here it is faster"), (0.040, "it is slower"), (0.020, "is not clearly faster here.")]
 )
 def test_mixed_precision_is_explained_in_general_and_judged_by_what_was_seen_here(half, word):
     mixed = answers(p7_3.build(precision_evidence(half=half, full=0.020)))[0]
@@ -160,3 +160,29 @@ def test_the_summary_says_the_verdicts_a_reader_wants():
     evidence = whole()
     found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert [sentence.split(":")[0] for sentence in found.sentences] == ["P7.1", "P7.3", "P7.5", "P7.5"]
+
+
+def test_the_bar_of_a_step_ends_at_the_number_of_the_table():
+    section = p7_1.build(accumulation_evidence())
+    rows = table(section, p7_1.TABLE).rows
+    (figure,) = [one for one in section.blocks if isinstance(one, Figure) and one.id == "p7-1-anatomy"]
+    ends = [sum(part.values[bar] for part in figure.plot.parts) for bar in range(2)]
+    assert ends == pytest.approx([row[3].number for row in rows[:2]])
+
+
+def test_a_precision_that_is_faster_with_larger_products_is_said_to_be():
+    sizes = [
+        course_arm("amp-size", seconds, {"case": "1024x2", "precision": name}, ranks=1, **more)
+        for name, seconds, more in (("float32", 0.010, {}), ("bfloat16", 0.004, {"autocast": "bfloat16"}))
+    ]
+    mixed = answers(p7_3.build(joined(precision_evidence(half=0.020, full=0.020), runs=sizes)))[0]
+    assert mixed.verdict.endswith("bfloat16 is not clearly faster here, though it is with larger products.")
+    assert "loses" not in mixed.why
+
+
+@pytest.mark.parametrize(("code3", "words"), [(0.6, "add up and do not multiply"), (1.0, ""), (1.7, "paid again")])
+def test_a_measured_code_3_off_the_product_is_explained(code3, words):
+    found = p7_5.compared(whole())
+    assert found.product is not None
+    told = p7_5._product_words(replace(found, code3=found.product.times(code3)))
+    assert words in told and bool(told) == bool(words)

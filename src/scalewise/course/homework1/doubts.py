@@ -4,6 +4,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.machine_state import MachineState, machine_state
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework1.rows import measured_runs
+from scalewise.course.summing import shaken_rows
 from scalewise.report.document import Answer, Section
 
 # What the suite itself chose, such as the number of steps, is no caveat: the reader cannot act on it, and the interval
@@ -54,13 +55,8 @@ def shaken_answers(evidence: Evidence, sections: tuple[Section, ...]) -> tuple[s
             f"every time in this report: in {loaded} of {every} measurements other programs used the machine{share}; "
             "repeat it on a quiet one"
         ] = None
-    for section in sections:
-        for block in section.blocks:
-            if isinstance(block, Answer):
-                found.update(
-                    dict.fromkeys(f"{block.row}: {why[:1].lower()}{why[1:].rstrip('.')}" for why in block.shaken_by)
-                )
-    return tuple(found)
+    answers = [block for section in sections for block in section.blocks if isinstance(block, Answer)]
+    return (*found, *shaken_rows(answers))
 
 
 def _busy(evidence: Evidence) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
-from scalewise.course.homework1.rows import FIGURE_WIDTH, Again, again, measured_runs, on_gpus, scaling_rows
+from scalewise.course.homework1.rows import FIGURE_WIDTH, Again, again, measured_runs, on_gpus, rows_of, scaling_rows
 from scalewise.course.listings import lines_listing
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
@@ -115,7 +115,7 @@ def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
     """The first two runs with the seed fixed, and the first two without."""
     experiment = evidence.experiment(SEEDS)
     found = []
-    for row in evidence.rows(SEEDS):
+    for row in rows_of(evidence, SEEDS):
         runs = [run for run in (experiment.runs if experiment else ()) if run.name in row.run_names]
         if len(runs) > 1 and any(loss is not None for loss in runs[0].losses):
             found.append(_pair(str(row.axes.get("seed")) != "none", runs[0], runs[1]))
@@ -153,10 +153,9 @@ def _set_up(evidence: Evidence) -> str:
     )
     return (
         "Every rank sets `torch.manual_seed(0)` and `torch.cuda.manual_seed_all(0)` before it builds the model. A "
-        "step "
-        f"is timed from before forward to after `optimizer.step()`; {made}, the first {IGNORED} are warm-up and "
+        f"step is timed from before forward to after `optimizer.step()`; {made}, the first {IGNORED} are warm-up and "
         f"ignored, and only rank 0 prints. {wait}. A step takes as long as its slowest rank. Runs that are compared "
-        "were made in turns, so that a drift of the machine falls on all of them."
+        "were made in turns, so that a change of the machine's speed affects all of them alike."
     )
 
 
@@ -208,7 +207,7 @@ def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
     )
     notes = () if rows else (f"The experiment {SEEDS} has no pair of finished runs.",)
     if any(one.thinned for one in pairs):
-        notes = (*notes, "So fast a loop is looked at only now and then: losses of the other steps were not read.")
+        notes = (*notes, "In a loop this fast only some steps are looked at; the losses of the others were not read.")
     caption = setting(evidence, SEEDS).partition(";")[0]
     return Table(
         SEED_TABLE,
@@ -231,20 +230,20 @@ def _again_table(seen: Again) -> Table:
         f"The same configuration, measured {len(seen.seen)} times within the suite",
         (*columns, Column("Longest over shortest, less 1", "%"), Column("Not explained by the intervals", "%")),
         (row,),
-        caption="DIM 1024, DEPTH 2, batch 64, the same ranks and script in every column. The last column is the "
-        "standard "
-        "deviation that the columns' own 95 % intervals leave over: step times in the tables below are widened by it. "
-        "Speedups are not, for their runs were made in turns.",
+        caption="DIM 1024, DEPTH 2, batch 64, the same ranks and script in every column. The last column is the part "
+        "of the spread between the columns, as a standard deviation, that their own 95 % intervals do not explain. "
+        "The intervals of step times in the tables below are widened by it; those of speedups are not, because the "
+        "runs that they compare took turns.",
     )
 
 
 def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
     why = (
         "On a GPU the first steps pay once for what later ones find ready: the CUDA context, kernels that are "
-        "loaded on "
-        "first use, cuBLAS's choice of algorithms, memory that the caching allocator has to ask the driver for, clocks "
-        "that rise under load, NCCL's connections, and DDP's buckets, which it rebuilds after the first step. Launches "
-        "are asynchronous, so an early clock also stops before the work is done."
+        "loaded on first use, cuBLAS's choice of algorithms, memory that the caching allocator has to ask the "
+        "driver for, clocks that rise under load, NCCL's connections, and DDP's buckets, which it rebuilds after "
+        "the first step. Kernel launches are also asynchronous: without `torch.cuda.synchronize()` the clock stops "
+        "before the GPU has finished."
     )
     hint = "the first step, the median of the rest, and what the first five would do to the mean"
     if found is None:
@@ -253,28 +252,27 @@ def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
         )
     times, error = _estimate_of(found.times), _estimate_of(found.error)
     here = "" if on_gpus(evidence) else (
-        " Here CPU cores compute, so there is no CUDA context: what is paid first is memory, gloo's connections, "
-        "threads "
-        "and DDP's buckets."
+        " This report was measured on CPU cores, which have no CUDA context: here the first steps set up memory, "
+        "threads, gloo's connections and DDP's buckets."
     )  # fmt: skip
     number = (
         f"Here the first step of a run takes {said(found.first, 'ms')}, the median of the rest {said(found.rest, 'ms')}"
     )
     if times[0] > CLEARLY:
-        verdict = "The first steps are not like the others, so a mean that holds them is wrong."
+        verdict = "The first steps take longer than the others, so a mean that includes them is too high."
         number += f": {said(found.times)} times as long over all runs."
     else:
         verdict = "The first steps pay for set-up that later ones do not pay, so they are ignored."
-        number += "; over all runs that is no clear difference."
+        number += ". Over all runs this is no clear difference."
     if error[0] > 0:
         practice = (
-            f"With the first {IGNORED} the mean would be {said(found.error, '%')} too long, and not alike on every "
-            "number of ranks, which would spoil the speedup."
+            f"With the first {IGNORED} included, the mean would be {said(found.error, '%')} too long, and by another "
+            "amount on another number of ranks, which would distort the speedup."
         )
     else:
         practice = (
-            f"With the first {IGNORED} the mean would change by less than these steps scatter; ignoring them costs "
-            "nothing and is safe where it matters."
+            f"Here including the first {IGNORED} would change the mean by less than these steps vary. Leaving them "
+            "out costs nothing, and protects the result on machines where they matter."
         )
     return Answer(
         ROW,
@@ -305,8 +303,8 @@ def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer
         "from the same weights and take parts of one batch."
     )
     practice = (
-        "Only then does a difference between two runs come from what was changed, and somebody else can repeat it. "
-        "Step times are no random numbers of the program: no seed makes them equal."
+        "Only then can a difference between two runs be put down to what was changed, and only then can others "
+        "repeat it. Step times still differ from run to run: they depend on the machine, which no seed controls."
     )
     fixed = next((pair for pair in pairs if pair.fixed), None)
     free = next((pair for pair in pairs if not pair.fixed), None)

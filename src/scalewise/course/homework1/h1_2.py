@@ -61,7 +61,7 @@ TABLE, SPEEDUP = "h1-2-strong-scaling", "h1-2-speedup"
 LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
 WHY = "What explains it, in numbers?"
 WORDS = {2: "two", 4: "four", 8: "eight"}
-FIXED = "The fixed part of a step, which no rank takes over from another."
+FIXED = "The fixed part of a step, which is as long on every rank however many there are."
 BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # of H1.5B: one rank with other batches
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
 HINTS = {
@@ -169,7 +169,7 @@ def _table(evidence: Evidence, found: StrongScaling) -> Table:
 def _free_cell(found: StrongScaling, one: Point) -> Cell:
     if one.mark == "measured" and one.ranks in found.free and one in found.here:
         return found.free[one.ranks]
-    return empty_cell("one rank has nobody to talk to" if one.ranks == 1 else "not measured", one.mark)
+    return empty_cell("one rank sends nothing to others" if one.ranks == 1 else "not measured", one.mark)
 
 
 def _sharing_notes(found: StrongScaling) -> list[str]:
@@ -178,8 +178,7 @@ def _sharing_notes(found: StrongScaling) -> list[str]:
     return [
         f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
         f"step of {ranks_phrase(fit)}: each core computes for several ranks in turn, and every message waits for a "
-        "rank "
-        "that is not running. That is no scaling, so it is no row."
+        "rank that is not running at that moment. This says nothing about scaling, so it has no row."
         for row, step, times in found.sharing
     ]
 
@@ -205,7 +204,11 @@ def _speedup_figure(found: StrongScaling) -> Figure | None:
         series.append(speedup_series("GPUs", found.gpus, first=True))
     plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=ticks)
     return Figure(
-        SPEEDUP, "Speedup over one rank", "Lines at the points: 95 % intervals. Both axes double.", plot, FIGURE_WIDTH
+        SPEEDUP,
+        "Speedup over one rank",
+        "Lines at the points: 95 % intervals. Both axes are logarithmic.",
+        plot,
+        FIGURE_WIDTH,
     )
 
 
@@ -280,7 +283,7 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
     )
     first = next((one for one in several if (one.efficiency.high or 0.0) < 100 * GOOD), None)
     if first is None:
-        verdict, why = "Nowhere that shows: no interval lies below 90 %.", ""
+        verdict, why = "Nowhere that these runs show: no efficiency lies below 90 % with its whole interval.", ""
     else:
         before = [one for one in several if one.ranks < first.ranks]
         fewer = WORDS.get(before[-1].ranks, before[-1].ranks) if before else "one"
@@ -313,21 +316,20 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
     unshared = part.fixed_seconds.through(lambda fixed: max(0.0, fixed) * (1 - 1 / part.ranks))
     more = propagate(lambda a, b: a - b, part.communication, unshared)
     number = (
-        f"T(1)/{part.ranks} would be {said(part.ideal, 'ms')}; measured on {part.ranks} ranks are "
-        f"{said(part.measured, 'ms')}, of which {said(part.paid, 'ms')} are communication, {said(part.fixed, 'ms')} "
-        "fixed and "
-        f"{said(part.computed, 'ms')} computing."
+        f"Ideal would be T(1)/{part.ranks}, {said(part.ideal, 'ms')}. A step of {ranks_phrase(part.ranks)} takes "
+        f"{said(part.measured, 'ms')}: {said(part.paid, 'ms')} of communication, {said(part.fixed, 'ms')} fixed and "
+        f"{said(part.computed, 'ms')} of computing."
     )
     number += _rest_words(part)
     if more.low > 0:
-        verdict = "Communication is the larger loss."
+        verdict = "Communication: it costs more than the fixed part of a step."
     elif more.high < 0:
-        verdict = "The fixed part of a step, which every rank pays in full, is the larger loss."
+        verdict = "The fixed part of a step, which every rank pays in full: it costs more than communication."
     else:
-        verdict = "Communication and the fixed part of a step; which is the larger loss cannot be told."
+        verdict = "Communication and the fixed part of a step; which of the two costs more cannot be told."
     free = found.free.get(part.ranks)
     practice = (
-        f"Without communication the speedup would be {said(free)}: so much is left to be won."
+        f"Without communication the speedup would be {said(free)}: no faster link can bring more than that."
         if free is not None and free.number is not None
         else ""
     )
@@ -352,13 +354,13 @@ def _rest_words(part: Parts) -> str:
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
     if low > 0:
         return (
-            f" The remaining {said(part.rest, 'ms')} are what ranks cost each other beside messages: memory and cores."
+            f" The model does not explain the remaining {said(part.rest, 'ms')}: ranks on one machine also share "
+            "caches and memory bandwidth."
         )
     if high < 0:
         return (
-            f" Together that is more than the step ({said(part.rest, 'ms')}), so part of it goes on at the same "
-            "time, or the "
-            "machine was busier while the batches were measured."
+            f" Together these are more than the step (not explained: {said(part.rest, 'ms')}), so some of it runs at "
+            "the same time, or the machine was slower while the batches were measured."
         )
     return ""
 
@@ -371,13 +373,12 @@ def _link_words(found: StrongScaling, part: Parts) -> str:
     if paid.low is not None and paid.low > part.by_link.number:
         return (
             f"The bare link would need only {bare} for these bytes. In training a message also waits for the slower "
-            "rank "
-            "and for a core that is computing, and gradients are copied into buckets and back."
+            "rank and for a core that is still computing, and gradients are copied into buckets and back."
         )
     if paid.high is not None and paid.high < part.by_link.number:
         return (
-            f"The bare link would need {bare} for these bytes: part of the exchange runs behind backward and costs "
-            "nothing."
+            f"The bare link would need {bare} for these bytes: part of the exchange overlaps with backward and costs "
+            "no extra time."
         )
     return f"The bare link needs {bare} for these bytes, which agrees."
 
@@ -419,11 +420,10 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
 def _fixed_words(evidence: Evidence) -> str:
     if on_gpus(evidence):
         return (
-            "A step of so small a model is launches of kernels: the GPU waits for the CPU that sends them, and "
-            "half as many "
-            "samples need as many launches."
+            "With so small a model the GPU mostly waits for the CPU, which launches one kernel after another, and "
+            "half the samples need as many launches."
         )
-    return "What a step costs whatever its batch is paid by every rank."
+    return "Every rank pays in full what a step costs whatever its batch."
 
 
 def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:

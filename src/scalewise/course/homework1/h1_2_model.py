@@ -75,7 +75,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
         ideal = one.step_seconds.times(1 / row.ranks) if one is not None and one.step_seconds else None
         parts = [fixed, computed, *([paid] if paid else [])]
         rest = propagate(lambda whole, *taken: whole - sum(taken), step.at(COURSE_LEVEL), *parts)
-        nobody = "one rank has nobody to talk to"
+        nobody = "one rank sends nothing to others"
         found.append(
             Parts(
                 ranks=row.ranks,
@@ -118,12 +118,11 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
         else "The link could not be fitted, so communication by the link is left out."
     )
     caption = (
-        "Fixed and computing: the line through one rank's step at batches 32 to 256 (H1.5B), at the level of T(1): t₀ "
-        f"{said_with_interval(estimate_cell(line.overhead_seconds, 1e3), 'ms')} and c "
+        "Fixed and computing: the line through one rank's step at batches 32 to 256 (H1.5B), scaled to pass through "
+        f"T(1): t₀ {said_with_interval(estimate_cell(line.overhead_seconds, 1e3), 'ms')} and c "
         f"{said_with_interval(estimate_cell(line.sample_seconds, 1e6), 'µs')} a sample. Communication measured: the "
-        "step "
-        "less the same step without communication. Not explained: measured less fixed, computing and communication "
-        "measured."
+        "step minus the same step without communication. Not explained: T(N) minus fixed, computing and "
+        "communication as measured."
     )
     return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, (notes,), caption=caption)
 
@@ -143,12 +142,15 @@ def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:
         part("not explained", [one.rest for one in parts]),
     )
     bars = tuple(ranks_phrase(one.ranks) for one in parts)
-    caption = "The model's parts; black: 95 % interval of the measured step. A part below zero is not drawn."
+    caption = (
+        "The model's parts; number and line: the measured step with its 95 % interval. Parts below zero are left out."
+    )
     plot = Bars(
         bars,
         tuple(one for one in stacks if any(one.values)),
         "step time (ms)",
         tuple(one.measured.low or one.measured.number or 0.0 for one in parts),
         tuple(one.measured.high or one.measured.number or 0.0 for one in parts),
+        totals=tuple(one.measured.number or 0.0 for one in parts),
     )
     return Figure(ANATOMY, "Where a step's time goes", caption, plot, FIGURE_WIDTH)

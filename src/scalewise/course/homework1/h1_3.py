@@ -73,6 +73,7 @@ class Work:
     link_rate: Cell  # GB/s while communicating
     of_link: Cell  # %
     shares: Estimate | None  # communication over the step
+    rates: Estimate | None  # flop/s while computing
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,7 @@ def _work_cells(
         link_rate=estimate_cell(link, 1e-9, mark=mark, why_empty="not measured"),
         of_link=number_cell(link.value / best if link and best else None, 100, mark=mark, why_empty="no link measured"),
         shares=shares,
+        rates=rate,
     )
 
 
@@ -254,9 +256,8 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
     caption = f"{setting(evidence, EXPERIMENT, but=('DEPTH', 'ranks'))} {EQUAL}"
     if found.better is not None and found.at is not None:
         caption += (
-            f" On {ranks_phrase(found.at[0].ranks)} the large model is {said_with_interval(found.better_cell)} "
-            "times as "
-            "efficient as the small one."
+            f" On {ranks_phrase(found.at[0].ranks)} the large model is {said_with_interval(found.better_cell)} times "
+            "as efficient as the small one."
         )
     return Table(
         TABLE,
@@ -293,10 +294,9 @@ def _work_table(found: Sizes) -> Table:
     kept = tuple(row for row in rows if any(cell.number is not None for cell in row[1:]))
     columns = (Column(f"One rank of {works[0].ranks}", numeric=False), *(Column(one.case) for one in works))
     caption = (
-        "Computing: the step without communication. Communication: what it adds to the step. Operations are counted as "
-        "torch carries them out (matrix products; a multiply-add is two). Peak: matrix products alone, measured. "
-        "Fastest: a "
-        "single all-reduce."
+        "Computing: the step without communication. Communication: what it adds to the step. Operations are counted "
+        "as torch carries them out (matrix products; a multiply-add is two). Peak: matrix products alone, measured. "
+        "Fastest: a single all-reduce."
         if works[0].mark == "measured"
         else "Predicted from one GPU and the data sheet of the link; operations are counted on one GPU."
     )
@@ -319,8 +319,8 @@ def _reached_figure(evidence: Evidence, found: Sizes) -> Figure | None:
         marks=tuple(mark for _, _, mark in bars),
     )
     caption = (
-        f"Computing: GFLOP/s against matrix products alone on one {what}. All-reduce: GB/s against the fastest single "
-        "all-reduce of the same ranks."
+        f"Computing: GFLOP/s against matrix products alone on one {what}. All-reduce: GB/s against the fastest "
+        "single all-reduce of the same ranks."
     )
     return Figure(REACHED, "Reached against possible", caption, plot, 0.5)
 
@@ -340,13 +340,12 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
         verdict = f"In the {'large' if found.better.value > 1 else 'small'} one."
     number = (
         f"On {ranks_phrase(small.ranks)} the large model has {said(large.efficiency, '%')} efficiency and the small "
-        "one "
-        f"{said(small.efficiency, '%')}{' (predicted)' if predicted else ''}, {said_with_interval(found.better_cell)} "
-        "times as much."
+        f"one {said(small.efficiency, '%')}{' (predicted)' if predicted else ''}, "
+        f"{said_with_interval(found.better_cell)} times as much."
     )
     slow = [case for case, one in zip(CASES, found.at, strict=True) if one.speeds and one.speeds.high < 1]
     if len(slow) == 2:
-        practice = f"In neither does DDP pay here: {ranks_phrase(small.ranks)} are slower than one."
+        practice = f"DDP pays for neither of them here: {ranks_phrase(small.ranks)} are slower than one."
     elif slow:
         practice = f"For the {slow[0]} model {ranks_phrase(small.ranks)} are slower than one."
     else:
@@ -364,8 +363,7 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
         why,
         practice,
         decided=f"The interval of the ratio of both efficiencies: above or below 1, within {MARGIN:.0%} of it, or "
-        "none of "
-        "these.",
+        "none of these.",
         rests_on=(TABLE, WORK_TABLE) if found.works else (TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[WHICH],
@@ -391,9 +389,8 @@ def _gpu_pair(found: Sizes) -> str:
         return ""
     ranks = last["small"].ranks
     return (
-        f"On {ranks} GPUs of the kind in the table it would be {said(last['large'].efficiency, '%')} for "
-        f"{last['large'].size} and "
-        f"{said(last['small'].efficiency, '%')} for {last['small'].size} (predicted)."
+        f"On {ranks} GPUs of the kind in the table efficiency would be {said(last['large'].efficiency, '%')} for "
+        f"{last['large'].size} and {said(last['small'].efficiency, '%')} for {last['small'].size} (predicted)."
     )
 
 
@@ -402,17 +399,16 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
     works = {one.case: one for one in found.works}
     small, large = works.get("small"), works.get("large")
     why = (
-        "Bytes and operations both grow with the weights, so size alone would change nothing. But the first layer's "
-        "input needs no gradient: that saves one product of the six of two layers, and one of the twenty-four of eight."
+        "Bytes and operations both grow with the weights, so size alone changes nothing. But the first layer's "
+        "input needs no gradient, which saves one matrix product: one of six with two layers, one of twenty-four "
+        "with eight."
     )
     if small is None or large is None or small.per_flop.number is None or large.per_flop.number is None:
         missing = "No inspected run counted the operations of both cases."
         return Answer(ROW, WHY, FIXED_COSTS, missing, why, rests_on=(TABLE,), hint=HINTS[WHY])
     more = small.per_flop.number / large.per_flop.number
     if more > 1 + MARGIN / 10:
-        verdict = (
-            "The small model exchanges more bytes for each operation, and fixed costs weigh more in its short step."
-        )
+        verdict = f"The small model exchanges more bytes for each operation{_rate_reason(small, large)}."
     else:
         verdict = "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
     number = f"Counted: {said(small.per_flop)} bytes per 1000 flop for small, {said(large.per_flop)} for large."
@@ -428,6 +424,17 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[WHY],
     )
+
+
+def _rate_reason(small: Work, large: Work) -> str:
+    """What besides the bytes sets the two apart: by the interval of the ratio of their rates."""
+    if small.rates is None or large.rates is None:
+        return ", and fixed costs weigh more in its short step"
+    if equivalent(ratio_of(small.rates, large.rates), MARGIN) != "different":
+        return ""
+    if small.rates.value < large.rates.value:
+        return ", but fixed costs make it compute at a lower rate"
+    return ", and it computes them at a higher rate, which leaves communication a larger part of its step"
 
 
 def _rates_words(small: Work, large: Work) -> str:
@@ -467,10 +474,9 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
         verdict = "At about as many samples per rank as here, where both take about equally long."
     why = (
         "The bytes are fixed by the weights, while computing shrinks with the samples of a rank. So communication "
-        "takes "
-        "over where the global batch is spread over more ranks, the link is slower, or the device is faster."
+        "takes over where the global batch is spread over more ranks, the link is slower, or the device is faster."
     )
-    practice = "More samples per rank, or several micro-batches before one exchange, push it back."
+    practice = "More samples per rank, or several micro-batches before one exchange, make its share smaller."
     return Answer(
         ROW,
         WHEN,
@@ -479,8 +485,7 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
         why,
         practice,
         decided="The bottleneck is what takes more than half of the step: the interval of the share above, below "
-        "or across "
-        "50 %.",
+        "or across 50 %.",
         rests_on=(WORK_TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[WHEN],

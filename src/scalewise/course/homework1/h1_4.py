@@ -269,9 +269,11 @@ def _bound(found: Both) -> Answer:
     )
     if work or memory:
         more = listed([word for word, one in (("more work", work), ("more memory", memory)) if one])
-        verdict = f"Because the first device has {more} than any other, and all traffic passes it."
+        verdict = f"Because the first device has {more} than any other, and all traffic passes through it."
     else:
-        verdict = "Because all traffic passes it; more work or memory of its own does not show in this run."
+        verdict = (
+            "Because all traffic passes through it; that it computes or holds more than the others does not show here."
+        )
     return Answer(
         ROW,
         BOUND,
@@ -293,10 +295,11 @@ def _compared(found: Both) -> Answer:
     steadier = dp if dp.relative.number < ddp.relative.number else ddp
     other = ddp if steadier is dp else dp
     number = (
-        f"Its steps scatter by {said(steadier.relative, '%')} of their mean, those of {other.name} by "
-        f"{said(other.relative, '%')}."
+        f"The steps of {steadier.name} vary by {said(steadier.relative, '%')} of their mean, those of {other.name} "
+        f"by {said(other.relative, '%')}."
     )
-    verdict = f"{steadier.name} has the steadier steps."
+    alike = (other.relative.number or 0.0) <= (1 + MARGIN) * (steadier.relative.number or 0.0)
+    verdict = "Both have equally steady steps." if alike else f"{steadier.name} has the steadier steps."
     memory = ""
     if dp.devices and ddp.devices and dp.devices[0].memory_bytes and ddp.devices[0].memory_bytes:
         memory = (
@@ -305,12 +308,11 @@ def _compared(found: Both) -> Answer:
         )
     used = _used_words(found)
     why = (
-        "A step of DDP ends when the slowest rank has exchanged its gradients, so one rank's hiccup becomes a long "
-        "step of "
-        "all."
+        "A step of DDP ends when the slowest rank has exchanged its gradients, so a delay on one rank makes the "
+        "step of all ranks longer."
         if steadier is dp
-        else "DataParallel's one process hands out, collects and computes by turns, and a hiccup of it holds up all "
-        "devices."
+        else "DataParallel's single process hands out the batch, starts every device and collects the results, so a "
+        "delay in that process delays all devices."
     )
     return Answer(
         ROW,
@@ -319,9 +321,8 @@ def _compared(found: Both) -> Answer:
         number,
         why,
         f"{memory} {used}".strip(),
-        decided="Standard deviation over mean of the steps after warm-up, mean over runs; utilisation and memory "
-        "as in the "
-        "table's notes.",
+        decided="Standard deviation over mean of the steps after warm-up, mean over runs; equally steady: within "
+        f"{MARGIN:.0%} of each other. Utilisation and memory as in the table's notes.",
         rests_on=(TABLE, STRIPS, OVER_TIME),
         hint=HINTS[COMPARED],
     )
@@ -345,7 +346,7 @@ def _design(evidence: Evidence, found: Both) -> Answer:
         f"{said(rows[1][3], 'MB')} each rank of DDP."
     )
     overlap = (
-        f" It sends while backward still computes: here {hidden_text(found.steps)} % of that is hidden."
+        f" It sends while backward still computes, which hides {hidden_text(found.steps)} % of the all-reduces here."
         if any(one.all_reduces for one in found.steps)
         else ""
     )
@@ -423,13 +424,11 @@ def _acceptable(found: Both) -> Answer:
     elif word == "equal within margin":
         verdict = "For a short trial on few GPUs of one machine, as here, where both are equal within 10 %."
     elif found.ratio.low > 1:
-        verdict = "For a short trial on few GPUs, if its price matters little."
+        verdict = "For a short trial on few GPUs, where its longer step does not matter."
     else:
         verdict = "For a short trial on few GPUs of one machine."
     stand_in = (
-        " Devices are stand-ins here, so real GPUs must be asked before anything rests on that."
-        if found.emulated
-        else ""
+        " The devices here are stand-ins, so measure on real GPUs before relying on it." if found.emulated else ""
     )
     return Answer(
         ROW,

@@ -30,9 +30,8 @@ HINTS = {
     AMDAHL: "the serial share of one rank's step at each delay, and the measured against the predicted speedups",
 }
 HYPERBOLA = (
-    "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which bends most at "
-    "small "
-    "delays and creeps towards 1."
+    "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which is steepest at "
+    "small delays and then approaches 1."
 )
 CURVE = 40  # points of the drawn law
 
@@ -159,7 +158,8 @@ def _table(evidence: Evidence, found: Delays) -> Table:
         Column("Speedup by Amdahl's law"),
         Column("Serial share of the step", "%"),
     )
-    rows = tuple(_row(found, one) for one in found.rows)
+    shown = len(columns) if any(one.serial is not None for one in found.rows) else len(columns) - 1
+    rows = tuple(_row(found, one)[:shown] for one in found.rows)
     slopes = found.slopes
     caption = f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}"
     told = [
@@ -176,13 +176,13 @@ def _table(evidence: Evidence, found: Delays) -> Table:
             "several."
         )
     if rows and all(one.serial is None for one in found.rows) and found.ranks > 1:
-        notes.append("Serial share: the law has none for ranks that are slower than one.")
+        notes.append("The law has no serial share for ranks that are slower than one.")
     if not rows:
         notes = ["No run with a delay can be used."]
     return Table(
         TABLE,
         "A delay before backward, on every rank",
-        columns,
+        columns[:shown],
         rows,
         (*notes, *refusals(evidence, EXPERIMENT)),
         caption=caption,
@@ -276,7 +276,7 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
         f"{delay}."
     )
     if change.high < 1:
-        verdict = "It spoils scaling: the speedup falls towards 1."
+        verdict = "It makes scaling worse: the speedup falls towards 1."
         practice = (
             "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
             "added."
@@ -345,7 +345,10 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
     elif all(word == "equal within margin" for word in one_each):
         verdict = "Linear in the step time, non-linear in the speedup."
     elif "different" in one_each:
-        verdict = "In the step time nearly linear, but not one for one; in the speedup non-linear."
+        verdict = (
+            "Linear in the step time, though a millisecond of delay does not add exactly one; non-linear in the "
+            "speedup."
+        )
     else:
         verdict = "Linear in the step time as far as can be told, non-linear in the speedup."
     return Answer(
@@ -384,15 +387,14 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
         missed = [
             said(_row(found, row)[0], "ms") for row, word in zip(tested, words, strict=True) if word == "different"
         ]
-        verdict = f"It follows the law in shape, but at {listed(missed)} the measurement lies off it."
+        verdict = f"It follows the shape of the law, but at {listed(missed)} the measured speedup differs from it."
     else:
         verdict = "Nothing speaks against the law; these runs are too noisy to confirm it within 10 %."
     if not shares:
         why = (
             "Without a delay several ranks are already slower than one: they add communication, for which the law "
-            "has no "
-            "term and thus no serial share. What it says of the delay still holds: it is added to both sides of "
-            "the ratio."
+            "has no term, so there is no serial share. What it says of the delay still holds: the delay is added to "
+            "the step of one rank and to that of several."
         )
         practice = ""
     else:

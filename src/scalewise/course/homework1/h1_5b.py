@@ -187,7 +187,7 @@ def _table(evidence: Evidence, found: Batches) -> Table:
         groups.append((len(rows), f"Several: {found.predicted_count} ranks like these, predicted"))
         rows += [one.cells for one in found.predicted]
     if found.gpus:
-        groups.append((len(rows), f"Several: {GPU_RANKS[-1]}. {gpu_heading(evidence)}"))
+        groups.append((len(rows), f"Several: {GPU_RANKS[-1]} GPUs. {gpu_heading(evidence)}"))
         rows += [one.cells for one in found.gpus]
     notes = [*refusals(evidence, EXPERIMENT)]
     notes += [GPU_NOTE] if found.gpus else told(evidence, found.predictions, said_before=True)
@@ -283,6 +283,8 @@ def _throughput_figure(found: Batches) -> Figure | None:
         series.append(Series("t₀ + c b", dense, tuple(found.fit.throughput(batch) for batch in dense), style="model"))
     plot = Lines("global batch", "samples/s", tuple(series), log_x=True, x_ticks=ticks)
     caption = "Batch over step time; points: 95 % intervals."
+    if found.fit is not None:
+        caption += f" t₀ + c b: the line through the steps of {ranks_phrase(found.ranks)}."
     return Figure(THROUGHPUT, "Throughput over the batch", caption, plot, FIGURE_WIDTH)
 
 
@@ -314,7 +316,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
         "spreads both "
         "over more samples."
         if change.value > 1
-        else "Something grows with the batch beside computing, such as traffic to a memory that the ranks share."
+        else "Something besides computing grows with the batch, such as traffic to a memory that the ranks share."
     )
     hole = f"{found.hole} " if predicted and found.hole else ""
     return Answer(
@@ -372,12 +374,12 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
     if found.gain is not None:
         doubling = f"The last doubling, to {largest}, multiplies throughput by {said(gain)}."
         if found.gain.value > 2:
-            doubling += " More than 2 is impossible but for noise: no step of twice the batch is shorter."
+            doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
     limits = ""
     if found.bound is not None and found.fit is not None:
-        limits = (
-            f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}: the rest is memory traffic "
-            "and waiting."
+        reached = found.fit.limit_per_second.high >= found.bound
+        limits = f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}" + (
+            ", so large batches are limited by arithmetic." if reached else ": the rest is memory traffic and waiting."
         )
     elif found.bound is not None:
         limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."

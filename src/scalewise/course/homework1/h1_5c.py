@@ -193,14 +193,14 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
         if grown.low <= MOST * found.asked:  # noisy steps hide the growth; ranks of the same step show it
             wait = found.others[0]
             number += f" Within each step rank {wait.rank} waits {said(_row(found, wait)[5], 'ms')} for it."
-        why = "No rank can finish its backward before all gradients are there, so all wait for the one that comes last."
+        why = "No rank can finish its backward before all gradients are there, so all wait for the last one."
         practice = (
             "One slow GPU, one rank with more data or one busy host slows down every other, however many there "
             "are: balance "
             "the ranks before adding any."
         )
     elif grown.high < MOST * found.asked:
-        verdict = "Most of the delay does not reach the whole."
+        verdict = "Most of the delay does not make the step of all ranks longer."
         why = "The other ranks are not held up: the delay falls into time in which they would have waited anyway."
         practice = ""
     else:
@@ -239,7 +239,7 @@ def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
     )
     waiting = [one.waiting for one in found.others]
     if all(wait.low > MOST * found.asked for wait in waiting):
-        verdict = "Every step is a barrier: nobody leaves the all-reduce before the last rank has come."
+        verdict = "Every step is a barrier: no rank leaves the all-reduce before the last one has arrived."
         why = (
             "The time lost on one rank becomes waiting on all others, which show a long backward though nothing is "
             "wrong with them."

@@ -37,6 +37,6 @@ PREDICTIONS = (
         question="Rank 0 sleeps 20 ms in every step: how long does rank 1 wait?",
         unit="ms",
         measured=lambda sections: cell_at(sections, h1_5c.TABLE, "1", "Waiting, one slow"),
-        why="Nobody leaves the all-reduce before the last rank has come.",
+        why="No rank leaves the all-reduce before the last one has arrived.",
     ),
 )

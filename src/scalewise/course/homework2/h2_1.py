@@ -49,7 +49,10 @@ def _table(evidence: Evidence, plain: Curve | None, mixed: Curve | None) -> Tabl
             Column("Rounding allows", "%"),
         ),
         rows=tuple(_cells(evidence, *row) for row in rows),
-        notes=(f"Rounding allows: {TOLERATED_ROUNDINGS} roundings of the lower precision; without AMP none.",),
+        notes=(
+            f"Rounding allows: {TOLERATED_ROUNDINGS} roundings, each by half the last bit of the lower precision, "
+            "one after another; without AMP none.",
+        ),
     )
 
 
@@ -93,7 +96,9 @@ def _answer(
         return Answer(ROW, QUESTION, f"This cannot be answered: {missing}.", rests_on=rests_on)
     right = all(curve.within for curve in known)
     verdict = (
-        "Yes: it computes the same, and only its precision is lower." if right else "No: its losses part from Code 1's."
+        "Yes: it computes the same, and only its precision is lower."
+        if right
+        else "No: its losses differ from Code 1's by more than rounding explains."
     )
     if right and len(known) < 2:
         verdict = "As far as it was measured, yes."
@@ -111,8 +116,8 @@ def _answer(
         )
         if not mixed.within:
             said_mixed = (
-                f" With AMP they part by {said(_distance(mixed), '%')}, more than the"
-                f" {said(number_cell(mixed.tolerance, 100), '%')} that rounding allows."
+                f" With AMP they differ by {said(_distance(mixed), '%')}, more than the "
+                f"{said(number_cell(mixed.tolerance, 100), '%')} that rounding allows."
             )
     return Answer(
         ROW,

@@ -8,9 +8,9 @@ from scalewise.course.arms import figures_of, numbers_along
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point
-from scalewise.course.measured import Change, Point, change_between, point
+from scalewise.course.measured import GIGABYTE, MEGABYTE, Change, Point, change_between, point
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
-from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, text_cell
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Block, Cell, Column, Figure, Lines, Section, Series, Table
 
 ORDER = 20
@@ -18,6 +18,7 @@ CODES_TABLE, ACCUM_TABLE, GROWING_TABLE = "h2-2a-codes", "h2-2b-accumulation", "
 TIMES, SAMPLES = "h2-2b-time", "h2-2b-per-sample"
 ACCUM_STEPS, GROWING = (4, 8, 16, 32), (1, 2, 4, 8)
 ACCUM_CODES = (ACCUMULATION, BOTH)
+GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 
 
 def build(evidence: Evidence) -> Section:
@@ -49,7 +50,7 @@ def codes_table(evidence: Evidence) -> Table:
         rows=(*(_code_cells(evidence, code, points[code]) for code in CODES), *gpus),
         notes=(
             *(f"{one.label}: {one.missing}." for one in points.values() if one.missing),
-            *([f"Memory: {witness}."] if witness else []),
+            *([f"Memory: {witness}{GPU_PEAK if gpus else ''}."] if witness else []),
             (
                 "Stable: every loss finite, almost no step skipped once the scale has settled, losses within rounding"
                 " of Code 1's."
@@ -101,15 +102,17 @@ def _gpu_rows(evidence: Evidence) -> list[tuple[Cell, ...]]:
     rows = []
     for code in CODES:
         for one in gpu_steps(evidence, "codes", (2,), code=code):
-            step = estimate_cell(one.step, mark=one.mark, note=one.source)
-            label = text_cell(f"{NAMES[code]}: {MEANS[code]}", mark=one.mark)
+            hole = empty_cell("not recorded there")
+            peaks = (number_cell(one.peak_bytes, 1 / unit, mark=one.mark) for unit in (GIGABYTE, MEGABYTE))
             rows.append(
                 (
-                    label,
+                    text_cell(f"{NAMES[code]}: {MEANS[code]}", mark=one.mark),
                     count_cell(one.ranks, mark=one.mark),
-                    empty_cell("not recorded there"),
-                    step,
-                    *(empty_cell("not recorded there") for _ in range(4)),
+                    count_cell(one.micro_batches, mark=one.mark) if one.micro_batches else hole,
+                    estimate_cell(one.step, mark=one.mark, note=one.source),
+                    *(peaks if one.peak_bytes else (hole, hole)),
+                    hole,
+                    hole,
                 )
             )
     return rows
@@ -185,12 +188,10 @@ def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | N
 
 def _observation(one: Point, first: Point, change: Change | None) -> str:
     if one is first:
-        return "the base of the rows below"
+        return "the row that the next ones are compared with"
     if change is None:
-        return "not to be compared: another number of ranks or another batch"
-    time = (
-        f"{change.words()} than the first" if change.verdict != "cannot tell" else "no change in time that can be told"
-    )
+        return "not compared: another number of ranks or another batch"
+    time = f"{change.words()} than the first" if change.verdict != "cannot tell" else "no clear change in time"
     if one.peak_mb.text == first.peak_mb.text:
         return f"{time}; as much memory"
     less = (one.peak_bytes or 0) < (first.peak_bytes or 0)

@@ -147,14 +147,17 @@ def _time(evidence: Evidence, splits: dict[str, Split]) -> Answer:
     alone = one.whole.row.ranks == 1
     steps = listed([f"{NAMES[s.code]} takes {said(s.whole.step, 'ms')}" for s in splits.values() if s.whole.row])
     verdict = {
-        "slower": "From precision: the casts and the scaler of AMP cost more than 16-bit products save here.",
+        "slower": (
+            "From precision, but against the sheet: here the casts and the scaler of AMP cost more than 16-bit "
+            "products save."
+        ),
         "faster": "From precision: 16-bit products save more than the casts and the scaler cost.",
-        "cannot tell": "Not from precision, as far as can be told.",
+        "cannot tell": "From neither, as far as these runs show.",
     }[precision.verdict]
     if pieces is not None and pieces.verdict == "faster" and precision.verdict == "cannot tell":
         verdict = "From the number of micro-batches: Code 2 computes its batch in one piece."
     equal = len({s.whole.reduced_bytes for s in splits.values() if s.whole.row}) == 1
-    sync = "One rank has nobody to synchronise with."
+    sync = "One rank has no other to synchronise with."
     if not alone:
         sync = (
             f"Synchronisation does not tell them apart: each averages {said(one.whole.reduced_mb, 'MB')} once in a"
@@ -191,10 +194,10 @@ def _why_precision(one: Point, change: Change) -> str:
         return "Products of 16-bit numbers are quicker on this device."
     if one.row is not None and one.row.device == "cuda":
         return (
-            "The model is so small that the GPU waits for Python; every cast and the scaler's check are more calls to"
-            " wait for."
+            "The model is so small that the GPU waits for Python to launch its kernels; every cast and the scaler's "
+            "check are more launches."
         )
-    return "This CPU multiplies float16 by converting it to float32 and back, and every cast is more work."
+    return "A CPU without 16-bit units converts to float32 and back for each product, and every cast is more work."
 
 
 def _memory_table(evidence: Evidence, parts: dict[str, MemoryParts]) -> Table:
@@ -239,10 +242,10 @@ def _memory(evidence: Evidence, parts: dict[str, MemoryParts]) -> Answer:
     amp, accumulation = _sign(one, three), _sign(two, three)
     verdict = {
         ("less", "less"): "Both save memory.",
-        ("more", "more"): "Neither saves memory at this size: both add more than they take away.",
+        ("more", "more"): "Against the sheet, neither saves memory at this size: both add more than they take away.",
         ("less", "more"): "AMP saves memory, accumulation adds some.",
         ("more", "less"): "Accumulation saves memory, AMP adds some.",
-    }.get((amp, accumulation), f"AMP leads to {_word(amp)}, accumulation to {_word(accumulation)}.")
+    }.get((amp, accumulation), f"AMP needs {_word(amp)}, accumulation {_word(accumulation)}.")
     activations = [
         f"{said(number_cell(p.parts['activations'], 1 / MEGABYTE), 'MB')} in {NAMES[c]}" for c, p in parts.items()
     ]
@@ -394,7 +397,7 @@ def _batch_practice(evidence: Evidence, growing: dict[int, Point]) -> str:
     if len(growing) > 1:
         first, last = next(iter(growing.values())), list(growing.values())[-1]
         told = (
-            f"Let the batch grow: a sample then sends {said(sent_per_sample(last), 'kB')} instead of "
+            f"Let the batch grow instead: a sample then sends {said(sent_per_sample(last), 'kB')} instead of "
             f"{said(sent_per_sample(first), 'kB')} and takes {said(per_sample(last), 'us')} instead of "
             f"{said(per_sample(first), 'us')}."
         )

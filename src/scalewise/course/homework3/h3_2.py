@@ -121,8 +121,8 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
         )
     elif slope.high < 0:
         verdict = (
-            "In these runs, yes, against all expectation: more work took less time, so another load must have slowed"
-            " the small models."
+            "In these runs, yes, against all expectation: more work took less time, so something else must have "
+            "slowed the small models."
         )
         number = f"{steps}."
     else:

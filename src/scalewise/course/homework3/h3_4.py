@@ -292,7 +292,7 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
 
 
 def _busy(most: Placed) -> str:
-    return f"{shares_phrase(most.seen)} of the time was spent computing" if most.seen else ""
+    return f"{shares_phrase(most.seen)} of the time" if most.seen else ""
 
 
 def _faster(found: OnDevices) -> Answer:
@@ -305,7 +305,7 @@ def _faster(found: OnDevices) -> Answer:
         return Answer(ROW, FASTER, f"This cannot be answered: {missing}.", rests_on=rests_on)
     steps = f"{said(few.step_cell, 'ms')} on {FEW} devices, {said(many.step_cell, 'ms')} on {MANY}"
     verdict = {
-        "faster": f"In these runs {MANY} devices were faster than {FEW}, which this script gives no reason for.",
+        "faster": f"In these runs {MANY} devices were faster than {FEW}, although nothing in the script explains it.",
         "slower": f"No: {MANY} devices are slower than {FEW}.",
         "cannot tell": f"No: no gain from {FEW} to {MANY} devices was seen.",
     }[found.change.verdict]

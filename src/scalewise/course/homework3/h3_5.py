@@ -131,8 +131,8 @@ def _how_often(found: tuple[Transfers, ...]) -> Answer:
             else ""
         ),
         why=(
-            "`.to()` copies only where the tensor lies on another device than the layer. Within a block it returns x as"
-            " it is."
+            "`.to()` copies only where the tensor lies on another device than the layer. Within a block it returns "
+            "the same tensor."
         ),
         decided="Every copy of a tensor from one of the layers' devices to another was counted in one step.",
         rests_on=(TABLE,),

@@ -9,7 +9,7 @@ from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import DeviceShare, Pipeline, pipeline_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import hole, numbers_along, usable
+from scalewise.course.arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import Cell, Figure, Lane, Mark, Timeline
@@ -60,8 +60,22 @@ def placed_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[i
         row = usable(evidence, experiment, **_at(axis, value))
         missing = "" if row else hole(evidence, experiment, **_at(axis, value))
         seen = pipeline_of(_counted_alike(inspected[value], logical))
-        found.append(Placed(value, row, seen, inspected[value], missing))
+        missing = missing or _other_label(axis, value, seen)
+        if missing.startswith(REFUSED):
+            found.append(Placed(value, None, None, None, missing))
+        else:
+            found.append(Placed(value, row, seen, inspected[value], missing))
     return tuple(found)
+
+
+def _other_label(axis: str, value: int, seen: Pipeline | None) -> str:
+    """What the devices of the layers say against the row's number of devices; empty where nothing does."""
+    if axis != "devices" or seen is None or seen.device_count == min(value, len(seen.layers)):
+        return ""
+    return (
+        f"{REFUSED}your script was given {devices_phrase(value)}, and its layers lay on {seen.device_count}: the "
+        "class is to ask torch.cuda.device_count() and use all of them"
+    )
 
 
 def _at(axis: str, value: int) -> dict[str, Any]:
@@ -153,9 +167,9 @@ def _stretches(rows: Sequence[BusyRow], begin_ns: int) -> tuple[tuple[float, flo
 
 
 def shares_phrase(pipeline: Pipeline) -> str:
-    """`each device for 18 to 19 %`; device by device where they differ widely."""
+    """`each device computes for 18 to 19 %`; device by device where they differ widely."""
     shares = [round(100 * one.busy_share) for one in pipeline.devices]
     few, most = min(shares), max(shares)
     if most - few <= ALIKE:
-        return f"each device for {few} %" if few == most else f"each device for {few} to {most} %"
-    return listed([f"device {index} for {share} %" for index, share in enumerate(shares)])
+        return f"each device computes for {few} %" if few == most else f"each device computes for {few} to {most} %"
+    return listed([f"device {index} computes for {share} %" for index, share in enumerate(shares)])

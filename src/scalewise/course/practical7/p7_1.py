@@ -144,12 +144,19 @@ def _cells(found: Accumulation, one: Point, gradient: GradientRow | None) -> tup
         one.ranks,
         count_cell(round(row.micro_batches)) if row.micro_batches else empty_cell("not seen"),
         one.step,
-        change_cell(found.change) if one is found.talking else empty_cell("this is the course's own, or its time is"),
+        _against(found, one),
         count_cell(one.reduces),
         one.reduced_mb,
         _norm(gradient),
         number_cell(row.last_loss, why_empty="no loss was seen"),
     )
+
+
+def _against(found: Accumulation, one: Point) -> Cell:
+    """The change of the step where one is asked for."""
+    if one is found.talking:
+        return change_cell(found.change)
+    return empty_cell("this is the course's own" if one is found.whole else "only its gradient and loss are compared")
 
 
 def _norm(gradient: GradientRow | None) -> Cell:
@@ -161,7 +168,7 @@ def _figures(evidence: Evidence, found: Accumulation) -> list[Figure]:
         "p7-1-anatomy",
         "The step with and without no_sync()",
         [(one.label, one.row) for one in (found.whole, found.talking)],
-        "Where the time goes: medians, mean over the ranks. Lines: 95 % interval of the step.",
+        "Where the time goes: shares of the phases, mean over the ranks. Lines: 95 % interval of the step.",
     )
     count = found.micro_batches
     series = [
@@ -194,11 +201,11 @@ def _divide(found: Accumulation) -> Answer:
     return Answer(
         ROW,
         DIVIDE,
-        verdict=f"Because backward() adds gradients up: without the division the gradient is {count} times too long.",
-        number=f"Its first norm is {norms}, with {count} micro-batches.",
+        verdict=f"Because backward() adds gradients up: without the division the gradient is {count} times too large.",
+        number=f"The first gradient has norm {norms}, with {count} micro-batches.",
         why=(
-            "The gradient of the mean over the whole batch is the sum of the micro-batches' gradients, each divided by"
-            " their number. The direction stays right, only the length is wrong."
+            "The gradient of the mean over the whole batch is the sum of the micro-batches' gradients, each divided "
+            "by their number. Without it the direction is still right, but the size is wrong."
         ),
         practice=(
             f"The optimizer then steps as if LR were {count} times as large, and as if another LR were set whenever "
@@ -271,9 +278,10 @@ def _without(found: Accumulation) -> Answer:
         "cannot tell": "More is sent for the same result; on this machine the step changes too little to be told.",
     }[change.verdict]
     why = {
-        "slower": "After every backward pass all ranks wait for one another and send gradients that nobody uses yet.",
-        "faster": "Messages between processes of one machine are short here and hide behind computing.",
-        "cannot tell": "Messages between processes of one machine are short here, so their price drowns in the noise.",
+        "slower": "After every backward pass all ranks wait for one another and exchange gradients that are not used "
+        "yet.",
+        "faster": "Messages between processes of one machine are fast here and overlap with computing.",
+        "cannot tell": "Messages between processes of one machine are fast here: they cost less than the steps vary.",
     }[change.verdict]
     extra = (
         f" It has {talking.reduces} all-reduces instead of {whole.reduces}." if talking.reduces > whole.reduces else ""

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
 from scalewise.course.arms import figures_of, step_ratio, usable
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
-from scalewise.course.measured import Change, Point, change_between, change_cell, point
+from scalewise.course.measured import MEGABYTE, Change, Point, change_between, change_cell, point
 from scalewise.course.page_pieces import loss_figure, loss_series
 from scalewise.report.cells import (
     count_cell,
@@ -32,6 +33,7 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 HALVES = PRECISIONS[1:]
 LOST = 0.01  # share of the gradients: fewer that vanish are no reason for a scaler
 NO_FIGURES = "no figures"
+GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 GPU_SIZES = ("1024x2", "2048x4", "4096x4", "8192x8")  # the cases of the experiment amp-size-gpu
 
 
@@ -164,7 +166,7 @@ def _table(evidence: Evidence, found: Precisions) -> Table:
         rows=(*(_cells(found, name) for name in PRECISIONS), *on_gpus),
         notes=(
             *(f"{name}: {one.missing}." for name, one in found.points.items() if one.missing),
-            *([f"Memory: {witness}."] if witness else []),
+            *([f"Memory: {witness}{GPU_PEAK if on_gpus else ''}."] if witness else []),
             *([told_source(evidence)] if on_gpus else []),
         ),
         caption=setting(evidence, "amp", but=("ranks",)),
@@ -194,8 +196,10 @@ def _gpu_rows(evidence: Evidence) -> list[tuple[Cell, ...]]:
     for name in PRECISIONS:
         for one in gpu_steps(evidence, "amp", (2,), precision=name):
             step = estimate_cell(one.step, 1e3, mark=one.mark, note=one.source)
-            empty = [empty_cell("not recorded there") for _ in range(6)]
-            rows.append((text_cell(name, mark=one.mark), count_cell(one.ranks, mark=one.mark), step, *empty))
+            empty = [empty_cell("not recorded there") for _ in range(4)]
+            peak = number_cell(one.peak_bytes, 1 / MEGABYTE, mark=one.mark, why_empty="not recorded there")
+            head = text_cell(name, mark=one.mark), count_cell(one.ranks, mark=one.mark)
+            rows.append((*head, step, *empty, peak, empty_cell("not recorded there")))
     return rows
 
 
@@ -227,7 +231,10 @@ def _size_table(evidence: Evidence, found: Precisions) -> list[Table]:
                 Column("Ratio"),
             ),
             rows=rows,
-            notes=("Ratio below 1: the lower precision is faster.", *([told_source(evidence)] if there else [])),
+            notes=(
+                "Ratio below 1: the lower precision is faster.",
+                *([told_source(evidence, predicted=False)] if there else []),
+            ),
             caption=setting(evidence, "amp-size", but=("DIM", "DEPTH")),
             groups=(*groups, (len(here), f"On one {found.gpu_name}")) if there else groups,
         )
@@ -277,20 +284,22 @@ def _why(found: Precisions) -> Answer:
             rests_on=rests_on,
         )
     name = next(key for key, one in found.changes.items() if one is best)
-    times = "; ".join(f"{key} takes {one.words()}" for key, one in found.changes.items())
+    times = " and ".join(f"{key} takes {one.words()}" for key, one in found.changes.items())
+    larger = ", though it is with larger products" if any(one.ratio.high < 1 for one in found.sizes) else ""
     verdict = {
         "faster": f"To compute faster in less memory, and here it is faster: {name} takes {best.words()} than float32.",
-        "slower": (
-            f"To compute faster in less memory; here, against the sheet, it is slower: {name} takes {best.words()}."
+        "slower": f"To compute faster in less memory; here, against the sheet, it is slower: {name} takes "
+        "{best.words()}.",
+        "cannot tell": (
+            f"To compute faster in less memory; with so small a model {name} is not clearly faster here{larger}."
         ),
-        "cannot tell": "To compute faster in less memory; here no gain in time can be told from the noise.",
     }[best.verdict]
     return Answer(
         ROW,
         WHY,
         verdict=verdict,
         number=f"Against float32, {times}.{_memory_words(found)}",
-        why=f"{general} {_why_here(found, best)}",
+        why=f"{general} {_why_here(found)}".rstrip(),
         practice=_crossover_words(found),
         decided="; ".join(
             f"{key} against float32: {said_with_interval(one.cell, '%')}, against 0"
@@ -301,18 +310,21 @@ def _why(found: Precisions) -> Answer:
     )
 
 
-def _why_here(found: Precisions, best: Change) -> str:
-    if best.verdict == "faster":
-        return "Here the products are large enough for that to show."
+def _why_here(found: Precisions) -> str:
+    """Why a precision lost time, or that the gain shows; empty where neither does."""
+    slower = [key for key, one in found.changes.items() if one.verdict == "slower"]
+    if not slower:
+        faster = any(one.verdict == "faster" for one in found.changes.values())
+        return "Here the products are large enough for that to show." if faster else ""
     row = found.points["float32"].row
     if row is not None and row.device == "cuda":
         return (
-            "This model is so small that the GPU waits for Python to launch its kernels; casts and the scaler only add "
-            "more launches."
+            f"Here {listed(slower)} loses: the model is so small that the GPU waits for Python to launch its "
+            "kernels, and casts and the scaler only add launches."
         )
     return (
-        "This CPU has no such units for every 16-bit type: it converts to float32 and back, which costs more than the "
-        "smaller numbers save."
+        f"Here {listed(slower)} loses: a CPU without units for it converts to float32 and back for each product, "
+        "which costs more than the smaller numbers save."
     )
 
 
@@ -327,8 +339,8 @@ def _memory_words(found: Precisions) -> str:
     if half.peak_bytes < full.peak_bytes:
         return f" float16 needs less memory at its peak: {cells}."
     return (
-        f" float16 needs more memory at its peak, {cells}: the 16-bit copies of the weights weigh more than what"
-        " smaller activations save with so small a batch."
+        f" float16 needs more memory at its peak, {cells}: the 16-bit copies of the weights take more than what "
+        "smaller activations save with so small a batch."
     )
 
 
@@ -461,8 +473,8 @@ def _without(found: Precisions) -> Answer:
             else "With these gradients it makes no difference that shows."
         ),
         number=(
-            f"The loss parts from float32's by up to {said(apart, '%')} without the scaler, by {said(near, '%')}"
-            " with it."
+            f"The loss differs from float32's by up to {said(apart, '%')} without the scaler, by {said(near, '%')} "
+            "with it."
         ),
         why=(
             "Gradients that were rounded to 0 move no weight, however large LR is."
@@ -472,7 +484,7 @@ def _without(found: Precisions) -> Answer:
         practice=f"Use the scaler with float16, and let it choose its scale.{skipped}",
         decided=f"Without: {bare.condition}. With: {scaled.condition}.",
         rests_on=(SCALER, "p7-3-loss"),
-        hint="Compare how far the losses with and without the scaler part from those of float32.",
+        hint="Compare how far the losses with and without the scaler differ from those of float32.",
     )
 
 

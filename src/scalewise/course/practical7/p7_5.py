@@ -308,6 +308,19 @@ def _growing_words(found: Compared) -> str:
     )
 
 
+def _product_words(found: Compared) -> str:
+    """What the measured step says of the product; empty where they agree within the interval of their ratio."""
+    if found.code3 is None or found.product is None:
+        return ""
+    ratio = ratio_of(found.code3, found.product)
+    told = f" That is {said(estimate_cell(ratio))} times the product"
+    if ratio.high < 1:
+        return f"{told}: what each technique adds to a step is paid once, so their costs add up and do not multiply."
+    if ratio.low > 1:
+        return f"{told}: casts and scaling are paid again for every micro-batch."
+    return ""
+
+
 def _combined(found: Compared) -> Answer:
     why = (
         "autocast and the scaler work inside each micro-batch; accumulation only decides how many of them there are"
@@ -321,7 +334,7 @@ def _combined(found: Compared) -> Answer:
     predicted = estimate_cell(found.product, 1e3)
     number = f"If their effects multiply, the step takes {said(predicted, 'ms')} (predicted)."
     if found.code3 is not None:
-        number += f" Homework 2 measured {said(estimate_cell(found.code3, 1e3), 'ms')}."
+        number += f" Homework 2 measured {said(estimate_cell(found.code3, 1e3), 'ms')}.{_product_words(found)}"
     return Answer(
         ROW,
         COMBINED,
