@@ -7,7 +7,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.rehearsals import timed
 
 BRACKET = "a bracket is the 95 % interval of the median"
-SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "STEPS": "steps"}
+SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "LR": "LR", "STEPS": "steps"}
 
 
 def setting(evidence: Evidence, experiment: str, *, but: Collection[str] = ()) -> str:

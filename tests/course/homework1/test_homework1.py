@@ -552,3 +552,20 @@ def test_a_limit_at_the_bound_of_arithmetic_is_not_blamed_on_memory():
     slow = make_evidence(*batched(sample=2e-3), *model_sizes())
     assert "limited by arithmetic" in answers(h1_5b.build(quick))[1].practice
     assert "the rest is memory traffic" in answers(h1_5b.build(slow))[1].practice
+
+
+def test_one_rank_alone_is_not_shown_as_several():
+    shown = table(h1_5a.build(make_evidence(*delayed(ranks=(1,)))), "h1-5a-delay")
+    assert all(row[1].number is not None and row[2].number is None for row in shown.rows)
+
+
+def test_a_wait_shorter_than_the_clock_tells_is_none():
+    short = Estimate(1e-8, 1e-9, 1e-6, 30, 1, "made up", 0.95)
+    assert (h1_5c._waiting_cell(short, "measured").text, h1_5c._waiting_cell(short, "measured").interval) == ("0", "")
+
+
+def test_the_step_of_ranks_that_are_not_here_is_the_predicted_one_and_never_that_of_one_rank():
+    runs = [*strong(ranks=(1,)), *delayed(ranks=(1,)), *predicted()]
+    rows = table(h1_5a.build(make_evidence(*runs)), "h1-5a-delay").rows
+    assert rows[0][2].mark == "predicted" and rows[0][2].number not in (None, rows[0][1].number)
+    assert all(row[2].number is None for row in rows[1:])

@@ -99,13 +99,13 @@ def delays(evidence: Evidence) -> Delays:
     )
     made = []
     for delay in values:
-        one, many = steps.get((delay, 1)), steps.get((delay, ranks))
+        one, many = steps.get((delay, 1)), steps.get((delay, ranks)) if ranks > 1 else None
         law = _law(faster, plain_many, delay)
         made.append(
             Delayed(
                 seconds=delay,
                 one=_step(evidence, one),
-                many=_step(evidence, many),
+                many=plain_many if mark == "predicted" and not delay else _step(evidence, many),
                 measured=step_ratio(evidence, one, many) if mark == "measured" and ranks > 1 else None,
                 law=law,
                 serial=_serial(plain_one, plain_many, ranks, delay),
@@ -191,7 +191,7 @@ def _table(evidence: Evidence, found: Delays) -> Table:
 
 def _row(found: Delays, one: Delayed) -> tuple[Cell, ...]:
     missing = "not measured"
-    many = estimate_cell(one.many, 1e3, why_empty=missing)
+    many = estimate_cell(one.many, 1e3, mark=found.mark, why_empty=missing)
     law = estimate_cell(one.law, why_empty="two steps without a delay are needed")
     return (
         text_cell(f"{1e3 * one.seconds:g}"),

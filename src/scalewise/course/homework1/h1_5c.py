@@ -25,6 +25,7 @@ HINTS = {
     WHOLE: "the growth of the step of all ranks against the delay of one",
     SHOWS: "the waiting time of each rank with and without the slow one",
 }
+NO_WAIT = 1e-6  # seconds: less is the clock
 MOST = 0.5  # of the delay: growth or waiting above it is the delay, and not chance
 
 
@@ -173,7 +174,7 @@ def _row(found: Imbalance, one: RankWait) -> tuple[Cell, ...]:
 
 def _waiting_cell(waiting: Estimate, mark: Mark) -> Cell:
     """The rank that comes last waits for nobody."""
-    return number_cell(0.0, mark=mark) if waiting.value < 2e-9 else estimate_cell(waiting, 1e3, mark=mark)
+    return number_cell(0.0, mark=mark) if waiting.value < NO_WAIT else estimate_cell(waiting, 1e3, mark=mark)
 
 
 def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:

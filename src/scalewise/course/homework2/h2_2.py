@@ -188,9 +188,9 @@ def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | N
 
 def _observation(one: Point, first: Point, change: Change | None) -> str:
     if one is first:
-        return "the row that the next ones are compared with"
+        return "base of the comparison"
     if change is None:
-        return "not compared: another number of ranks or another batch"
+        return "not compared: other ranks or another batch"
     time = f"{change.words()} than the first" if change.verdict != "cannot tell" else "no clear change in time"
     if one.peak_mb.text == first.peak_mb.text:
         return f"{time}; as much memory"

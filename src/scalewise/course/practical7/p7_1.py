@@ -27,9 +27,9 @@ FORMULA = Formula(
     " micro-batch) / A",
     "<mo>∇</mo><mfrac><mn>1</mn><mi>B</mi></mfrac><munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow>"
     "<mi>B</mi></munderover><msub><mi>ℓ</mi><mi>i</mi></msub><mo>=</mo><munderover><mo>∑</mo><mrow><mi>k</mi><mo>=</mo>"
-    "<mn>1</mn></mrow><mi>A</mi></munderover><mo>∇</mo><mfrac><mn>1</mn><mi>A</mi></mfrac><mo>·</mo><mfrac><mi>A</mi>"
+    "<mn>1</mn></mrow><mi>A</mi></munderover><mo>∇</mo><mo>(</mo><mfrac><mn>1</mn><mi>A</mi></mfrac><mo>·</mo><mfrac><mi>A</mi>"
     "<mi>B</mi></mfrac><munder><mo>∑</mo><mrow><mi>i</mi><mo>∈</mo><msub><mi>M</mi><mi>k</mi></msub></mrow></munder>"
-    "<msub><mi>ℓ</mi><mi>i</mi></msub>",
+    "<msub><mi>ℓ</mi><mi>i</mi></msub><mo>)</mo>",
 )
 
 
@@ -175,7 +175,9 @@ def _figures(evidence: Evidence, found: Accumulation) -> list[Figure]:
         loss_series("divided", figures_of(evidence, found.whole.row)),
         loss_series("not divided", figures_of(evidence, found.undivided.row), 1 / count if count else 1.0),
     ]
-    caption = "The loss that was not divided is drawn over the number of micro-batches, so that both are of a sample."
+    caption = (
+        "The loss that was not divided is drawn divided by the number of micro-batches, so both curves are per sample."
+    )
     losses = loss_figure("p7-1-loss", "Loss with and without the division", caption, series)
     return [one for one in (anatomy, losses) if one]
 
