@@ -19,6 +19,7 @@ from scalewise.report.write import (
     parse_formats,
     suite_folders,
     write_document,
+    write_merged_report,
     write_report,
     write_reports,
 )
@@ -168,3 +169,26 @@ def test_a_folder_of_which_nothing_can_be_read_still_has_a_report(tmp_path):
 
     assert "not read: a-r0/spec.json" in page
     assert not [line for line in said if "could not be" in line]
+
+
+def test_runs_of_two_machines_make_one_report_and_sections_see_both(tmp_path):
+    here, there = (write_suite(tmp_path / name / "own-1") for name in ("here", "there"))
+    seen: list[int] = []
+
+    class Pages(ModuleType):
+        ORDER = 1
+
+        @staticmethod
+        def build(evidence):
+            seen.append(len(evidence.elsewhere))
+
+    options = ReportOptions(tmp_path / "out", ("tables",), pages_of=lambda _: gather.SuitePages((Pages("pages"),)))
+    write_merged_report(here, [there], options)
+    assert seen == [1]
+
+
+def test_runs_of_different_suites_are_not_merged(tmp_path):
+    here, there = (write_suite(tmp_path / name / "own-1") for name in ("here", "there"))
+    (there / "suite.toml").write_text((there / "suite.toml").read_text().replace('name = "own"', 'name = "mine"', 1))
+    with pytest.raises(BadRequest, match=r"is of own, and .* is of mine"):
+        write_merged_report(here, [there], ReportOptions(tmp_path / "out", ("tables",)))

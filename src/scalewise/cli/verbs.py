@@ -231,7 +231,7 @@ def report(folders: tuple[Path, ...], out: Path, formats: str, link_raw_rows: bo
     """PDF, HTML and tables of a suite's folder, or of every suite in a folder.
 
     Several folders of one suite, measured on several machines, make one report about the first: what the others
-    measured on GPUs stands where it would have predictions.
+    measured stands where it would have predictions.
     """
     from scalewise.console.output import Output
     from scalewise.report.write import parse_formats, suite_folders, write_merged_report, write_reports

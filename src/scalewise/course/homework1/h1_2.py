@@ -174,7 +174,7 @@ def _free_cell(found: StrongScaling, one: Point) -> Cell:
 
 def _sharing_notes(found: StrongScaling) -> list[str]:
     """What more ranks than cores do, which is no scaling."""
-    fit = max((one.ranks for one in found.here if one.mark == "measured"), default=1)
+    fit = max((one.ranks for one in found.here if one.mark == "measured" and one.runs), default=1)
     return [
         f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
         f"step of {ranks_phrase(fit)}: each core computes for several ranks in turn, and every message waits for a "

@@ -14,7 +14,15 @@ from scalewise.course.arms import COURSE_LEVEL, step_ratio
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import doubt_of, shaken_by
 from scalewise.course.homework1.predicted_ranks import predicted_ranks
-from scalewise.course.homework1.rows import EQUAL, FIGURE_WIDTH, MARGIN, again, scaling_rows, why_no_scaling
+from scalewise.course.homework1.rows import (
+    EQUAL,
+    FIGURE_WIDTH,
+    MARGIN,
+    again,
+    measured_there,
+    scaling_rows,
+    why_no_scaling,
+)
 from scalewise.course.seen import refusals
 from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Mark, Section, Series, Table
@@ -59,6 +67,7 @@ class Delays:
     one_line: Line | None  # step of one rank over the delay
     many_line: Line | None
     hole: str
+    machine: str = ""  # where every row was measured, if not here
 
     @property
     def slopes(self) -> tuple[Cell, Cell]:
@@ -81,8 +90,11 @@ def build(evidence: Evidence) -> Section:
 def delays(evidence: Evidence) -> Delays:
     """On the most ranks that were measured; else one rank, and the prediction of H1.2 for several."""
     rows = scaling_rows(evidence, EXPERIMENT)
-    values = sorted({float(row.axes["delay"]) for row in rows if "delay" in row.axes})
     ranks = max((row.ranks for row in rows), default=1)
+    there = measured_there(evidence, EXPERIMENT, 4, delay=0) or measured_there(evidence, EXPERIMENT, 2, delay=0)
+    if ranks == 1 and there is not None:
+        return replace(delays(replace(there.evidence, elsewhere=())), machine=there.machine)
+    values = sorted({float(row.axes["delay"]) for row in rows if "delay" in row.axes})
     mark: Mark = "measured"
     steps = {(float(row.axes["delay"]), row.ranks): row for row in rows if "delay" in row.axes}
     plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
@@ -170,6 +182,8 @@ def _table(evidence: Evidence, found: Delays) -> Table:
     if told:
         caption += f" A line through the steps: each ms of delay adds {listed(told)}."
     notes = ["Speedup by the law: from the two steps without a delay, with the delay added to the serial part."]
+    if found.machine:
+        notes.append(f"Every row of this table was measured on {found.machine}.")
     if found.mark == "predicted":
         notes.append(
             f"The step of {many} without a delay is the predicted one of H1.2; with a delay nothing was measured on "

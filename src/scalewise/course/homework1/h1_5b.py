@@ -13,11 +13,13 @@ from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
 from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
+    ASKED,
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
     again,
     batch_of,
+    measured_there,
     row_at,
     scaling_rows,
     why_no_scaling,
@@ -96,6 +98,8 @@ def batches(evidence: Evidence) -> Batches:
     predictions = tuple((f"batch {size}:", predicted_ranks(evidence, EXPERIMENT, batch=size)) for size in sizes)
     here, predicted, gpus = [], [], []
     count = max((row.ranks for _, one in predictions for row in one.rows), default=0)
+    there = max((n for n in ASKED if n > ranks and measured_there(evidence, EXPERIMENT, n)), default=0)
+    count = max(count, there)
     for size, (_, prediction) in zip(sizes, predictions, strict=True):
         points = points_of(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
         one = next((point for point in points if point.ranks == 1 and point.step.number is not None), None)
@@ -183,8 +187,10 @@ def _table(evidence: Evidence, found: Batches) -> Table:
     )
     groups = [(0, f"Several: {many}, measured")] if found.here and found.ranks > 1 else [(0, "One rank, measured")]
     rows = [one.cells for one in found.here]
-    if found.predicted and not found.gpus:
-        groups.append((len(rows), f"Several: {found.predicted_count} ranks like these, predicted"))
+    elsewhere = any(one.many is not None and one.many.mark == "measured" for one in found.predicted)
+    if found.predicted and (elsewhere or not found.gpus):
+        where = ", measured on another machine" if elsewhere else " like these, predicted"
+        groups.append((len(rows), f"Several: {found.predicted_count} ranks{where}"))
         rows += [one.cells for one in found.predicted]
     if found.gpus:
         groups.append((len(rows), f"Several: {GPU_RANKS[-1]} GPUs. {gpu_heading(evidence)}"))

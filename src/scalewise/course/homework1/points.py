@@ -11,7 +11,16 @@ from scalewise.course.arms import COURSE_LEVEL, step_ratio
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of
 from scalewise.course.homework1.doubts import doubt_of
 from scalewise.course.homework1.predicted_ranks import PredictedRanks, Prediction
-from scalewise.course.homework1.rows import ASKED, again, on_gpus, row_at, rows_of, scaling_rows
+from scalewise.course.homework1.rows import (
+    ASKED,
+    There,
+    again,
+    measured_there,
+    on_gpus,
+    row_at,
+    rows_of,
+    scaling_rows,
+)
 from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, Series
@@ -60,7 +69,10 @@ def points_of(
         found.append(_point(row.ranks, "measured", step, speeds, row.run_names, size))
     absent = {row.ranks: row for row in prediction.rows}
     for count in asked:
-        if row_at(rows, count) is None:
+        there = measured_there(evidence, experiment, count, **axes) if row_at(rows, count) is None else None
+        if there is not None:
+            found.append(_point_there(there))
+        elif row_at(rows, count) is None:
             failed = row_at(every, count)
             reason = failed.reason if failed is not None else ""
             hole = empty_cell(
@@ -69,6 +81,14 @@ def points_of(
             lost = Point(count, hole.mark, hole, hole, hole, None, (), size)
             found.append(predicted_point(absent[count], size) if count in absent else lost)
     return tuple(sorted(found, key=lambda point: point.ranks))
+
+
+def _point_there(there: There) -> Point:
+    """Compared with one rank of its own machine, which a footnote says."""
+    other, row = there.evidence, there.row
+    told = f"Measured on {there.machine}; its speedup is over one rank there."
+    step = replace(estimate_cell(again(other).widened(row.step_seconds), 1e3), doubt=told)
+    return _point(row.ranks, "measured", step, step_ratio(other, there.one, row), (), _size(other, row.run_names))
 
 
 def predicted_point(row: PredictedRanks, size: str = "") -> Point:

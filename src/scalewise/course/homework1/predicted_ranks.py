@@ -11,7 +11,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import COURSE_LEVEL
-from scalewise.course.homework1.rows import on_gpus, row_at, scaling_rows
+from scalewise.course.homework1.rows import measured_there, on_gpus, row_at, scaling_rows
 from scalewise.course.homework1.training_link import training_link
 from scalewise.predict.answer import Checked
 from scalewise.predict.measured_link import NoLink
@@ -80,7 +80,7 @@ def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> P
         laid = _laid(evidence, run, error)
         if isinstance(laid, str):
             refused[laid] = None
-        elif _measured(evidence, experiment, laid.rehearsal.ranks, **axes) is None:
+        elif not _known(evidence, experiment, laid.rehearsal.ranks, **axes):
             base = _measured(evidence, experiment, 1, **axes)
             rows.append(_row(laid, base))
     return Prediction(tuple(rows), own, exp(-error.shift), tuple(refused))
@@ -118,6 +118,12 @@ def told(evidence: Evidence, found: Sequence[tuple[str, Prediction]], *, said_be
         else "It could not be checked here, where no more than one rank can be measured."
     )
     return (*notes, f"{how} {checked}")
+
+
+def _known(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> bool:
+    """Measured here, or on another machine of the report, which needs no prediction."""
+    here = _measured(evidence, experiment, ranks, **axes)
+    return here is not None or measured_there(evidence, experiment, ranks, **axes) is not None
 
 
 def _row(laid: _Laid, base: ArmRow | None) -> PredictedRanks:

@@ -49,6 +49,34 @@ def row_at(rows: Sequence[ArmRow], ranks: int) -> ArmRow | None:
     return next((row for row in rows if row.ranks == ranks), None)
 
 
+@dataclass(frozen=True)
+class There:
+    """One number of ranks that another machine of the same kind measured, with the evidence it stands in."""
+
+    evidence: Evidence
+    row: ArmRow
+    one: ArmRow  # one rank there
+
+    @property
+    def machine(self) -> str:
+        """In words for a footnote."""
+        facts = self.evidence.machine
+        if facts is None:
+            return "another machine"
+        gpus = f"{len(facts.gpus)} {facts.gpus[0].name}" if facts.gpus else f"{len(facts.cores)} cores"
+        return f"another machine ({gpus})"
+
+
+def measured_there(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> There | None:
+    """The first of the other machines of the report, GPUs beside GPUs and CPUs beside CPUs, that measured so many."""
+    for other in evidence.elsewhere:
+        rows = scaling_rows(other, experiment, intervention="none", **axes)
+        row, one = row_at(rows, ranks), row_at(rows, 1)
+        if row is not None and one is not None and on_gpus(other) == on_gpus(evidence):
+            return There(other, row, one)
+    return None
+
+
 def measured_runs(evidence: Evidence, row: ArmRow) -> list[Run]:
     """The arm's runs that may be used."""
     return [run for run in runs_of(evidence, row) if run.measured]
