@@ -5,14 +5,35 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalewise.course.tasks import anywhere
+from scalewise.course.tasks import anywhere, task_named
 from scalewise.course.tasks.requirement import Seen
 from scalewise.doctor.case import Abstain
+from scalewise.errors import BadRequest
 
 
 def seen(text: str) -> Seen:
     case = SimpleNamespace(run=SimpleNamespace(spec=SimpleNamespace(script="mine.py")))
     return Seen(case, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
+        ("practical5", "practical5_dp"),
+        ("practical6", "practical6_ddp"),
+        ("practical7", "practical7_accumulation"),
+        ("practical8", "practical8_model_parallel"),
+        ("course/practical5_single.py", "practical5_single"),
+    ],
+)
+def test_each_sheet_and_each_script_names_a_task(name, script):
+    assert task_named(name).script == script
+
+
+def test_a_task_that_is_not_there_is_told_with_all_that_are():
+    with pytest.raises(BadRequest, match="no task 'practical9'") as caught:
+        task_named("practical9")
+    assert "Did you mean 'practical" in caught.value.hint and "practical6, practical7" in caught.value.hint
 
 
 @pytest.mark.parametrize(
