@@ -96,4 +96,5 @@ if rank == 0:
     print(f"{ranks} ranks on {device.type}, batch {batch}: median {median:.3f} ms of {STEPS - WARMUP} steps")
     if gpus:
         print(f"peak memory on rank 0: {torch.cuda.max_memory_allocated() / 1e9:.4g} GB")
+time.sleep(0.1)  # gloo's own thread has to finish, too: it aborts the process if Python ends before it
 dist.destroy_process_group()

@@ -81,4 +81,5 @@ for step in range(STEPS):
 if rank == 0:
     median = statistics.median(times[WARMUP:]) * 1000
     print(f"{ranks} ranks on {device.type}, batch {BATCH}: median {median:.3f} ms of {STEPS - WARMUP} steps")
+time.sleep(0.1)  # gloo's own thread has to finish, too: it aborts the process if Python ends before it
 dist.destroy_process_group()

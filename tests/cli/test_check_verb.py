@@ -129,7 +129,7 @@ def test_a_script_without_scaler_misses_its_three_calls(checked):
     )
     missing = {"scaler.scale(loss).backward()", "scaler.step(optimizer)", "scaler.update()"}
     assert missing <= set(unmet(verdict))
-    assert unmet(verdict)["scaler.step(optimizer)"].measured == "0 of 8 steps"
+    assert unmet(verdict)["scaler.step(optimizer)"].measured == "0 of 8 steps: a GradScaler is made, but scales nothing"
 
 
 def test_a_script_without_autocast_is_told_so(checked):
@@ -153,6 +153,26 @@ def test_a_loss_that_hardly_moves_says_nothing_about_training(checked):
     assert verdict.exit_code == 0 and "1 is not seen" in verdict.sentence()
 
 
+@pytest.mark.parametrize(
+    ("seed", "state", "says"),
+    [
+        ("torch.manual_seed(42)", "not fulfilled", "the seed is 42"),
+        ("torch.manual_seed(int(os.environ['RANK']))", "not fulfilled", "the seed is int(os.environ['RANK'])"),
+        ("torch.manual_seed(len(os.sep) - 1)", "not seen", "len(os.sep) - 1 is could not be read"),
+    ],
+)
+def test_another_seed_than_0_is_named(checked, seed, state, says):
+    verdict = checked("practical7-amp", "practical7_amp", ("    torch.manual_seed(0)\n", f"    {seed}\n"))
+    assert says in unmet(verdict, state)["torch.manual_seed(0) and torch.cuda.manual_seed_all(0)"].measured
+
+
+def test_a_seed_after_training_began_is_too_late(checked):
+    late = ("    scaler.update()\n", "    scaler.update()\n    torch.manual_seed(0)\n")
+    verdict = checked("practical7-amp", "practical7_amp", ("    torch.manual_seed(0)\n", ""), late)
+    seeds = unmet(verdict)["torch.manual_seed(0) and torch.cuda.manual_seed_all(0)"]
+    assert seeds.measured == "torch.manual_seed was called after the first forward pass"
+
+
 def test_a_split_that_is_not_in_halves_is_counted(checked):
     verdict = checked("practical8", "practical8_model_parallel", ("if i < depth // 2:", "if i < depth // 3:"), DEPTH=6)
     ((asks, found),) = unmet(verdict).items()
@@ -172,14 +192,75 @@ def test_a_script_that_leaves_the_gpus_alone_is_told_so(checked):
     assert "a GPU was shown, and it asked for none" in unmet(verdict)["runs on GPUs"].measured
 
 
-def test_a_script_that_raises_is_not_judged_and_its_last_line_is_shown(checked, capsys):
+def test_a_script_that_raises_is_not_judged_and_the_line_at_which_it_did_is_shown(checked, capsys):
     verdict = checked("homework2", "practical5_single", ("times = []", "raise ValueError('no [bold]data[/bold]')"))
     assert verdict.exit_code == 2 and not verdict.judged
     assert verdict.last_line == "ValueError: no [bold]data[/bold]"
     show_verdict(Output(), verdict)
     shown = capsys.readouterr().out
-    assert "mine.py failed" in shown and "Its last line: ValueError: no [bold]data[/bold]" in shown
+    assert "mine.py failed" in shown and shown.count("ValueError: no [bold]data[/bold]") == 1
+    assert f"At mine.py:{verdict.where.line}  raise ValueError('no [bold]data[/bold]')" in shown
+    assert verdict_json(verdict)["where"]["text"].startswith("raise ValueError")
     assert "Traceback" not in shown
+
+
+def test_a_script_that_asks_for_input_is_told_that_nobody_answers(checked):
+    verdict = checked("homework2", "practical5_single", ("times = []", "rate = float(input('rate? '))"))
+    assert verdict.sentence().endswith("It asks for typed input, and nobody answers it here.")
+    assert verdict.where.text.startswith("rate = float(input(")
+
+
+def test_a_script_that_never_steps_is_told_with_the_line_at_which_it_stood(checked, monkeypatch):
+    monkeypatch.setitem(OPTIONS, "limit", 2.0)
+    verdict = checked("homework2", "practical5_single", ("times = []", "while True: time.sleep(0.05)"))
+    assert "reached no optimizer step within 2 s" in verdict.sentence() and verdict.exit_code == 2
+    assert verdict.where.text.startswith("while True")
+
+
+def test_a_question_at_the_end_of_an_error_keeps_its_mark(checked):
+    verdict = checked("homework2", "practical5_single", ("times = []", "model.trian()"))
+    assert verdict.sentence().endswith("Did you mean: 'train'?")
+
+
+def test_gradients_that_are_never_zeroed_are_counted_among_the_steps_that_were_read(checked):
+    verdict = checked("homework2", "practical5_single", ("        optimizer.zero_grad()\n", ""))
+    said = unmet(verdict)["gradients zeroed once per optimizer step"].measured
+    before, _, after = said.rpartition(" of the ")
+    assert before.split()[-1] == after.split()[0] and after.endswith("steps that were read")
+
+
+def test_a_disabled_scaler_is_called_that(checked):
+    off = ("enabled=AMP and DTYPE == torch.float16", "enabled=False")
+    verdict = checked("homework2", "practical5_single", off)
+    assert unmet(verdict)["scaler.step(optimizer)"].measured == "0 of 8 steps: the GradScaler is disabled"
+    assert "enabled GradScaler" in unmet(verdict)["scaler.step(optimizer)"].change
+
+
+def test_without_ddp_the_reason_why_losses_are_not_compared_is_that(checked):
+    plain = (
+        "DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))",
+        "LargeLinearModel(DIM, DEPTH).to(device)",
+    )
+    verdict = checked("homework2", "practical5_single", plain, (NO_SYNC, "contextlib.nullcontext()"))
+    losses = unmet(verdict, "not seen")["trains as Code 1 does: losses equal within rounding"]
+    assert losses.measured.startswith("no DDP model was trained")
+
+
+def test_layers_in_the_wrong_order_of_gpus_are_named_by_their_own_numbers(checked):
+    swapped = ("LargeLinearModelMP(DIM, DEPTH, first, second)", "LargeLinearModelMP(DIM, DEPTH, second, first)")
+    places = [
+        ("randn(BATCH, DIM).to(first)", "randn(BATCH, DIM).to(second)"),
+        ("y = torch.randn(BATCH, DIM).to(second)", "y = torch.randn(BATCH, DIM).to(first)"),
+    ]
+    verdict = checked("practical8", "practical8_model_parallel", swapped, *places, DEPTH=6)
+    ((_, found),) = unmet(verdict).items()
+    assert found.measured == "6 layers: 3 on GPU 1, 3 on GPU 0, and the first layer lies on GPU 1"
+
+
+def test_a_file_from_windows_is_checked_as_any_other(checked):
+    text = (course_folder() / "practical7_amp.py").read_text()
+    verdict = checked("practical7-amp", "practical7_amp", (text, "\ufeff" + text))
+    assert verdict.exit_code == 0 and verdict.judged
 
 
 def test_an_empty_file_made_no_step(checked):

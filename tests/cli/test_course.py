@@ -1,13 +1,22 @@
 """Tests of running the course in one go: a student's mistakes are recorded, and everything else goes on."""
 
+import io
 import shutil
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from factories import make_machine
+from run_folders import write_run
 from scalewise.cli import course, verbs
 from scalewise.console.output import Output
+from scalewise.course.predictions import Prediction, kept
+from scalewise.errors import BadRequest
+from scalewise.plan.experiment import Suite
 from scalewise.plan.scripts import course_folder
+from scalewise.records.folder import SuiteFolder
 from scalewise.report.write import ReportOptions
 from scalewise.results.load import load
 
@@ -104,3 +113,80 @@ def test_full_is_for_suites(homework, monkeypatch, capsys):
         verbs.main(["run", "course/practical7_amp.py", "--full"])
     assert end.value.code == 1
     assert "--full is for a suite; course/practical7_amp.py is a script." in capsys.readouterr().err
+
+
+@pytest.fixture
+def asking(monkeypatch, tmp_path):
+    """Two suites with one question each, answered from a text; what is measured is a folder with one run."""
+    monkeypatch.chdir(tmp_path)
+    one = Prediction("speedup", "The speedup is?", "times", lambda _: None, "So it is.")
+    monkeypatch.setattr(course, "predictions_of", lambda _: (one,))
+    monkeypatch.setattr(course, "_suite", lambda name, _: Suite(name, (), title=name.capitalize()))
+    monkeypatch.setattr(course, "machine_facts", lambda _: make_machine())
+    monkeypatch.setattr(course, "Servers", nullcontext)
+
+    def run(typed: str | None, *made: str, interrupted: bool = False, again: bool = False):
+        monkeypatch.setattr(sys, "stdin", None if typed is None else io.StringIO(typed))
+
+        def measured(suite, *_):
+            folder = SuiteFolder(Path("runs") / f"{suite.name}-{made[0] if made else 'a'}")
+            if not (folder.path / "exp-r0").exists():
+                write_run(folder.path, "exp-r0")
+            return folder, not interrupted
+
+        monkeypatch.setattr(course, "measure_here", measured)
+        return course.run_suites(Output(), {**OPTIONS, "predict": True, "again": again}, ("first", "second"))
+
+    return run
+
+
+def said(folder: str) -> dict[str, float]:
+    return kept(Path("runs") / folder / "predictions.json")
+
+
+def test_what_was_said_outlives_an_interruption_in_the_first_suite(asking, capsys):
+    with pytest.raises(KeyboardInterrupt):
+        asking("2\n3\n", interrupted=True)
+    capsys.readouterr()
+    asking("")  # nobody is asked again, or this would be a BadRequest
+    assert "what do you expect" not in capsys.readouterr().err
+    assert said("first-a") == {"speedup": 2.0} and said("second-a") == {"speedup": 3.0}
+
+
+def test_answers_to_one_suite_outlive_an_end_within_the_next(asking, capsys):
+    with pytest.raises(BadRequest, match="nobody answers"):
+        asking("2\n")
+    asking("3\n")
+    assert said("first-a") == {"speedup": 2.0} and said("second-a") == {"speedup": 3.0}
+
+
+def test_a_new_folder_of_the_suite_gets_what_was_said_before_too(asking):
+    asking("2\n3\n")
+    asking("", "b")
+    assert said("first-b") == {"speedup": 2.0} and said("second-b") == {"speedup": 3.0}
+
+
+def test_of_what_was_measured_already_nothing_is_asked(asking, capsys):
+    write_run(Path("runs/first-a"), "exp-r0")
+    asking("3\n")
+    assert "First: measured already" in capsys.readouterr().err
+    assert said("first-a") == {} and said("second-a") == {"speedup": 3.0}
+
+
+def test_what_is_said_before_measuring_again_is_not_put_beside_the_runs_before(asking):
+    write_run(Path("runs/first-a"), "exp-r0")
+    asking("2\n3\n", "b", again=True)
+    asking("", "a")
+    assert said("first-b") == {"speedup": 2.0} and said("first-a") == {}
+
+
+def test_a_closed_input_is_told_in_a_sentence(asking):
+    with pytest.raises(BadRequest, match="standard input is closed"):
+        asking(None)
+
+
+def test_bytes_of_another_encoding_are_no_number(asking, monkeypatch, capsys):
+    monkeypatch.setattr(io, "StringIO", lambda typed: io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8"))
+    asking(b"\xfc\n2\n3\n")
+    assert "is not a number" in capsys.readouterr().err
+    assert said("first-a") == {"speedup": 2.0}

@@ -10,6 +10,7 @@ from evidence_factories import arm, make_evidence
 from scalewise.course import handin
 from scalewise.course.handin import HandedScript, newest_folder, problem_of, read_me, scripts_of, write_zip
 from scalewise.errors import BadRequest
+from scalewise.launch.processes import process_runs
 from scalewise.report.document import TitleBlock
 
 pytestmark = pytest.mark.processes
@@ -36,6 +37,30 @@ def test_a_script_that_needs_a_second_file_is_refused_with_its_own_error(tmp_pat
 def test_a_script_that_does_not_end_is_stopped_and_said(tmp_path, monkeypatch):
     monkeypatch.setattr(handin, "LIMIT_SECONDS", 1.0)
     assert problem_of(script(tmp_path, "while True: pass")) == "mine.py did not end within 1 s in an empty folder"
+
+
+def test_nothing_of_a_script_that_did_not_end_is_left_running(tmp_path, monkeypatch):
+    monkeypatch.setattr(handin, "LIMIT_SECONDS", 20.0)
+    begun = tmp_path / "begun"
+    text = f"import os, time\nopen({str(begun)!r}, 'a').write(f'{{os.getpid()}}\\n')\nwhile True: time.sleep(0.1)\n"
+    assert "did not end" in problem_of(script(tmp_path, text, ranks=2))
+    assert [process_runs(int(pid)) for pid in begun.read_text().split()] == [False, False]
+
+
+def test_an_abort_of_gloo_after_training_is_no_problem_of_the_script(tmp_path):
+    count = tmp_path / "count"
+    text = (
+        f"import os, sys\nopen({str(count)!r}, 'a').write('x')\n"
+        f"if os.path.getsize({str(count)!r}) < 3:\n"
+        f"    sys.stderr.write('{handin.ABORTED_AT_EXIT}\\n')\n    sys.stderr.flush()\n    os.abort()\n"
+    )
+    assert problem_of(script(tmp_path, text)) == ""
+    assert count.read_text() == "xxx"
+
+
+def test_a_rank_that_dies_of_a_signal_is_told_by_its_name(tmp_path):
+    text = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    assert problem_of(script(tmp_path, text, ranks=1)).endswith("in an empty folder: a rank died of SIGSEGV")
 
 
 def test_a_script_that_is_gone_is_named(tmp_path):
@@ -69,6 +94,7 @@ def test_the_read_me_holds_the_author_and_every_command(tmp_path):
     text = read_me("Homework 2", author, [HandedScript(Path("a.py"), 2)], "homework2.pdf", "homework2")
     assert "Ada · 1815 · Parallelism" in text
     assert "    torchrun --standalone --nproc_per_node=2 a.py\n" in text
+    assert text.index("cp *.py course/") < text.index("scalewise run homework2")
 
 
 def test_the_same_files_give_the_same_zip(tmp_path):

@@ -44,19 +44,22 @@ def test_a_closed_input_is_one_sentence():
 
 def test_after_three_tries_the_question_is_left_out():
     lines = ("a\n", "b\n", "nan\n", *["2\n"] * 4)
-    assert "copies-2" not in asked("x", THREE, answering(*lines), lambda _: None)
+    said: list[str] = []
+    assert "copies-2" not in asked("x", THREE, answering(*lines), said.append)
+    assert "question 1 is left out" in said
 
 
 def test_what_was_said_first_stays(tmp_path):
-    keep(tmp_path, {"depth": 4.0})
-    keep(tmp_path, {"depth": 3.0})
-    assert kept(tmp_path) == {"depth": 4.0}
+    file = tmp_path / "runs" / predictions.FILE
+    keep(file, {"depth": 4.0})
+    keep(file, {"depth": 3.0})
+    assert kept(file) == {"depth": 4.0}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '{"a": "x", "b": true}', "[" * 100_000])
 def test_a_file_that_cannot_be_used_is_as_none(tmp_path, text):
     (tmp_path / predictions.FILE).write_text(text)
-    assert kept(tmp_path) == {}
+    assert kept(tmp_path / predictions.FILE) == {}
 
 
 def test_what_was_said_stands_beside_what_was_measured_with_the_reason():

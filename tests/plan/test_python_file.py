@@ -26,6 +26,9 @@ for rank in range(2): Process(target=work, args=(rank,)).start()
         ("train.ipynb", b'{"cells": []}', "notebook"),
         ("train.py", b'{"cells": [], "nbformat": 4}', "notebook"),
         ("train.py", b"print('\\d') or (\n", "line 1"),
+        ("train.py", b"x = 1\n# M\xfcller\n", "line 2: the byte 0xfc is not utf-8"),
+        ("train.py", b"# coding: klingon\n", "unknown encoding"),
+        ("train.py", "x = 1\n".encode("utf-16"), "saved as UTF-16"),
     ],
 )
 def test_what_is_not_python_is_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
@@ -39,6 +42,12 @@ def test_python_is_python_whatever_its_ending_or_its_escapes(tmp_path: Path) -> 
     for name, text in {"train": "print(1)\n", "train.py": "#!/usr/bin/env python3\nprint('\\d')\n"}.items():
         (tmp_path / name).write_text(text)
         check_is_python(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbfx = 1\n", b"# -*- coding: latin-1 -*-\n# M\xfcller\n"])
+def test_a_mark_of_windows_and_a_declared_encoding_are_python(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "train.py").write_bytes(content)
+    check_is_python(tmp_path / "train.py")
 
 
 def test_an_unreadable_script_is_a_sentence(tmp_path: Path) -> None:

@@ -22,14 +22,16 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
-from scalewise.plan.python_file import check_is_python, starts_ranks_itself
+from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself
 from scalewise.plan.scripts import course_folder
 from scalewise.plan.words import ranks_problem
+from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
 LOOKED_INTO_STEPS = 3  # of a run whose layers are looked into: each waits for its device, so that a step takes long
+_FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')
 _RANK = re.compile(r"^\[rank\d+\]: ")  # torch puts it before each line of a traceback
 NONE_MADE = "made no optimizer step: there is nothing to check"
 
@@ -161,10 +163,28 @@ def _failure(request: Request, run: Run) -> Verdict | None:
     elif needs_gpu(outcome):
         sentence = f"{name} failed because it wants a GPU that is not there: it has no path for the CPU."
     else:
-        sentence = f"{name} failed, so nothing of it is checked: {outcome.sentence.rstrip('.')}."
+        sentence = f"{name} failed, so nothing of it is checked: {_ended(outcome.sentence)}"
+        if "EOFError" in outcome.sentence:
+            sentence += " It asks for typed input, and nobody answers it here."
     words = [line for line in script_words(outcome) if line.strip()]
     last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
-    return Verdict(request.task, str(request.script), (), sentence, last, folder=str(run.folder))
+    where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))
+    return Verdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(("?", "!")) else f"{sentence.rstrip('.')}."
+
+
+def _stood(script: Path, lines: Sequence[str]) -> PlaceRow | None:
+    """The line of the script in a traceback, whose last frame is the innermost, or in a stack, whose first one is."""
+    frames = [found for found in map(_FRAME.search, lines) if found and Path(found[1]).name == script.name]
+    if not frames:
+        return None
+    innermost = frames[-1] if any("Traceback" in line for line in lines) else frames[0]
+    number = int(innermost[2])
+    text = source_text(script.read_bytes()).splitlines()
+    return PlaceRow(-1, str(script), number, innermost[3], text[number - 1].strip() if number <= len(text) else "")
 
 
 def _last_printed(run: Run) -> str:
@@ -183,7 +203,7 @@ def _seen(runs: Mapping[int, Run]) -> Seen:
     run = _last(runs)
     return Seen(
         case=case_of(run),
-        text=Path(run.spec.script).read_text(encoding="utf-8", errors="replace"),
+        text=source_text(Path(run.spec.script).read_bytes()),
         shown={shown: inspection_of(one) for shown, one in runs.items() if shown},
         printed=tuple(len(_stdout(run, rank.rank)) for rank in run.ranks),
         cut_short=run.outcome is not None and run.outcome.kind == "timed_out",
@@ -212,5 +232,5 @@ def _setting(seen: Seen) -> str:
     ranks = "1 process" if run.spec.mode == "python" else f"{seen.case.world_size} ranks"
     shown = f", shown {' and '.join(map(str, seen.shown))} GPUs" if seen.shown else ""
     where = "CPU cores (in place of GPUs)" if run.spec.device == "cpu" else "GPUs"
-    cut = ", ended at its limit" if seen.cut_short else ""
-    return f"{ranks}, {steps} steps{shown}, on {where}{cut}"
+    cut = ", ended at its limit (--limit gives it more time)" if seen.cut_short else ""
+    return f"{ranks}, {steps} step{'' if steps == 1 else 's'}{shown}, on {where}{cut}"

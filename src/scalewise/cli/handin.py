@@ -1,20 +1,25 @@
 """From a measured homework to a zip that can be handed in: scripts, report, commands, each script tried on its own."""
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from scalewise.analysis.phrases import listed
 from scalewise.console.output import Output
-from scalewise.course.handin import newest_folder, problem_of, read_me, scripts_of, write_zip
+from scalewise.course.handin import edited_since, newest_folder, problem_of, read_me, scripts_of, write_zip
 from scalewise.course.pages import course_suites
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.report.gather import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
 
+MOST_BYTES = 200  # of a person's name in the name of a file
+
 
 def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, output: Output) -> Path:
     """The zip; a BadRequest names everything that is missing at once."""
-    _check(suite, options)
+    path = out or Path(f"{suite}-{_file_name(options.author.name)}.zip")
+    _check(suite, options, path)
     folder = newest_folder(suite, runs)
     evidence = evidence_of(folder)
     scripts = scripts_of(evidence)
@@ -27,6 +32,10 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, ou
         raise BadRequest(
             "; ".join(found) + ".", "A script that is handed in must run by itself: one file, no imports of yours."
         )
+    edited = edited_since(evidence, scripts)
+    if edited:
+        told = f"{listed(edited)} {'was' if len(edited) == 1 else 'were'} saved after measuring"
+        output.say(f"{told}; if you changed it, measure again: scalewise run {suite}", style="yellow")
     document = document_of(evidence, output.say, options.pages_of)
     seen = document.title_block
     author = replace(options.author, date=seen.date, machine=seen.machine) if seen else options.author
@@ -38,12 +47,16 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, ou
             raise BadRequest("The PDF could not be made, so there is nothing to hand in.", "See what was said above.")
         files[report.name] = report.read_bytes()
     files["README.txt"] = read_me(document.title, author, scripts, report.name, suite).encode()
-    path = out or Path(f"{suite}-{_file_name(options.author.name)}.zip")
-    write_zip(path, {f"{path.stem}/{name}": content for name, content in files.items()})
+    if path.exists():
+        output.say(f"{path} was there already and is replaced")
+    try:
+        write_zip(path, {f"{path.stem}/{name}": content for name, content in files.items()})
+    except OSError as error:
+        raise _cannot_write(path, error.strerror) from error
     return path
 
 
-def _check(suite: str, options: ReportOptions) -> None:
+def _check(suite: str, options: ReportOptions, path: Path) -> None:
     known = course_suites()
     problems = []
     if suite not in known:
@@ -54,9 +67,21 @@ def _check(suite: str, options: ReportOptions) -> None:
     if not options.author.student_number:
         problems.append("--id is missing: give your student number")
     if problems:
-        sentence = ". ".join(problem[:1].upper() + problem[1:].rstrip(".?") for problem in problems)
-        raise BadRequest(f"{sentence}.", "For example: scalewise handin homework2 --name 'Ada Lovelace' --id 1815")
+        told = [problem[:1].upper() + problem[1:] for problem in problems]
+        sentence = " ".join(one if one.endswith("?") else f"{one}." for one in told)
+        raise BadRequest(sentence, "For example: scalewise handin homework2 --name 'Ada Lovelace' --id 1815")
+
+    if not path.parent.is_dir():
+        raise _cannot_write(path, f"there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise _cannot_write(path, "Permission denied")
+
+
+def _cannot_write(path: Path, reason: str | None) -> BadRequest:
+    return BadRequest(f"The zip cannot be written to {path}: {reason}.", "Name another place with --out.")
 
 
 def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "handin"
+    """Its letters and digits, cut where a folder would take no longer name."""
+    words = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
+    return "-".join(words).encode()[:MOST_BYTES].decode(errors="ignore").strip("-") or "handin"

@@ -38,6 +38,8 @@ def report_options(options: Mapping[str, Any], out: Path, **more: Any) -> "Repor
 
 def _one_line(_context: click.Context, option: click.Parameter, text: str) -> str:
     """One line that fits, or a sentence that says why not."""
-    if not text.isprintable() or len(text) > MOST_LETTERS:
+    if not text.isprintable():
+        raise click.BadParameter(f"{text[:20]!r} holds a character that cannot be printed; give one line of letters.")
+    if len(text) > MOST_LETTERS:
         raise click.BadParameter(f"{text[:20]!r}... has {len(text)} letters; give one line of at most {MOST_LETTERS}.")
     return text.strip()

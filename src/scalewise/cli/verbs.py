@@ -293,7 +293,7 @@ def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: 
 def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """Does a script do what a task of the course asks? scalewise check homework2 my_script.py
 
-    TASK: homework1, homework2, homework3, practical5, practical7, practical8, or the name of a course's script.
+    TASK: homework1, homework2, homework3, practical5 to practical8, or the name of a course's script.
     """
     from scalewise.cli.check import check as checked
     from scalewise.cli.check import requested

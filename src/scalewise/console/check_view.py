@@ -1,5 +1,6 @@
 """Shows the check of a script: the verdict, then each requirement with its mark, its measured number and its line."""
 
+import shlex
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ def show_verdict(output: Output, verdict: Verdict) -> None:
     name = Path(verdict.script).name
     if verdict.failure:
         output.show(verdict.failure, style="bold")
-        if verdict.last_line:
+        if verdict.where is not None:
+            output.show(f"At {_line(verdict.where)}", style="cyan")
+        if verdict.last_line and verdict.last_line not in verdict.failure:
             output.show(f"Its last line: {verdict.last_line}")
     else:
         output.show(f"{name}: {verdict.sentence()}", style="bold")
@@ -31,6 +34,9 @@ def show_verdict(output: Output, verdict: Verdict) -> None:
         for one in verdict.judged:
             _show(output, one)
         output.show()
+        show_paragraph(
+            output, f"Mistakes that no sheet names are found by: scalewise doctor {shlex.quote(verdict.script)}"
+        )
     if verdict.folder:
         output.show(f"The run is in {verdict.folder}")
 
@@ -67,6 +73,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
         "requirements": [_json(one) for one in verdict.judged],
         "failure": verdict.failure,
         "last_line": verdict.last_line,
+        "where": _place_json(verdict.where),
         "setting": verdict.setting,
         "folder": verdict.folder,
         "exit_code": verdict.exit_code,
@@ -74,12 +81,15 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _json(one: Judged) -> dict[str, Any]:
-    where = one.found.where
     return {
         "id": one.requirement.id,
         "asks": one.requirement.asks,
         "state": one.found.state,
         "measured": one.found.measured,
-        "where": {"file": where.file, "line": where.line, "text": where.text} if where else None,
+        "where": _place_json(one.found.where),
         "change": one.found.change,
     }
+
+
+def _place_json(where: PlaceRow | None) -> dict[str, Any] | None:
+    return {"file": where.file, "line": where.line, "text": where.text} if where else None

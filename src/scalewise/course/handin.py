@@ -1,18 +1,22 @@
 """A hand-in: the scripts of one homework, its report as one PDF, and the commands, proved to run by themselves."""
 
 import os
+import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.rehearsals import timed
 from scalewise.errors import BadRequest
+from scalewise.launch.processes import process_tree
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.document import TitleBlock
 from scalewise.results.load import load
@@ -20,7 +24,11 @@ from scalewise.results.load import load
 # So small that a script needs seconds; a student's own script that reads no constants runs as it is.
 SMALL = {"DIM": "64", "STEPS": "8", "WARMUP": "2"}
 LIMIT_SECONDS = 180.0
+TRIES = 5
+# A thread of gloo says it when Python ends a moment too early for it: training is over, and the script is not to blame.
+ABORTED_AT_EXIT = "terminate called without an active exception"
 MOST_LINES = 3  # of what a script said before it failed
+_SIGNAL = re.compile(r"Signal \d+ \((SIG\w+)\) received")  # as torchrun tells it
 _DATE = (1980, 1, 1, 0, 0, 0)  # of every file in the zip: the same content gives the same bytes
 
 
@@ -78,23 +86,52 @@ def problem_of(script: HandedScript) -> str:
     with tempfile.TemporaryDirectory(prefix="scalewise-handin-") as name:
         folder = Path(name)
         (folder / script.file.name).write_bytes(text)
-        try:
-            done = subprocess.run(
-                script.words,
-                cwd=folder,
-                env=_plain_environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return f"{script.file.name} did not end within {LIMIT_SECONDS:.0f} s in an empty folder"
-    if done.returncode == 0:
+        ended = _run(script, folder)
+        for _ in range(TRIES - 1):
+            if ended is None or ABORTED_AT_EXIT not in ended[1]:
+                break
+            ended = _run(script, folder)
+    if ended is None:
+        return f"{script.file.name} did not end within {LIMIT_SECONDS:.0f} s in an empty folder"
+    code, said = ended
+    if code == 0:
         return ""
-    return f"{script.file.name} ended with exit code {done.returncode} in an empty folder: {_last_words(done.stderr)}"
+    return f"{script.file.name} ended with exit code {code} in an empty folder: {_last_words(said)}"
+
+
+def _run(script: HandedScript, folder: Path) -> tuple[int, str] | None:
+    """Its exit code and what it wrote to stderr; None where it did not end, and nothing of it is left running."""
+    with subprocess.Popen(
+        script.words,
+        cwd=folder,
+        env=_plain_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            said = process.communicate(timeout=LIMIT_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.returncode is None:
+                for pid in process_tree(process.pid):  # torchrun that is killed leaves its ranks behind
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+    return process.returncode, said
+
+
+def edited_since(evidence: Evidence, scripts: Sequence[HandedScript]) -> tuple[str, ...]:
+    """The names of scripts that were saved after the last run of them had begun: the report may be of another text."""
+    found = []
+    for script in scripts:
+        runs = [run for run in evidence.loaded.runs if Path(run.spec.script) == script.file]
+        begun = [at for run in runs if (at := run.started_unix_seconds) is not None]
+        if begun and script.file.stat().st_mtime > max(begun):
+            found.append(script.file.name)
+    return tuple(found)
 
 
 def _plain_environment() -> dict[str, str]:
@@ -106,7 +143,10 @@ def _plain_environment() -> dict[str, str]:
 def _last_words(text: str) -> str:
     """The error itself, without torchrun's own report below it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    signal_name = _SIGNAL.search(text)
     errors = [line for line in lines if "Error" in line and "ChildFailedError" not in line]
+    if not errors and signal_name is not None:
+        return f"a rank died of {signal_name[1]}"
     return " / ".join((errors[:1] or lines[-MOST_LINES:]) or ["it said nothing"])[:300]
 
 
@@ -118,7 +158,8 @@ def read_me(title: str, author: TitleBlock, scripts: Sequence[HandedScript], rep
         f"{title}\n{who}\n\n"
         f"{report}: the report. Measured {author.date} on {author.machine}.\n\n"
         f"Each script runs by itself; its constants can be set from outside (DIM=512 STEPS=20 ...):\n\n{commands}\n\n"
-        f"All measurements of the report again, with scalewise:\n\n    scalewise run {suite}\n"
+        f"All measurements of the report again, with scalewise, which takes these scripts from course/:\n\n"
+        f"    mkdir -p course\n    cp *.py course/\n    scalewise run {suite}\n"
         f"    scalewise report runs/{suite}-*\n"
     )
 

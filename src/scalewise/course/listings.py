@@ -54,7 +54,7 @@ def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> 
         if all(str(run.spec.axes.get(key)) == str(value) for key, value in axes.items()):
             file = Path(run.spec.script)
             try:
-                return file, file.read_text(encoding="utf-8").splitlines()
+                return file, file.read_text(encoding="utf-8-sig").splitlines()
             except (OSError, UnicodeDecodeError):
                 return None
     return None

@@ -40,4 +40,4 @@ def predictions_of(suite: str) -> tuple[Prediction, ...]:
 
 def _what_was_expected(evidence: Evidence, sections: Sequence[Section]) -> Section | None:
     loaded = evidence.loaded
-    return predictions.section(predictions_of(loaded.name), predictions.kept(loaded.path), sections)
+    return predictions.section(predictions_of(loaded.name), predictions.kept(loaded.path / predictions.FILE), sections)

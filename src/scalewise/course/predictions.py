@@ -71,6 +71,8 @@ def asked(
                 found[one.id] = guess
                 break
             say(f"{text[:20]!r} is not a number; for example: 1.5")
+        else:
+            say(f"question {number} is left out")
     return found
 
 
@@ -82,19 +84,24 @@ def _number(text: str) -> float | None:
     return value if isfinite(value) else None
 
 
-def keep(folder: Path, guesses: Mapping[str, float]) -> None:
-    """Writes them into the suite's folder; guesses that are there already were made before measuring and stay."""
-    file = folder / FILE
+def beside(out: Path, suite: str) -> Path:
+    """Where the guesses lie while the suite has no folder yet: an interruption must not lose them."""
+    return out / f"{suite}-{FILE}"
+
+
+def keep(file: Path, guesses: Mapping[str, float]) -> None:
+    """Writes them; guesses that are there already were made before measuring and stay."""
     if not file.exists():
-        half = file.with_name(FILE + ".part")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        half = file.with_name(file.name + ".part")
         half.write_text(json.dumps(dict(guesses), indent=1) + "\n", encoding="utf-8")
         half.replace(file)
 
 
-def kept(folder: Path) -> dict[str, float]:
+def kept(file: Path) -> dict[str, float]:
     """What was guessed before; empty where nothing was, or where the file cannot be read."""
     try:
-        told = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        told = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(told, dict):

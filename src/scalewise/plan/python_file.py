@@ -1,7 +1,10 @@
 """Whether a file is Python at all, and whether it starts its ranks itself: told from its text, before anything runs."""
 
 import ast
+import codecs
+import io
 import json
+import tokenize
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,19 +12,22 @@ from pathlib import Path
 from scalewise.errors import BadRequest
 
 MOST_BYTES = 10_000_000
+AS_UTF_8 = "Save it as UTF-8 in your editor."
 _OF_TORCHRUN = ("LOCAL_RANK", "RANK", "WORLD_SIZE")
 _SPAWNS = ("spawn", "start_processes")
 
 
 def check_is_python(path: Path) -> None:
     """Raises a BadRequest that says what the file is instead, or where its syntax is wrong."""
-    text = _text(path)
+    data = _bytes(path)
+    text = source_text(data)
     if path.suffix == ".ipynb" or _is_notebook(text):
         hint = f"Export it first: jupyter nbconvert --to script {path}."
         raise BadRequest(f"{path} is a notebook, not a script.", hint)
     first = text.partition("\n")[0]
     if first.startswith("#!") and "python" not in first:
         raise BadRequest(f"{path} is run by {first[2:].strip()}, not by Python.", "Name the .py file that it starts.")
+    _check_encoding(path, data)
     try:
         _tree(text)
     except (SyntaxError, ValueError) as error:
@@ -53,14 +59,41 @@ def starts_ranks_itself(path: Path) -> bool:
     return bool(calls & processes) and any(call.rpartition(".")[2] == "init_process_group" for call in calls)
 
 
+def source_text(data: bytes) -> str:
+    """The text of a script, without the mark that Windows editors put before it; what cannot be read is replaced."""
+    return data.decode("utf-8-sig", errors="replace")
+
+
 def _text(path: Path) -> str:
+    return source_text(_bytes(path))
+
+
+def _bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()[:MOST_BYTES]
     except OSError as error:
         raise BadRequest(f"{path} cannot be read: {error.strerror}.", "Check the path and its permissions.") from error
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BadRequest(f"{path} is saved as UTF-16, which Python cannot read.", AS_UTF_8)
     if b"\0" in data:
         raise BadRequest(f"{path} is not Python: it is a binary file.", "Name the .py file that torchrun would run.")
-    return data.decode("utf-8", errors="replace")
+    return data
+
+
+def _check_encoding(path: Path, data: bytes) -> None:
+    """Python reads UTF-8, or what the first two lines declare, and refuses any other byte, even in a comment."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        if str(error.msg).startswith("unknown encoding"):
+            raise BadRequest(f"{path}: {error.msg}.", AS_UTF_8) from None
+        encoding = "utf-8"
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        words = f"{path}, line {line}: the byte 0x{data[error.start]:02x} is not {encoding}."
+        raise BadRequest(words, f"Python cannot read the script. {AS_UTF_8}") from None
 
 
 def _tree(text: str) -> ast.Module:

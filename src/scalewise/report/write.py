@@ -1,6 +1,6 @@
 """Writes reports: a suite's folder in; PDF, HTML, and each table as CSV and Markdown out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -60,6 +60,9 @@ def write_merged_report(
 ) -> tuple[Path, ...]:
     """One report of a suite that was measured on several machines; it is about the machine of the first folder."""
     path = folder.resolve()
+    twice = next((one for one in elsewhere if one.resolve() == path), None)
+    if twice is not None:
+        raise BadRequest(f"{twice} is named twice.", "Name the folder of another machine beside it.")
     others = tuple(evidence_of(one.resolve()) for one in elsewhere)
     evidence = replace(evidence_of(path), elsewhere=others)
     strange = [one.loaded for one in others if one.loaded.name != evidence.loaded.name]
@@ -68,8 +71,25 @@ def write_merged_report(
         raise BadRequest(
             f"{path} is of {evidence.loaded.name}, and {names}.", "Only runs of the same suite go into one report."
         )
+    if not options.pages_of(evidence.loaded.name).modules:
+        raise BadRequest(
+            f"{evidence.loaded.name} is no suite of the course, and only of those several machines make one report.",
+            f"To set them beside each other: scalewise compare {folder} {elsewhere[0]}",
+        )
+    for told in _not_used(others):
+        say(told)
     document = _document(evidence, options, say)
     return tuple(write_document(document, path, options.out, options.formats, say, options.link_raw_rows))
+
+
+def _not_used(others: Sequence[Evidence]) -> Iterator[str]:
+    """Folders of which nothing comes into the report, each with the reason."""
+    used = next((one for one in others if one.machine is not None and one.machine.gpus), None)
+    for one in others:
+        if one.machine is None or not one.machine.gpus:
+            yield f"{one.loaded.path} was measured without a GPU, and rows of GPUs are what is taken: it is not used"
+        elif one is not used and used is not None:
+            yield f"rows of GPUs are taken from one machine, {used.loaded.path}: {one.loaded.path} is not used"
 
 
 def _document(evidence: Evidence, options: ReportOptions, say: Say) -> Document:

@@ -2,7 +2,7 @@
 
 import ast
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, decided
 from scalewise.doctor.case import Abstain, RankCase
@@ -22,14 +22,21 @@ def call_named(seen: Seen, name: str) -> ast.Call | None:
 
 def _seeds(seen: Seen) -> Found:
     change = f"Call {SEED_CALLS[0]}(0) and {SEED_CALLS[1]}(0) before the model and the data are made."
-    noted = [rank.all(SeedNote) for rank in seen.case.ranks]
-    seeds = [note for note in noted[0] if note.call == SEED_CALLS[0]]
-    if not all(any(note.call == SEED_CALLS[0] for note in notes) for notes in noted) or not seeds:
+    noted = [rank.notes for rank in seen.case.ranks]
+    seeds = [note for note in seen.case.first.all(SeedNote) if note.call == SEED_CALLS[0]]
+    if not all(any(isinstance(note, SeedNote) and note.call == SEED_CALLS[0] for note in notes) for notes in noted):
         return decided(False, f"{SEED_CALLS[0]} was not called on every rank", None, change)
     where, written = seen.case.first.place(seeds[0]), call_named(seen, SEED_CALLS[0])
-    seed = _number(seen, written.args[0]) if written is not None and written.args else None
-    if seed:
-        return decided(False, f"the seed is {seed}, and the sheet asks for 0", where, change)
+    given = written.args[0] if written is not None and written.args else None
+    seed = _number(seen, given)
+    if seed or (given is not None and seed is None and "rank" in ast.unparse(given).lower()):
+        told = ast.unparse(given) if given is not None and seed is None else seed
+        return decided(False, f"the seed is {told}, and the sheet asks for 0", where, change)
+    if given is not None and seed is None:
+        raise Abstain(f"which number {ast.unparse(given)} is could not be read; the sheet asks for 0")
+    trained = next((at for at, note in enumerate(noted[0]) if isinstance(note, ForwardNote) and note.trains), None)
+    if trained is not None and noted[0].index(seeds[0]) > trained:
+        return decided(False, f"{SEED_CALLS[0]} was called after the first forward pass", where, change)
     on_gpus = call_named(seen, SEED_CALLS[1])
     if on_gpus is None:
         return decided(False, f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} is not in the script", where, change)
@@ -126,21 +133,58 @@ def _steps(seen: Seen) -> Found:
 
 
 def _warm_up_left_out(seen: Seen) -> Found:
-    """A slice of a list of times from step 5 on, or a comparison of the step with 5: read in the script's text."""
+    """Read in the script's text: a slice of a list of times, or a comparison of the step with a number."""
     change = f"Leave the first {WARMUP_STEPS} steps out of the average, for example: times[{WARMUP_STEPS}:]"
-    best: tuple[int, ast.expr] | None = None
-    for node in ast.walk(seen.tree):
-        edge: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-            edge = node.slice.lower
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt | ast.GtE):
-            edge = node.comparators[0] if _number(seen, node.left) is None else None  # not: assert STEPS > WARMUP
-        number = _number(seen, edge)
-        if number is not None and isinstance(node, ast.expr) and number > 0 and (best is None or number > best[0]):
-            best = number, node
-    if best is None:
+    found = list(_left_out(seen))
+    if not found:
         raise Abstain("no slice such as times[5:] and no comparison such as step >= 5 was found in the script's text")
-    return decided(best[0] >= WARMUP_STEPS, f"{best[0]} steps are left out", seen.place(best[1]), change)
+    most, node = max(found, key=lambda one: one[0])
+    return decided(most >= WARMUP_STEPS, f"{most} steps are left out", seen.place(node), change)
+
+
+def _left_out(seen: Seen) -> Iterator[tuple[int, ast.expr]]:
+    """How many steps each piece of text leaves out: times[5:], if step >= 5: ..., if step < 5: continue."""
+    counters = _counters(seen)
+    for node in ast.walk(seen.tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            number = _number(seen, node.slice.lower)
+            if number is not None and number > 0:
+                yield number, node
+        elif isinstance(node, ast.Compare):
+            yield from _edge(seen, node, counters, {ast.GtE: 0, ast.Gt: 1})
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and _skips(node):
+            yield from _edge(seen, node.test, counters, {ast.Lt: 0, ast.LtE: 1})
+
+
+def _skips(node: ast.If) -> bool:
+    """Whether what meets the condition is passed over: by `continue`, or because the rest stands in `else`."""
+    return bool(node.orelse or isinstance(node.body[-1], ast.Continue))
+
+
+def _edge(
+    seen: Seen, node: ast.Compare, counters: Mapping[str, int], more: Mapping[type[ast.cmpop], int]
+) -> Iterator[tuple[int, ast.expr]]:
+    """The step, counted from 0, from which on a comparison of a counter with a number changes its answer."""
+    number = _number(seen, node.comparators[0])
+    counted = isinstance(node.left, ast.Call) and ast.unparse(node.left.func) == "len"
+    first = counters.get(ast.unparse(node.left), 0 if counted else None)
+    if number is not None and first is not None and type(node.ops[0]) in more:
+        yield number + more[type(node.ops[0])] - first, node
+
+
+def _counters(seen: Seen) -> dict[str, int]:
+    """Names that count steps, with the number they begin at: targets of loops, and what is counted up."""
+    found: dict[str, int] = {}
+    for node in ast.walk(seen.tree):
+        if isinstance(node, ast.For):
+            call = node.iter if isinstance(node.iter, ast.Call) else None
+            starts = {"range": 0, "enumerate": 1}.get(ast.unparse(call.func)) if call is not None else None
+            given = call.args[starts] if call is not None and starts is not None and len(call.args) > 1 else None
+            names = [one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)]
+            found |= dict.fromkeys(names, _number(seen, given) or 0)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.setdefault(node.target.id, 0)
+    return found
 
 
 def _number(seen: Seen, node: ast.expr | None) -> int | None:
@@ -165,10 +209,22 @@ def _prints(seen: Seen) -> Found:
     if len(seen.printed) < 2:
         raise Abstain("only one rank ran")
     counts = ", ".join(f"rank {rank} {lines}" for rank, lines in enumerate(seen.printed))
-    written = call_named(seen, "print")
+    written = next(_prints_of_all(seen.tree), None)
     where: PlaceRow | None = seen.place(written) if written is not None else None
     right = seen.printed[0] > 0 and not any(seen.printed[1:])
     return decided(right, f"lines printed: {counts}", where, "Print only where the rank is 0: if rank == 0: print(...)")
+
+
+def _prints_of_all(node: ast.AST) -> Iterator[ast.Call]:
+    """Calls of print that no `if` keeps to one rank, in the order of the text."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ("rank" in ast.unparse(child.test) or "== 0" in ast.unparse(child.test)):
+            for other in child.orelse:
+                yield from _prints_of_all(other)
+            continue
+        if isinstance(child, ast.Call) and ast.unparse(child.func) == "print":
+            yield child
+        yield from _prints_of_all(child)
 
 
 def seeds(id: str) -> Requirement:

@@ -1,5 +1,6 @@
 """What homework 1, practical 7 and homework 2 ask of scripts that train with DistributedDataParallel."""
 
+import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isclose
@@ -15,7 +16,7 @@ from scalewise.results.run import Run
 
 TELLING = 2  # times what rounding allows: so far the loss must move before equal losses say anything
 ENOUGH = 10  # times what rounding allows: later steps are not compared, because each carries on the rounding before it
-LEAST_COMPARED = 5  # steps
+LEAST_COMPARED, MOST_COMPARED = 5, 500  # steps
 RATE = "10"  # with it the loss of Code 1 moves by more than rounding in a few steps
 GLOBAL_BATCH = 64  # of homework 1's strong scaling
 ALIKE = 1e-3  # relative: a factor that was read back from float16 gradients is not exact
@@ -132,12 +133,14 @@ def _zeroed_once(seen: Seen) -> Found:
             False, words, seen.case.first.place(thrown[0]), "Call optimizer.zero_grad() only after optimizer.step()."
         )
     later = [update.backwards[0].had_gradient for update in found.windows[1:] if update.backwards]
-    if any(later):
-        words = f"gradients of the step before were still there in {sum(map(bool, later))} of {len(later)} steps"
+    read = [had for had in later if had is not None]
+    if any(read):
+        words = f"gradients of the step before were still there in {sum(read)} of the {len(read)} steps that were read"
         return decided(False, words, _backward_line(seen, found), "Call optimizer.zero_grad() after optimizer.step().")
-    if not later or None in later:
-        raise Abstain("whether gradients were zeroed could not be read in every step")
-    return decided(True, f"zeroed once per {found.size} micro-batches, in {len(later)} of {len(later)} steps")
+    if not read:
+        raise Abstain("whether gradients were zeroed could not be read")
+    told = f"in {len(read)} of the {len(read)} steps that were read"
+    return decided(True, f"zeroed once per {found.size} micro-batches, {told}")
 
 
 def _autocasts(seen: Seen) -> Found:
@@ -159,7 +162,7 @@ def _scales(seen: Seen) -> Found:
     first = seen.case.first
     scaled = [note for note in first.all(ScalerNote) if note.call == "scale"]
     backwards = [note for window in first.windows for note in window.backwards]
-    words = f"{min(len(scaled), len(backwards))} of {len(backwards)} backward passes"
+    words = f"{min(len(scaled), len(backwards))} of {len(backwards)} backward passes{_disabled(seen)}"
     where = first.place(scaled[0] if scaled else backwards[0] if backwards else None)
     change = "Call scaler.scale(loss).backward() with an enabled GradScaler."
     return _or_bfloat(seen, decided(len(scaled) >= len(backwards) > 0, words, where, change))
@@ -169,19 +172,30 @@ def _steps_by_scaler(seen: Seen) -> Found:
     steps = seen.case.first.all(StepNote)
     scaled = [note for note in steps if note.scaled]
     skipped = sum(note.skipped for note in steps)
-    words = f"{len(scaled)} of {len(steps)} steps{f' ({skipped} skipped by it)' if skipped else ''}"
+    skips = f" ({skipped} skipped by it)" if skipped else ""
+    words = f"{len(scaled)} of {len(steps)} steps{skips}{_disabled(seen)}"
     where = seen.case.first.place(next((note for note in steps if not note.scaled), steps[0] if steps else None))
-    change = "Call scaler.step(optimizer) instead of optimizer.step()."
+    change = "Call scaler.step(optimizer) of an enabled GradScaler instead of optimizer.step()."
     return _or_bfloat(seen, decided(len(scaled) == len(steps) > 0, words, where, change))
 
 
 def _updates_scaler(seen: Seen) -> Found:
     updates = [note for note in seen.case.first.all(ScalerNote) if note.call == "update"]
     steps = seen.case.first.all(StepNote)
-    words = f"{len(updates)} updates in {len(steps)} steps"
+    words = f"{len(updates)} updates in {len(steps)} steps{_disabled(seen)}"
     where = seen.case.first.place(updates[0] if updates else steps[-1] if steps else None)
     change = "Call scaler.update() once after each scaler.step(optimizer)."
     return _or_bfloat(seen, decided(len(updates) == len(steps) > 0, words, where, change))
+
+
+def _disabled(seen: Seen) -> str:
+    """Told where the script's text makes a scaler and no call of an enabled one was seen."""
+    calls = [node.func for node in ast.walk(seen.tree) if isinstance(node, ast.Call)]
+    made = any(ast.unparse(func).rpartition(".")[2] == "GradScaler" for func in calls)
+    if not made or seen.case.first.all(ScalerNote):
+        return ""
+    asked = any(isinstance(func, ast.Attribute) and func.attr == "scale" for func in calls)
+    return ": the GradScaler is disabled" if asked else ": a GradScaler is made, but scales nothing"
 
 
 def _or_bfloat(seen: Seen, found: Found) -> Found:
@@ -189,7 +203,7 @@ def _or_bfloat(seen: Seen, found: Found) -> Found:
     kinds = {note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast}
     if found.state == "fulfilled" or kinds != {"bfloat16"}:
         return found
-    why = "bfloat16 needs no scaling, but the sheet asks for a GradScaler: use float16."
+    why = "bfloat16 needs no scaling, but the sheet asks for an enabled GradScaler: use float16 with it."
     return Found(found.state, found.measured, found.where, why)
 
 
@@ -321,6 +335,8 @@ def constants_of(seen: Seen) -> dict[str, str] | str:
     width = _width(model.parameters if model else 0, depth)
     samples = [next((row.samples for row in one.record.steps if row.samples), None) for one in seen.case.ranks]
     rates = rank.optimizers[0].rates if rank.optimizers else ()
+    if not tuple(seen.case.trained_wrappers()):
+        return "no DDP model was trained, so Code 1 was not run beside it"
     if width is None:
         return "the model is not a stack of equal Linear layers as Code 1's is"
     if not steps or None in samples:
@@ -336,7 +352,7 @@ def constants_of(seen: Seen) -> dict[str, str] | str:
         "DEPTH": depth,
         "BATCH": batch,
         "ACCUM_STEPS": sizes,
-        "STEPS": max(2, len(steps)),
+        "STEPS": max(2, min(len(steps), MOST_COMPARED)),
         "WARMUP": 1,
     }
     fixed = {"LR": repr(rates[0]), "SEED": "0", "NO_SYNC": "1", "DIVIDE_LOSS": "1", "GROW_BATCH": "0"}

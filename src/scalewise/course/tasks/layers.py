@@ -28,7 +28,13 @@ def _looked_into(seen: Seen) -> Iterator[tuple[int, Inspection, Pipeline]]:
 
 
 def _layers_text(pipeline: Pipeline) -> str:
-    return ", ".join(f"{len(one.layers)} on GPU {index}" for index, one in enumerate(pipeline.devices))
+    return ", ".join(f"{len(one.layers)} on GPU {_number(one.device)}" for one in pipeline.devices)
+
+
+def _number(device: str) -> int:
+    """Of a GPU or of what stands in for it: 1 of cuda:1 and of logical:1."""
+    number = device.rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _split_in_halves(seen: Seen) -> Found:
@@ -36,12 +42,12 @@ def _split_in_halves(seen: Seen) -> Found:
     for _, inspection, pipeline in _looked_into(seen):
         devices = [layer.device for layer in inspection.layers]
         half = len(devices) // 2
-        wanted = [devices[0]] * half + [devices[-1]] * (len(devices) - half)
-        right = pipeline.device_count == 2 and devices == wanted
+        right = [_number(device) for device in devices] == [0] * half + [1] * (len(devices) - half)
         words = f"{len(devices)} layers: {_layers_text(pipeline)}"
         if right:
             return decided(True, f"{words} (rule: {HALVES})", _device_line(seen))
-        other = "" if contiguous(devices) else ", and they alternate"
+        swapped = f", and the first layer lies on GPU {_number(devices[0])}" if _number(devices[0]) else ""
+        other = swapped if contiguous(devices) else ", and they alternate"
         return decided(False, f"{words}{other}", _device_line(seen), change)
     raise Abstain("no step was looked into")
 
@@ -71,17 +77,21 @@ def _spread_evenly(seen: Seen) -> Found:
 
 
 def _rule(seen: Seen) -> Found:
-    rules = set()
+    rules, blocks = set(), []
     for count, inspection, _ in _looked_into(seen):
         devices = [layer.device for layer in inspection.layers]
         rules.add(placement_rule(devices))
+        sizes = "/".join(str(devices.count(device)) for device in dict.fromkeys(devices))
+        blocks.append(f"{sizes} with {count} GPUs")
         if not contiguous(devices):
             change = "Give each GPU one unbroken group of layers: layer i goes to GPU i * gpus // depth."
             return decided(
                 False, f"with {count} GPUs the layers of a GPU are not neighbours", _device_line(seen), change
             )
     if None in rules:
-        raise Abstain("the layers of each GPU are neighbours, but the rule is none that is known")
+        return decided(
+            True, f"the layers in their order, in one block for each GPU: {listed(blocks)}", _device_line(seen)
+        )
     return decided(True, f"GPU of layer i = {listed(sorted(str(rule) for rule in rules))}", _device_line(seen))
 
 

@@ -87,6 +87,7 @@ class Verdict:
     judged: tuple[Judged, ...]
     failure: str = ""  # one sentence, where the script did not get so far that it can be judged
     last_line: str = ""  # of what the script itself said
+    where: PlaceRow | None = None  # the line of the script at which it failed or stood
     setting: str = ""  # ranks, steps and device
     folder: str = ""
 
