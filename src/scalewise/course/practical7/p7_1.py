@@ -211,8 +211,8 @@ def _divide(found: Accumulation) -> Answer:
             " their number; without it the direction is right and the size wrong."
         ),
         practice=(
-            f"SGD then steps as if LR were {count} times as large, and with another ACCUM_STEPS as if it were another;"
-            " Adam, which divides a gradient by its own size, would hardly notice."
+            f"SGD then steps as if LR were {count} times as large, so LR would have to change with ACCUM_STEPS; Adam,"
+            " which divides a gradient by its own size, would hardly notice."
             f"{_training(found, count)}"
         ),
         decided=decided,
