@@ -1,4 +1,4 @@
-"""Brings the watcher into a rank: reads the run's spec, takes the rank's seat, and hooks into torch."""
+"""Starts the watcher in a rank: reads the run's spec, sets up what the rank uses (`seat`), and hooks into torch."""
 
 import atexit
 import contextlib
@@ -21,7 +21,7 @@ from scalewise.watch.turns import Ring
 
 
 def arm_from_environment(inject_folder: str) -> None:
-    """Arms a rank that a new interpreter was started for; leaves torchrun's own agent process alone."""
+    """Starts the watcher in a rank that has a new interpreter; leaves torchrun's own agent process alone."""
     spec_path, out = Path(os.environ[hidden.SPEC]), Path(os.environ[hidden.OUT])
     if "LOCAL_RANK" not in os.environ and _needs_local_rank(spec_path):
         return
@@ -30,7 +30,7 @@ def arm_from_environment(inject_folder: str) -> None:
 
 
 def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: CodeType | None = None) -> None:
-    """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing.
+    """Starts the watcher in this rank. Never raises: the script runs in any case, and the report says what is missing.
 
     A rank that the fork server itself has launched takes its run's turns; processes that a script starts do not. Its
     script is run by a function of ours, `runs_script`; elsewhere Python itself runs it.
@@ -42,7 +42,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         if spec.rehearse is not None:
-            rank = local_rank  # it stands for another, and is known by its own number
+            rank = local_rank  # a rehearsed rank stands for another, and is known by its own number
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
@@ -71,12 +71,12 @@ def _needs_local_rank(spec_path: Path) -> bool:
 
 
 def _pulse(folder: RunFolder, rank: int) -> memoryview:
-    """The rank's signs of life; a private scratch area where there is no file or no room for this rank in it."""
+    """The rank's signs of life; a private scratch area if there is no file or no room for this rank in it."""
     try:
         pulse = open_pulse(folder.pulses, rank)
         if len(pulse) == SLOTS:
             return pulse
-    except (OSError, ValueError, TypeError):  # the last: a size that is no multiple of an integer's
+    except (OSError, ValueError, TypeError):  # TypeError: a size that is no multiple of an integer's
         pass
     return memoryview(bytearray(SLOTS * 8)).cast("q")
 
@@ -119,7 +119,7 @@ def _redirect(recorder: Recorder, devices: int) -> None:
 
 
 def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
-    """A rehearsed rank sends nothing that a link could hold back."""
+    """Installs the emulated link, except in a rehearsed rank, which sends nothing that a link could hold back."""
     links = [item for item in recorder.interventions if item.kind == "emulate_link"]
     if links and spec.rehearse is None:
         from scalewise.watch import emulation
@@ -128,7 +128,7 @@ def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
 
 
 def _set_workers(recorder: Recorder) -> None:
-    """An arm of its own may give the loaders another number of worker processes."""
+    """Gives the loaders another number of worker processes, if an arm of the experiment asks for it."""
     for item in recorder.interventions:
         if item.kind == "workers":
             from scalewise.watch.remedies.workers import set_workers
@@ -155,7 +155,7 @@ def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
 
 
 def _replay(recorder: Recorder, spec: RunSpec) -> None:
-    """Last of all, so that remedies lie around everything that watches."""
+    """Installs remedies last of all, so that they lie around everything that watches."""
     try:
         from scalewise.watch import gradient_rows, remedies
 
@@ -168,7 +168,10 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
 
 
 def _leave(recorder: Recorder) -> None:
-    """In a forked child: Python would print what is raised here, and the file to note it in is the parent's."""
+    """Switches the watcher off in a forked child.
+
+    Errors are dropped: Python would print what is raised here, and the file to note it in is the parent's.
+    """
     recorder.on = False
     with contextlib.suppress(Exception):
         recorder.leave()

@@ -1,7 +1,7 @@
 """Puts a slower link between the ranks: every message is really sent, and held back until that link would be through.
 
-What is emulated: the buckets of DistributedDataParallel, its broadcast of buffers, and what is called through
-torch.distributed. Messages that C++ sends by itself otherwise (at construction, functional collectives) are not.
+Emulated are the buckets of DistributedDataParallel, its broadcast of buffers, and what is called through
+torch.distributed. Other messages that C++ sends by itself (at construction, functional collectives) are not.
 """
 
 from scalewise.records.folder import RunFolder
@@ -13,7 +13,7 @@ from scalewise.watch.recorder import Recorder
 
 
 def install(recorder: Recorder, link: Intervention, spec: RunSpec, folder: RunFolder) -> None:
-    """Before the ordinary hooks, which then see the collectives as long as the emulated link makes them."""
+    """Installs the emulated link before the ordinary hooks, so that they see collectives as long as it makes them."""
     readiness = None
     if spec.nodes is None:
         try:

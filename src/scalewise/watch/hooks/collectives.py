@@ -1,4 +1,4 @@
-"""Sees collectives called through torch.distributed, by the script itself or by wrappers written in Python (FSDP)."""
+"""Notes collectives called through torch.distributed, by the script itself or by wrappers written in Python (FSDP)."""
 
 import functools
 import sys
@@ -34,7 +34,7 @@ KINDS = {
     "recv": ("recv", "irecv", "recv_object_list"),
     "batch_isend_irecv": ("batch_isend_irecv",),
 }
-# Those of torch.distributed._functional_collectives, which DTensor calls; they are there once something has used them.
+# Functions of torch.distributed._functional_collectives, which DTensor calls; the module is loaded on first use.
 FUNCTIONAL = "torch.distributed._functional_collectives"
 FUNCTIONAL_KINDS = {
     "all_reduce": ("all_reduce", "all_reduce_coalesced"),
@@ -63,13 +63,16 @@ SMALLEST_REMOVED_BYTES = 1024
 
 
 class _Depth:
-    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
+    """The mark of a collective under way.
+
+    Collectives call one another (an object broadcast is a broadcast); only the outermost one counts.
+    """
 
     inside = False
 
 
 def install(recorder: Recorder) -> None:
-    """Replaces each function by one that stamps."""
+    """Replaces each function by one that stamps its begin and end."""
     removes = any(item.kind == "remove_communication" for item in recorder.interventions)
     depth = _Depth()
     replaced: dict[Any, Any] = {}
@@ -83,7 +86,7 @@ def install(recorder: Recorder) -> None:
 
 
 def put(replaced: dict[Any, Any]) -> None:
-    """Puts new functions of torch.distributed, by the old ones, wherever its modules have bound those."""
+    """Puts new functions in place of old ones, wherever the modules of torch.distributed have bound those."""
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             _replace(vars(module), replaced)
@@ -126,7 +129,7 @@ def _watched(
 
 
 def _only_receives(operations: Any) -> bool:
-    """Whether nothing is sent in a batch of messages: a later stage of a pipeline waits so for its first piece."""
+    """Returns whether a batch of messages only receives: a later stage of a pipeline waits so for its first piece."""
     names = [getattr(getattr(one, "op", None), "__name__", "") for one in operations or ()]
     return bool(names) and set(names) == {"irecv"}
 
@@ -140,7 +143,7 @@ def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
 
 
 def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
-    """What torch.compile traces goes past the watcher: a stamp would break its graph, and be made once only."""
+    """A function watched except while torch.compile traces: a stamp would break its graph, and be made only once."""
     seen = _watched(recorder, kind, original, depth, removed=False)
 
     @functools.wraps(original)
@@ -160,7 +163,7 @@ def _quietly(recorder: Recorder, note: Callable[[], None]) -> None:
 
 
 def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
-    """Bytes of the first tensor among the arguments."""
+    """The bytes of the first tensor among the arguments."""
     try:
         tensor = first_tensor((args, kwargs), depth=4)
         return 0 if tensor is None else tensor.numel() * tensor.element_size()
@@ -170,18 +173,18 @@ def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
 
 
 class _DoneWork:
-    """Stands for a collective that was taken out: done before it began."""
+    """A handle in place of a collective that was removed, already done."""
 
     def wait(self, timeout: Any = None) -> bool:
-        """At once."""
+        """Returns at once."""
         return True
 
     def is_completed(self) -> bool:
-        """Always."""
+        """Returns True, always."""
         return True
 
     def get_future(self) -> Any:
-        """A future that is there already."""
+        """A future that is already done."""
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result(None)
         return future

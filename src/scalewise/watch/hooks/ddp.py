@@ -1,4 +1,4 @@
-"""Sees DistributedDataParallel: which backward passes synchronise, in how many buckets, and what stays exposed.
+"""Notes what DistributedDataParallel does: which backward passes synchronise, in how many buckets, what stays exposed.
 
 The reducer calls its collectives from C++, out of reach of any wrapper; they are counted from the buckets that DDP
 itself reports, once per forward pass whose backward will synchronise.
@@ -48,7 +48,7 @@ def _wrap_init(
     @functools.wraps(register)
     def register_comm_hook(self: Any, state: object, hook: Any) -> None:
         if removes:
-            return  # there is no communication left for the script's own hook to shape
+            return  # there is no communication left that the script's own hook could shape
         register(self, state, hook)
         if self in reducers:
             reducers[self].communicates = False  # the hook does, through torch.distributed, where each call is seen
@@ -71,7 +71,7 @@ def _without_communication(recorder: Recorder) -> Any:
 
 
 def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
-    """A synchronising forward arms the reducer; the next backward that reaches its parameters makes it reduce, once."""
+    """Arms the reducer at a synchronising forward; the next backward that reaches its parameters reduces, once."""
     original: Any = DistributedDataParallel.forward
 
     @functools.wraps(original)
@@ -100,7 +100,7 @@ def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.Weak
 
 
 def _wrap_buffers(recorder: Recorder) -> None:
-    """The broadcast of buffers before forward (batch norm's running statistics) is C++ too; its caller is not."""
+    """Wraps the Python caller of the broadcast of buffers (batch norm's running statistics), which is C++ itself."""
     original = getattr(DistributedDataParallel, "_sync_buffers", None)
     if original is None:
         return

@@ -1,4 +1,4 @@
-"""The fixes of findings, applied from outside: one file per remedy, by its name, installed after all other hooks.
+"""Applies the fixes of findings from outside: one file per remedy, by its name, installed after all other hooks.
 
 A remedy is the outermost wrapper of what it changes, so that the watcher and the doctor's notes see the script as they
 would see the mended one. Unlike every other hook it changes what the script computes, and only a replay has one. Each
@@ -18,7 +18,7 @@ from scalewise.watch.recorder import Recorder
 
 
 class UnknownRemedy(LookupError):
-    """There is no file of that name."""
+    """The error that there is no remedy of that name."""
 
 
 def install(recorder: Recorder, remedies: Sequence[Remedy]) -> None:
@@ -37,7 +37,7 @@ def install(recorder: Recorder, remedies: Sequence[Remedy]) -> None:
 
 
 def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
-    """How often each took effect, after steps 1, 2, 4, ...: a run that is ended has no last row to say it in."""
+    """Writes how often each took effect after steps 1, 2, 4, ..., as a run that is killed has no last row."""
     steps = 0
 
     def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:

@@ -1,6 +1,6 @@
-"""A DataLoader gives the same few batches again and again, as many as it would: a loop that never waits for data.
+"""Makes a DataLoader repeat the same few batches, as many as it would give: a loop that never waits for data.
 
-`batches`: how many different ones; 4 unless said.
+`batches`: the number of different ones; 4 unless set.
 """
 
 import functools
@@ -18,7 +18,7 @@ NAME = "cached_input"
 
 
 class _Given:
-    """How far one iterator is."""
+    """The position of one iterator."""
 
     def __init__(self, kept: list[Any], length: int) -> None:
         self.kept = kept  # the loader's, over all its iterators
@@ -27,7 +27,7 @@ class _Given:
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Loaders that do not know their length are left alone: they could not end."""
+    """Wraps loaders and iterators; loaders that do not know their length are left alone: they could not end."""
     most = int(settings.get("batches", 4))
     if most < 1:
         raise ValueError(f"{most} batches to repeat")

@@ -1,4 +1,4 @@
-"""Shards of a gradient are clipped by the norm of all of them together: one number is exchanged before each step."""
+"""Clips shards of a gradient by the norm of all of them together: one number is exchanged before each step."""
 
 import functools
 import math
@@ -19,11 +19,11 @@ SAME = 1e-3  # between the factors of tensors that were scaled by one factor
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Before each step the script's own factor is taken out of the gradients, and that of the whole norm put in.
+    """Takes the script's own factor out of the gradients before each step, and puts in that of the whole norm.
 
     What the gradients were before the script clipped them is known from the end of the backward pass, or from the call
-    of torch's function. Where they are not the same ones times one factor, something else was done to them: nothing is
-    changed then.
+    of torch's function. If they are not the same ones times one factor, something else was done to them, and nothing is
+    changed.
     """
     shards = _Shards(float(settings["limit"]))
     autograd: Any = torch.autograd
@@ -58,11 +58,11 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         setattr(place, "clip_grad_norm_", clip_grad_norm_)  # noqa: B010
     handle = register_optimizer_step_pre_hook(before)
     hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)  # who notes the gradients of a step notes the mended ones
+    hooks.move_to_end(handle.id, last=False)  # so that notes on the gradients of a step show the mended ones
 
 
 class _Shards:
-    """The gradients that this rank holds, and how long they were before the script clipped them."""
+    """The gradients that this rank holds, and their norms before the script clipped them."""
 
     def __init__(self, limit: float) -> None:
         self.optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
@@ -70,11 +70,11 @@ class _Shards:
         self._own: torch.Tensor | None = None  # norm of each gradient
 
     def remember(self) -> None:
-        """The norms as they are now."""
+        """Keeps the norms as they are now."""
         self._own = _norms(self._gradients())
 
     def clip_together(self) -> bool:
-        """Every rank asks, whether or not it knows its norm: the others wait for its number."""
+        """Clips by the whole norm; a rank that does not know its norm takes part, too: the others wait for it."""
         gradients, own = self._gradients(), self._own
         applied = _norms(gradients)
         factor = _common_factor(own, applied) if own is not None and applied is not None else None
@@ -92,7 +92,7 @@ class _Shards:
         return True
 
     def _gradients(self) -> list[torch.Tensor]:
-        """This rank's parts of them."""
+        """The parts of the gradients on this rank."""
         parameters = [one for held in self.optimizers for group in held.param_groups for one in group["params"]]
         return [getattr(one.grad, "_local_tensor", one.grad) for one in parameters if one.grad is not None]
 
@@ -105,7 +105,7 @@ def _norms(gradients: list[torch.Tensor]) -> torch.Tensor | None:
 
 
 def _common_factor(own: torch.Tensor, applied: torch.Tensor) -> float | None:
-    """By which all gradients were multiplied; None where there is no such factor."""
+    """The factor by which all gradients were multiplied; None if there is no such factor."""
     if own.shape != applied.shape or not float(own.sum()):
         return None
     factor = float(applied.sum() / own.sum())

@@ -1,4 +1,4 @@
-"""The outermost model that trains is compiled by `torch.compile`, which joins many small kernels into few."""
+"""Compiles the outermost model that trains by `torch.compile`, which joins many small kernels into few."""
 
 import functools
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ NAME = "compiled_model"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """At the first call of each outermost module with parameters in training."""
+    """Compiles each outermost module with parameters at its first call in training."""
     original: Any = nn.Module.__call__
     seen: set[int] = set()
     inside = False
@@ -42,6 +42,6 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _compile(model: nn.Module) -> None:
-    """Its forward function, for hooks and wrappers around it stay as they are; of a wrapper that of its model."""
+    """Compiles the forward function alone, so that hooks around it stay; for DDP that of the model inside."""
     inner = model.module if isinstance(model, DistributedDataParallel) else model
     inner.forward = torch.compile(inner.forward)

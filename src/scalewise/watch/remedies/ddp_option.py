@@ -1,4 +1,4 @@
-"""DistributedDataParallel is constructed with other options: every setting is one, such as `bucket_cap_mb=25`."""
+"""Constructs DistributedDataParallel with other options: every setting is one, such as `bucket_cap_mb=25`."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ NAME = "ddp_option"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Refuses what the constructor does not take."""
+    """Wraps the constructor; refuses options that it does not take."""
     original: Any = DistributedDataParallel.__init__
     signature = inspect.signature(original)
     unknown = sorted(set(settings) - set(signature.parameters))

@@ -1,4 +1,4 @@
-"""Debugging is switched off: anomaly detection, CUDA_LAUNCH_BLOCKING and TORCH_DISTRIBUTED_DEBUG."""
+"""Switches debugging off: anomaly detection, CUDA_LAUNCH_BLOCKING and TORCH_DISTRIBUTED_DEBUG."""
 
 import functools
 import os
@@ -15,14 +15,14 @@ LAUNCH_BLOCKING = "CUDA_LAUNCH_BLOCKING"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Whatever the script asks for."""
+    """Switches each of them off, whatever the script asks for."""
     _no_anomaly(recorder)
     _no_blocking(recorder)
     _no_checked_collectives(recorder)
 
 
 def _no_anomaly(recorder: Recorder) -> None:
-    """A context that would switch it on leaves it as it is."""
+    """Wraps anomaly detection, so that what would switch it on leaves it off."""
     switch, context = torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly
     set_up: Any = switch.__init__
 
@@ -40,7 +40,7 @@ def _no_anomaly(recorder: Recorder) -> None:
 
 
 def _no_blocking(recorder: Recorder) -> None:
-    """CUDA reads the variable when it is initialised, which may come after the script's own first lines."""
+    """Removes the variable before CUDA reads it on initialisation, maybe after the script's own first lines."""
     initialise: Any = torch.cuda._lazy_init
 
     def forget() -> None:
@@ -58,7 +58,7 @@ def _no_blocking(recorder: Recorder) -> None:
 
 
 def _no_checked_collectives(recorder: Recorder) -> None:
-    """The level is read from the environment when torch is imported, and holds for process groups made later."""
+    """Resets the level, which is read when torch is imported, and holds for process groups made later."""
     dist: Any = torch.distributed
     if dist.is_available() and dist.get_debug_level() != dist.DebugLevel.OFF:
         dist.set_debug_level(dist.DebugLevel.OFF)

@@ -1,4 +1,4 @@
-"""What backward is called on is divided first, scaled or not: `(loss / by).backward()`."""
+"""Divides what backward is called on, scaled or not: `(loss / by).backward()`."""
 
 import functools
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NAME = "divide_loss"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """`Tensor.backward` calls `torch.autograd.backward`, so one function is enough."""
+    """Wraps one function, which is enough: `Tensor.backward` calls `torch.autograd.backward`."""
     by = float(settings["by"])
     if not by > 0:
         raise ValueError(f"a loss cannot be divided by {by:g}")
@@ -24,7 +24,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if not recorder.backward_depth:  # one inside another (checkpointing) carries a gradient that is divided already
+        if not recorder.backward_depth:  # one inside another (checkpointing) has a gradient that is divided already
             recorder.intervene(f"remedy:{NAME}")
             args, kwargs = losses.replaced(_divided(losses.of(args, kwargs), by), args, kwargs)
         return original(*args, **kwargs)

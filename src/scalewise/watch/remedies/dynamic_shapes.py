@@ -1,4 +1,4 @@
-"""torch.compile compiles once for all sizes: `dynamic=True`, and integers of modules are not taken for constants."""
+"""Lets torch.compile compile once for all sizes: `dynamic=True`, and integers of modules are no constants."""
 
 import functools
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NAME = "dynamic_shapes"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """`Module.compile` and the decorator go through the same function."""
+    """Wraps one function, which `Module.compile` and the decorator call as well."""
     original: Any = torch.compile
 
     @functools.wraps(original)

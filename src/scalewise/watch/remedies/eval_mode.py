@@ -1,4 +1,4 @@
-"""A trained model that is called without gradients is in evaluation mode for that call.
+"""Puts a trained model that is called without gradients into evaluation mode for that call.
 
 The first such inputs are put through it both ways, and how far the outputs lie apart is written down.
 """
@@ -54,7 +54,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _inner(module: nn.Module) -> tuple[nn.Module, ...]:
-    """What a wrapper is around: a script may evaluate it by itself."""
+    """The module inside a wrapper, which a script may evaluate by itself; empty if there is none."""
     inner = getattr(module, "module", None)
     return (inner,) if isinstance(inner, nn.Module) else ()
 
@@ -73,7 +73,7 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _leaving_no_trace(module: nn.Module) -> Iterator[None]:
-    """Buffers and random states are afterwards what they were."""
+    """A context after which buffers and random states are what they were."""
     buffers = [(one, one.clone()) for one in module.buffers()]
     with torch.random.fork_rng():
         try:

@@ -1,8 +1,9 @@
-"""Attention that is computed step by step goes through `scaled_dot_product_attention`, with all its kernels allowed.
+"""Sends attention that is computed step by step through `scaled_dot_product_attention`, with all kernels allowed.
 
-Written by hand: a product of queries and keys is not computed until it is known what becomes of it. Where scale, mask,
-softmax, dropout and the product with the values follow, one fused call does it all; anything else computes it first.
-`nn.MultiheadAttention` is asked for no weights. A script that reads scores or weights gets what it would have got.
+Attention written by hand: a product of queries and keys is not computed until it is known what is done with it. If
+scale, mask, softmax, dropout and the product with the values follow, one fused call does it all; anything else computes
+the product first. `nn.MultiheadAttention` is asked for no weights. A script that reads scores or weights gets what it
+would have got.
 """
 
 import functools
@@ -29,7 +30,7 @@ _Tensor: Any = torch.Tensor
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Products are seen where they are called; what follows is seen by the deferred tensor itself."""
+    """Wraps products where they are called; what follows is seen by the deferred tensor itself."""
 
     def applied() -> None:
         recorder.intervene(f"remedy:{NAME}")
@@ -81,7 +82,7 @@ def _may_be_scores(queries: torch.Tensor, keys: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to compute what was put off."""
+    """The steps by which a deferred product is to be computed."""
 
     queries: torch.Tensor
     keys: torch.Tensor  # transposed, as they were given
@@ -91,7 +92,7 @@ class Recipe:
     dropout: float = 0.0
 
     def computed(self) -> torch.Tensor:
-        """As the script would have done."""
+        """The tensor that the script's own steps would have given."""
         scores = _plainly(torch.matmul, self.queries, self.keys) * self.scale
         if self.mask is not None:
             scores = scores.masked_fill(~self.mask, -math.inf)
@@ -114,9 +115,9 @@ _HERE = (__file__, torch.__path__[0])
 
 
 def _is_causal(mask: torch.Tensor) -> bool:
-    """Whether it lets every position see itself and those before it; looked at once for each line and shape.
+    """Returns whether a mask lets every position see itself and earlier ones; read once for each line and shape.
 
-    To look every time would make the host wait for the GPU, which no fix does.
+    Reading it every time would make the host wait for the GPU, which no fix does.
     """
     shape = tuple(mask.shape)
     key = (*_line(), *shape)
@@ -128,7 +129,7 @@ def _is_causal(mask: torch.Tensor) -> bool:
 
 
 def _line() -> tuple[str, int]:
-    """Where the script asks for it: the first frame that is neither ours nor torch's."""
+    """The script's line that asks for attention: of the first frame that is neither ours nor torch's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
@@ -143,7 +144,7 @@ class Deferred(torch.Tensor):
 
     @classmethod
     def of(cls, recipe: Recipe, dtype: torch.dtype | None = None) -> "Deferred":
-        """With the shape of the scores."""
+        """Makes a deferred tensor with the shape of the scores."""
         shape = (*recipe.queries.shape[:-1], recipe.keys.shape[-1])
         kind = dtype or recipe.queries.dtype
         made: Deferred = _Tensor._make_wrapper_subclass(cls, shape, dtype=kind, device=recipe.queries.device)
@@ -152,7 +153,7 @@ class Deferred(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Goes on putting it off while what is asked for is part of attention."""
+        """Goes on deferring while what is asked for is part of attention, else computes first."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "__get__" or name in ("size", "dim", "numel", "is_floating_point", "ndimension", "stride"):
@@ -172,12 +173,12 @@ class Deferred(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Comes here only by a way that cannot be seen: its gradients would be lost."""
+        """Refuses operations that come here by a way that cannot be seen: their gradients would be lost."""
         raise NotImplementedError(f"scores were put off and {func} asks for them")
 
 
 def _in_place(scores: Deferred, name: str, args: Any, kwargs: Any) -> Deferred:
-    """`scores.masked_fill_(...)`: whoever holds the scores must see them changed."""
+    """Changes scores in place, as in `scores.masked_fill_(...)`: whoever holds the scores must see them changed."""
     step = _STEPS.get(name[:-1])
     changed = step(scores, *args, **kwargs) if step is not None else None
     if not isinstance(changed, Deferred):
@@ -195,7 +196,7 @@ def _computed(value: Any) -> Any:
     return value.recipe.computed() if isinstance(value, Deferred) else value
 
 
-# What may happen to scores on the way; each gives None for what it does not know.
+# The steps that may be done to scores on the way; each returns None for what it does not know.
 
 
 def _scaled(scores: Deferred, factor: Any, *args: Any, **kwargs: Any) -> Deferred | None:
@@ -229,7 +230,7 @@ def _dropped(weights: Deferred, p: float = 0.5, training: bool = True, *args: An
 
 
 def _cast(weights: Deferred, target: Any = None, **kwargs: Any) -> Deferred | None:
-    """In which type the scores lie between two steps is no matter of a fused kernel's."""
+    """Sets the type of the scores; a fused kernel does not care in which type they lie between two steps."""
     wanted = target.dtype if isinstance(target, torch.Tensor) else kwargs.get("dtype", target)
     return Deferred.of(weights.recipe, wanted) if isinstance(wanted, torch.dtype) else None
 

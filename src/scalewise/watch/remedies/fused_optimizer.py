@@ -1,4 +1,4 @@
-"""Optimizers whose parameters are on a GPU update them in few kernels: constructed with `fused=True`."""
+"""Constructs optimizers whose parameters are on a GPU with `fused=True`: they update them in few kernels."""
 
 import functools
 import inspect
@@ -15,7 +15,7 @@ KINDS = ("Adam", "AdamW", "SGD", "Adagrad")
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Those of torch's optimizers that have a fused form."""
+    """Wraps torch's optimizers that have a fused form."""
     for name in KINDS:
         _fuse(recorder, getattr(torch.optim, name))
 
@@ -39,7 +39,7 @@ def _fuse(recorder: Recorder, kind: Any) -> None:
 
 
 def _tensors(given: list[Any]) -> list[torch.Tensor]:
-    """Of parameters, of named ones, and of groups; a group's may be a generator, which is read once and put back."""
+    """The parameters, given as such, with names, or in groups; a generator in a group is read once and put back."""
     found: list[torch.Tensor] = []
     for one in given:
         if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""A tensor that is copied to a GPU again and again, unchanged, is copied once: the copy is kept and given again."""
+"""Copies a tensor that is copied to a GPU again and again, unchanged, only once: the copy is kept and given again."""
 
 import functools
 import inspect
@@ -25,7 +25,7 @@ class _Kept:
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """`Tensor.to` and `Tensor.cuda`; a copy that was written to is not given again."""
+    """Wraps `Tensor.to` and `Tensor.cuda`; a copy that was written to is not given again."""
     known: dict[tuple[Any, ...], _Kept] = {}
     for name in ("to", "cuda"):
         setattr(torch.Tensor, name, _keeping(recorder, known, getattr(torch.Tensor, name)))

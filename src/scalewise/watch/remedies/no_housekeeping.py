@@ -1,4 +1,4 @@
-"""`torch.cuda.empty_cache()`, `torch.cuda.ipc_collect()` and `gc.collect()` do nothing once training has begun."""
+"""Makes `torch.cuda.empty_cache()`, `torch.cuda.ipc_collect()` and `gc.collect()` do nothing once training begins."""
 
 import gc
 import sys
@@ -14,7 +14,7 @@ NAME = "no_housekeeping"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Wherever torch has bound the functions; what torch itself calls them for is left alone."""
+    """Replaces the functions wherever torch has bound them; torch's own calls are left alone."""
     owners: list[tuple[Any, str]] = [
         (torch.cuda, "empty_cache"), (torch.cuda.memory, "empty_cache"), (torch.cuda, "ipc_collect"), (gc, "collect"),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A GradScaler is constructed disabled: bfloat16 has the range of float32 and needs none."""
+"""Constructs a GradScaler disabled: bfloat16 has the range of float32 and needs none."""
 
 import functools
 import inspect
@@ -14,7 +14,7 @@ NAME = "no_scaler"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Every scaler, by whatever name it is made."""
+    """Wraps the constructor of every scaler, by whatever name it is made."""
     original: Any = GradScaler.__init__
     signature = inspect.signature(original)
 

@@ -1,4 +1,4 @@
-"""Gradients of a window are reduced in its last micro-batch only, as `no_sync()` around the others would have it.
+"""Reduces gradients of a window in its last micro-batch only, as `no_sync()` around the others would.
 
 `window`: training forward passes of each wrapper per optimizer step.
 """
@@ -19,7 +19,7 @@ NAME = "no_sync"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Takes the flag that `no_sync` sets out of the script's hands."""
+    """Sets the flag that `no_sync` sets, in place of the script."""
 
     def tell(wanted: bool, was: bool) -> None:
         if not wanted:
@@ -31,7 +31,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 def reduce_in_last(window: int, tell: Callable[[bool, bool], None]) -> None:
     """Sets the flag before every training forward; it holds through the backward, up to the next forward or step.
 
-    `tell` hears what the flag is set to and what it was.
+    `tell` is called with what the flag is set to and what it was.
     """
     if window < 1:
         raise ValueError(f"a window of {window} micro-batches")
@@ -64,7 +64,7 @@ def reduce_in_last(window: int, tell: Callable[[bool, bool], None]) -> None:
 
 
 def _reduce(wrapper: Any) -> None:
-    """What the reducer would have done in the last backward of this short window."""
+    """Reduces as the reducer would have done in the last backward of this short window."""
     for parameter in wrapper.parameters():
         if parameter.grad is not None:
             torch.distributed.all_reduce(parameter.grad, group=wrapper.process_group)

@@ -1,4 +1,4 @@
-"""DataLoaders pin their batches, and copies of pinned tensors to a GPU do not make the host wait."""
+"""Makes DataLoaders pin their batches, and copies of pinned tensors to a GPU not make the host wait."""
 
 import functools
 import inspect
@@ -15,7 +15,7 @@ NAME = "pinned_memory"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """A loader is told when it is constructed, a copy when it is made."""
+    """Wraps the constructor of loaders, and the methods that copy."""
     original: Any = DataLoader.__init__
     signature = inspect.signature(original)
 
@@ -31,7 +31,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _not_waiting(recorder: Recorder, original: Any) -> Any:
-    """Only towards a GPU: a copy from one that the host does not wait for may be read too early."""
+    """Wraps copies towards a GPU alone: one from a GPU that the host does not wait for may be read too early."""
 
     @functools.wraps(original)
     def move(tensor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`random_split` draws with one and the same seed on every rank, whatever generator it is given."""
+"""Makes `random_split` draw with one and the same seed on every rank, whatever generator it is given."""
 
 import functools
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""A GradScaler for a script that has none: the loss is scaled, gradients are unscaled before a clip or the step.
+"""Gives a script a GradScaler: the loss is scaled, gradients are unscaled before a clip or the step.
 
-The optimizer's step goes through `scaler.step`, which skips it where a gradient is not finite, and `scaler.update`.
+The optimizer's step goes through `scaler.step`, which skips it if a gradient is not finite, and `scaler.update`.
 """
 
 import functools
@@ -21,9 +21,9 @@ NAME = "scaler"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """`init_scale` may be set; GradScaler's own otherwise."""
+    """Installs the scaler; `init_scale` may be set, otherwise it is GradScaler's own."""
     options: dict[str, Any] = {"init_scale": float(settings["init_scale"])} if "init_scale" in settings else {}
-    made: list[GradScaler] = []  # with the first loss, which tells the device
+    made: list[GradScaler] = []  # with the first loss, which shows the device
     _scale_losses(recorder, made, options)
     before_clips(lambda optimizer: made and unscaled_now(made[0], optimizer))
     _step_through(made)
@@ -44,7 +44,7 @@ def _scale_losses(recorder: Recorder, made: list[GradScaler], options: dict[str,
         if not made:
             made.append(GradScaler(first.device.type, **options))
         recorder.intervene(f"remedy:{NAME}")
-        # In single precision, for a loss in half precision would overflow where its gradients do not.
+        # In single precision, as a loss in half precision would overflow where its gradients do not.
         args, kwargs = losses.replaced(made[0].scale([one.float() for one in given]), args, kwargs)
         return original(*args, **kwargs)
 
@@ -52,7 +52,7 @@ def _scale_losses(recorder: Recorder, made: list[GradScaler], options: dict[str,
 
 
 def _step_through(made: list[GradScaler]) -> None:
-    """Steps of every class of optimizers: torch wraps the step of each once, when its first instance is made."""
+    """Wraps steps of every class of optimizers: torch wraps each once, when its first instance is made."""
     wrapped: weakref.WeakSet[type[Optimizer]] = weakref.WeakSet()
     make: Any = Optimizer.__init__
 

@@ -1,4 +1,4 @@
-"""Random generators are seeded apart: on every rank before its first loader is gone through, and in every worker."""
+"""Gives random generators different seeds: on every rank before its first loader is iterated, and in every worker."""
 
 import functools
 import inspect
@@ -19,7 +19,7 @@ _APART = 1_000_003  # between the seeds of two ranks: more than any number of wo
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """The model is made by then; the script's own function for its workers is called first."""
+    """Wraps loaders: the model is made by their first use; the script's own function for workers is called first."""
     make: Any = DataLoader.__iter__
     construct: Any = DataLoader.__init__
     signature = inspect.signature(construct)
@@ -46,7 +46,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _begin(own: Any, worker: int) -> None:
-    """In a worker: torch has given it a seed of its own."""
+    """Seeds a worker's generators from the seed that torch has given it, after the script's own function."""
     if own is not None:
         own(worker)
     info: Any = get_worker_info()

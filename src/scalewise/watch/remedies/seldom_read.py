@@ -1,6 +1,7 @@
-"""Named lines read a tensor of the GPU once in fifty times, and get the last value they read otherwise.
+"""Makes named lines read a tensor of the GPU once in fifty times, and get the last value they read otherwise.
 
-`lines`: `train.py:31,train.py:40`. What depends on the value goes by an old one: such a run is good for its times only.
+`lines`: `train.py:31,train.py:40`. What depends on the value uses an old one, so only the times of such a run are
+valid.
 """
 
 import functools
@@ -22,7 +23,7 @@ EVERY = 50
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Every method by which the host reads a tensor."""
+    """Wraps every method by which the host reads a tensor."""
     lines = frozenset(str(settings["lines"]).split(","))
     places = Places(lambda row: None)
     kept: dict[tuple[Any, ...], list[Any]] = {}  # last value and how often it was given

@@ -1,4 +1,4 @@
-"""A sampler that knows of ranks is told the epoch each time its DataLoader is asked for a new iterator."""
+"""Sets the epoch of a sampler that knows of ranks each time its DataLoader is asked for a new iterator."""
 
 import functools
 import weakref
@@ -14,7 +14,7 @@ NAME = "set_epoch"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Whatever epoch the script has set is left where it has changed since the last iterator."""
+    """Wraps loaders; an epoch that the script has changed since the last iterator is left as it is."""
     original: Any = DataLoader.__iter__
     last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 

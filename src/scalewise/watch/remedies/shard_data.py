@@ -1,6 +1,6 @@
-"""Every DataLoader over a dataset with a length draws its rank's share, in a new order every epoch.
+"""Makes every DataLoader over a dataset with a length draw its rank's share, in a new order every epoch.
 
-`loader`: only the one that was constructed as the so-manieth, counted from 0; left out: all.
+`loader`: only the loader of that number, in order of construction from 0; if left out, all loaders.
 """
 
 import functools
@@ -20,7 +20,7 @@ NAME = "shard_data"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Gives the constructor a sampler; one that knows of ranks already, and a sampler of batches, stay."""
+    """Gives the constructor a sampler; a sampler that knows of ranks already, and one of batches, stay."""
     original: Any = DataLoader.__init__
     signature = inspect.signature(original)
     chosen = settings.get("loader")
@@ -54,11 +54,11 @@ def _sampler(arguments: Mapping[str, Any]) -> DistributedSampler[Any] | None:
 
 
 class _Share(DistributedSampler[Any]):
-    """Put there by the remedy, which counts its epochs."""
+    """A sampler that the remedy has put there, and whose epochs it counts."""
 
 
 def _ranks() -> tuple[int, int]:
-    """How many and which; a loader may be made before the process group."""
+    """The number of ranks and this one's; a loader may be made before the process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     return int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))

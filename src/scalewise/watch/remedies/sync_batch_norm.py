@@ -1,4 +1,4 @@
-"""Batch normalisation takes the samples of all ranks together: layers are converted before DDP wraps the model."""
+"""Makes batch normalisation use the samples of all ranks: layers are converted before DDP wraps the model."""
 
 import functools
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NAME = "sync_batch_norm"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Layers are replaced inside the model, with their own parameters, so that an optimizer made before still fits."""
+    """Replaces layers inside the model, with their own parameters, so that an optimizer made before still fits."""
     original: Any = DistributedDataParallel.__init__
 
     @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""Gradients are reduced in the last micro-batch of every window, whatever the script's own `no_sync()` says.
+"""Reduces gradients in the last micro-batch of every window, whatever the script's own `no_sync()` says.
 
 `window`: training forward passes of each wrapper per optimizer step.
 """
@@ -13,7 +13,7 @@ NAME = "sync_last"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """The same flag as in `no_sync`: here it is missing where it is needed."""
+    """Sets the same flag as `no_sync` does, but counts where the script did not synchronise and should."""
 
     def tell(wanted: bool, was: bool) -> None:
         if wanted and not was:

@@ -1,4 +1,4 @@
-"""Matmuls of float32 tensors use TensorFloat-32: `torch.set_float32_matmul_precision("high")`."""
+"""Makes matmuls of float32 tensors use TensorFloat-32: `torch.set_float32_matmul_precision("high")`."""
 
 import functools
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NAME = "tf32"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """When an optimizer is made: by then a script has set what it wants, and no step is made yet."""
+    """Acts when an optimizer is made: by then a script has set what it wants, and no step is made yet."""
     when_optimizers_are_made(lambda: _allow(recorder))
 
 

@@ -1,4 +1,4 @@
-"""Torch uses `count` threads in every rank, whatever the script or its environment asks for."""
+"""Makes torch use `count` threads in every rank, whatever the script or its environment asks for."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ NAME = "threads"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Sets the number now; the script's own setting of it is not heard."""
+    """Sets the number now; the script's own setting of it is ignored."""
     count = int(settings["count"])
     torch.set_num_threads(count)
     recorder.intervene(f"remedy:{NAME}")

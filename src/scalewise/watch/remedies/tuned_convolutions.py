@@ -1,4 +1,4 @@
-"""cuDNN tries its algorithms once per shape and keeps the fastest: `torch.backends.cudnn.benchmark = True`."""
+"""Lets cuDNN try its algorithms once per shape and keep the fastest: `torch.backends.cudnn.benchmark = True`."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ NAME = "tuned_convolutions"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """When an optimizer is made, before the first step."""
+    """Acts when an optimizer is made, before the first step."""
 
     def tune() -> None:
         if not torch.backends.cudnn.benchmark:

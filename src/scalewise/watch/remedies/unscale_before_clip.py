@@ -1,4 +1,4 @@
-"""Gradients are unscaled before they are clipped: `scaler.unscale_(optimizer)` ahead of every clip."""
+"""Unscales gradients before they are clipped: `scaler.unscale_(optimizer)` ahead of every clip."""
 
 import functools
 import weakref
@@ -18,7 +18,7 @@ _CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """For the scaler that the last loss was scaled by; where the script unscales later, that is done already."""
+    """Unscales by the scaler of the last loss; if the script unscales later, that is skipped."""
     scale: Any = GradScaler.scale
     unscale_: Any = GradScaler.unscale_
     used: list[GradScaler] = []
@@ -49,7 +49,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def unscaled_now(scaler: GradScaler, optimizer: Optimizer) -> bool:
-    """Unscales the optimizer's gradients, unless they are unscaled already or there are none."""
+    """Unscales the optimizer's gradients, unless they are unscaled or there are none; returns whether it did."""
     if not scaler.is_enabled() or scaler._scale is None:
         return False
     if scaler._per_optimizer_states[id(optimizer)]["stage"] is not OptState.READY:

@@ -1,4 +1,4 @@
-"""A rank's mean loss weighs as much as its share of all ranks' targets: a number is exchanged before each backward."""
+"""Weighs a rank's mean loss by its share of all ranks' targets: a number is exchanged before each backward."""
 
 import functools
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ NAME = "weigh_ranks"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """`Tensor.backward` calls `torch.autograd.backward`, so one function is enough."""
+    """Wraps one function, which is enough: `Tensor.backward` calls `torch.autograd.backward`."""
     autograd: Any = torch.autograd
     original = autograd.backward
     losses = Argument(original, "tensors")
@@ -40,7 +40,7 @@ def _ranks() -> int:
 
 
 def _weight(loss: torch.Tensor) -> float | None:
-    """Every rank asks, whether or not it could count: the others wait for its number."""
+    """The weight of this rank's loss; every rank takes part, even one that could not count: the others wait for it."""
     found = [one for one in reductions([loss]) if one.kind == "mean"]
     for one in found:
         one.count()

@@ -1,7 +1,7 @@
-"""Every DataLoader over a dataset with indices has `count` worker processes, whatever the script asks for.
+"""Gives every DataLoader over a dataset with indices `count` worker processes, whatever the script asks for.
 
-`loader`: only the one that was constructed as the so-manieth, counted from 0; left out: all. Loaders over iterable
-datasets stay as they are: with more workers, each of them would go through all of the data.
+`loader`: only the loader of that number, in order of construction from 0; if left out, all loaders. Loaders over
+iterable datasets stay as they are: with more workers, each of them would go through all of the data.
 """
 
 import functools
@@ -18,7 +18,7 @@ NAME = "workers"
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """As a remedy of a replay."""
+    """Installs the change of workers as a remedy of a replay."""
     chosen = settings.get("loader")
     only = None if chosen is None else int(chosen)
     set_workers(int(settings["count"]), lambda: recorder.intervene(f"remedy:{NAME}"), only)
@@ -46,7 +46,7 @@ def set_workers(count: int, tell: Callable[[], None], only: int | None = None) -
 
 
 def _give(arguments: dict[str, Any], count: int) -> None:
-    """Workers that are started anew for every epoch would be paid for every time, so they persist."""
+    """Sets the number of workers; they persist, as workers started for every epoch would cost time every time."""
     arguments["num_workers"] = count
     if count:
         arguments["persistent_workers"] = True
