@@ -1,4 +1,4 @@
-"""Micro-batches with few counted targets weigh as much as those with many: the step is not that of the whole batch."""
+"""Detects micro-batches that weigh the same though they count few or many targets, unlike in the whole batch."""
 
 import statistics
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ OFTEN = 0.5  # of the windows
 @dataclass(frozen=True)
 class _Counted:
     update: Update
-    targets: TargetCounts  # of each micro-batch; their weights are equal
+    targets: TargetCounts  # the targets of each micro-batch; their weights are equal
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Equal weights on unequal counts, in half of the windows or more."""
+    """Returns a finding if half of the windows or more weigh micro-batches equally though their counts differ."""
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
@@ -52,7 +52,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _counts(update: Update) -> TargetCounts | None:
-    """What each micro-batch counted, where their weights are equal."""
+    """Returns how many targets each micro-batch counted, if their weights are equal."""
     notes = update.backwards
     if len(notes) != update.size:
         return None
