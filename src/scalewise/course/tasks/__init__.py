@@ -12,7 +12,7 @@ EITHER_CODE = "practical7"  # the check chooses by what the script does
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, or the one that a script of the course belongs to."""
+    """Returns the task of that name, or the one that a script of the course belongs to."""
     wanted = CODE_1.name if name == EITHER_CODE else Path(name).name.removesuffix(".py")
     for task in TASKS:
         if wanted in (task.name, task.script):

@@ -14,7 +14,7 @@ SEED_CALLS = ("torch.manual_seed", "torch.cuda.manual_seed_all")
 
 
 def call_named(seen: Seen, name: str) -> ast.Call | None:
-    """The first call of a function by that name, or by its last word where it was imported by itself."""
+    """Returns the first call of a function by that name, or by its last part if that was imported alone; or None."""
     short = name.rpartition(".")[2]
     calls = [node for node in ast.walk(seen.tree) if isinstance(node, ast.Call)]
     return next((call for call in calls if ast.unparse(call.func) in (name, short)), None)
@@ -34,7 +34,7 @@ def _seeds(seen: Seen) -> Found:
     if on_gpus is None:
         return decided(False, f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} is not in the script", where, change)
     use = seen.case.first.device_use
-    called = use is not None and use.redirected.get(SEED_CALLS[1], 0) > len(seeds)  # each seeds the GPUs itself, too
+    called = use is not None and use.redirected.get(SEED_CALLS[1], 0) > len(seeds)  # each seed call seeds the GPUs, too
     told = "both were called" if called else f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} stands in the script"
     ranks = len(seen.case.ranks)
     return decided(True, f"{told}{f', on {ranks} ranks' if ranks > 1 else ''}", where)
@@ -71,7 +71,7 @@ def _timed(seen: Seen) -> Found:
 
 
 def _around_steps(rank: RankCase) -> Iterator[tuple[list[ClockNote], list[ClockNote], list[ClockNote]]]:
-    """The clocks before a step's first forward pass, between that and its optimizer step, and after it."""
+    """Yields the clocks before a step's first forward pass, between that and its optimizer step, and after it."""
     before: list[ClockNote] = []
     between: list[ClockNote] = []
     after: list[ClockNote] = []
@@ -106,7 +106,7 @@ def _synchronised(seen: Seen) -> Found:
 
 
 def _before(notes: Sequence[Note], index: int) -> bool:
-    """Whether the script waited for its device since the last piece of work; an Event is recorded by the GPU itself."""
+    """Returns True if the script waited for its device since the last work; the GPU itself records an Event."""
     note = notes[index]
     if isinstance(note, ClockNote) and note.function == "Event.record":
         return True
@@ -126,7 +126,7 @@ def _steps(seen: Seen) -> Found:
 
 
 def _warm_up_left_out(seen: Seen) -> Found:
-    """A slice of a list of times from step 5 on, or a comparison of the step with 5: read in the script's text."""
+    """Finds a slice of a list of times from step 5 on, or a comparison of the step with 5, in the text."""
     change = f"Leave the first {WARMUP_STEPS} steps out of the average, for example: times[{WARMUP_STEPS}:]"
     best: tuple[int, ast.expr] | None = None
     for node in ast.walk(seen.tree):
@@ -144,7 +144,7 @@ def _warm_up_left_out(seen: Seen) -> Found:
 
 
 def _number(seen: Seen, node: ast.expr | None) -> int | None:
-    """A whole number that is written down, or a constant of the script, as the environment may have set it."""
+    """Returns a number written in the code, or the value of a constant, as the environment may set it; or None."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
     if not isinstance(node, ast.Name):
@@ -172,17 +172,17 @@ def _prints(seen: Seen) -> Found:
 
 
 def seeds(id: str) -> Requirement:
-    """The seeds that every script fixes."""
+    """Returns the requirement that the script fixes the seeds."""
     return Requirement(id, "torch.manual_seed(0) and torch.cuda.manual_seed_all(0)", _seeds)
 
 
 def on_gpu(id: str) -> Requirement:
-    """Uses a GPU where there is one."""
+    """Returns the requirement that the script uses a GPU if there is one."""
     return Requirement(id, "runs on GPUs", _on_gpu)
 
 
 def synchronised(id: str) -> Requirement:
-    """Waits for the GPU before each reading of a clock."""
+    """Returns the requirement that the script waits for the GPU before each reading of a clock."""
     return Requirement(id, "torch.cuda.synchronize() wherever a clock is read", _synchronised)
 
 

@@ -1,4 +1,4 @@
-"""What homework 1, practical 7 and homework 2 ask of scripts that train with DistributedDataParallel."""
+"""The requirements of homework 1, practical 7 and homework 2 on scripts that train with DistributedDataParallel."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,12 +13,12 @@ from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import NOWHERE, AutocastNote, ForwardNote, Note, ScalerNote, StepNote
 from scalewise.results.run import Run
 
-TELLING = 2  # times what rounding allows: so far the loss must move before equal losses say anything
-ENOUGH = 10  # times what rounding allows: later steps are not compared, because each carries on the rounding before it
+TELLING = 2  # times what rounding allows: the loss must move so far for equal losses to prove anything
+ENOUGH = 10  # times what rounding allows: later steps are not compared, as each inherits the rounding before it
 LEAST_COMPARED = 5  # steps
-RATE = "10"  # with it the loss of Code 1 moves by more than rounding in a few steps
+RATE = "10"  # learning rate at which the loss of Code 1 moves by more than rounding in a few steps
 GLOBAL_BATCH = 64  # of homework 1's strong scaling
-ALIKE = 1e-3  # relative: a factor that was read back from float16 gradients is not exact
+ALIKE = 1e-3  # relative: a factor that is computed from float16 gradients is not exact
 
 
 def _trained_with_ddp(seen: Seen) -> Found:
@@ -34,7 +34,7 @@ def _trained_with_ddp(seen: Seen) -> Found:
 
 
 def _own_part(seen: Seen) -> Found:
-    """Every rank computes on other data than the rest, and together they take the global batch."""
+    """Checks that every rank computes on different data, and that together they take the global batch."""
     firsts = [next((note for note in rank.all(ForwardNote) if note.trains), None) for rank in seen.case.ranks]
     digests = [note.digest for note in firsts if note is not None and note.digest is not None]
     if len(digests) < 2:
@@ -72,7 +72,7 @@ def _accumulates(seen: Seen) -> Found:
 
 
 def _accumulated(seen: Seen) -> Accumulation:
-    """How it accumulates; what rests on that is not seen where it does not."""
+    """Returns how the script accumulates; if it does not, requirements based on it are not seen."""
     found = accumulation_of(seen.case.first)
     if not found.windows:
         raise Abstain("there is one micro-batch per optimizer step, so there was nothing to see of this")
@@ -99,7 +99,7 @@ def _divided(seen: Seen) -> Found:
 
 
 def _divisors(one: MicroBatch) -> Iterator[float]:
-    """By what each loss was divided before backward, the scaler's scale taken out."""
+    """Yields by what each loss was divided before backward, without the scaler's scale."""
     scales = [note.scale for note in of_kind(one.notes, ScalerNote) if note.call == "scale" and note.scale]
     for note in one.backwards:
         if note.reduction == "mean" and note.factor:
@@ -185,7 +185,7 @@ def _updates_scaler(seen: Seen) -> Found:
 
 
 def _or_bfloat(seen: Seen, found: Found) -> Found:
-    """bfloat16 needs no scaler: that it is missing is still what the sheet does not ask for."""
+    """Returns the finding, with a hint if bfloat16 is used: it needs no scaler, but the sheet asks for one."""
     kinds = {note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast}
     if found.state == "fulfilled" or kinds != {"bfloat16"}:
         return found
@@ -204,7 +204,7 @@ def _backward_outside(seen: Seen) -> Found:
 
 
 def _trains_as_code_1(seen: Seen) -> Found:
-    """The losses beside those of the course's Code 1, step by step; only where model and data are the same."""
+    """Compares the losses with those of the course's Code 1 step by step, if model and data are the same."""
     if seen.reference is None:
         raise Abstain(seen.no_reference or "Code 1 was not run beside it")
     own, other = seen.case.run.ranks, seen.reference.ranks
@@ -233,13 +233,13 @@ def _trains_as_code_1(seen: Seen) -> Found:
 
 
 def _until_moved(losses: Sequence[float | None], far: float) -> Sequence[float | None]:
-    """The first losses, up to the one that has come so far from the first."""
+    """Returns the losses up to the first that has moved so far from the beginning."""
     ends = range(LEAST_COMPARED, len(losses))
     return losses[: next((end for end in ends if _moved(losses[:end]) >= far), len(losses))]
 
 
 def _moved(losses: Sequence[float | None]) -> float:
-    """How far the loss came from its first value, relative to that."""
+    """Returns how far the loss moved from its first value, relative to that value."""
     known = [loss for loss in losses if loss is not None]
     return max((abs(loss - known[0]) / abs(known[0]) for loss in known), default=0.0) if known and known[0] else 0.0
 
@@ -249,7 +249,7 @@ def _first_input(notes: Sequence[Note]) -> str | None:
 
 
 def _losses(run: Run) -> list[float | None]:
-    """Of every step, the mean over the ranks."""
+    """Returns the loss of every step, mean over the ranks."""
     ranks = [[row.loss for row in rank.steps] for rank in run.ranks]
     rows = zip(*ranks, strict=False)
     return [sum(one for one in row if one is not None) / len(row) if None not in row else None for row in rows]
@@ -303,7 +303,7 @@ CODE_3 = Task(
 
 
 def code_of(seen: Seen) -> Task:
-    """Which code of practical 7 a script is: the one that accumulates, or the one that computes in mixed precision."""
+    """Returns which code of practical 7 a script is: the one that accumulates, or the one in mixed precision."""
     mixed = any(note.autocast for note in seen.case.first.all(ForwardNote))
     try:
         accumulates = bool(accumulation_of(seen.case.first).windows)
@@ -313,7 +313,7 @@ def code_of(seen: Seen) -> Task:
 
 
 def constants_of(seen: Seen) -> dict[str, str] | str:
-    """The constants with which Code 1 does the same work, or why they are not known."""
+    """Returns the constants with which Code 1 does the same work, or why they are not known."""
     rank = seen.case.first
     sums = next((dict(row.sums) for row in rank.record.examination if hasattr(row, "sums")), {})
     model, steps = rank.record.model, rank.record.steps
@@ -344,5 +344,5 @@ def constants_of(seen: Seen) -> dict[str, str] | str:
 
 
 def _width(parameters: int, depth: int) -> int | None:
-    """The width at which so many layers with biases have exactly so many parameters."""
+    """Returns the width at which so many layers with biases have exactly so many parameters, or None."""
     return next((dim for dim in range(1, 65_536) if depth and dim * (dim + 1) * depth == parameters), None)
