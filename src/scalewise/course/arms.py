@@ -17,8 +17,8 @@ from scalewise.plan.words import value_text
 from scalewise.results.run import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
-COURSE_LEVEL = CONFIDENCE  # of all intervals in a course report, and of all verdicts, so that both agree
-CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts
+COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree
+CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts that do not change a step's work
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 REFUSED = "refused: "  # beginning of the reason if a script did not do what its row says
 MEANT = ("precision", "interventions")  # differences between two arms that are meant to be compared
@@ -50,7 +50,7 @@ def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", *
 
 
 def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
-    """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16: out of memory`."""
+    """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
     refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")

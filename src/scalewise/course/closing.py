@@ -18,7 +18,7 @@ ADVICE = {
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns a short section, as a hand-in has a page limit."""
+    """Builds a short section, as a hand-in has a page limit."""
     blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
     blocks += [Paragraph(text) for text in (*_failed(evidence), *_advice(evidence))]
     blocks += [Paragraph("To repeat:"), Code("\n".join(commands(evidence)))]

@@ -50,7 +50,7 @@ class Record:
     step: Estimate | None  # measured, in seconds
     peak_bytes: int | None
     rehearsal: Rehearsed | None
-    spread: float  # of the computing time between runs, as the standard deviation of its logarithm
+    spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Records:
     """Everything that was recorded on one kind of GPU."""
 
     device: str  # NVIDIA H200
-    date: str  # of the runs: 2026-11-18
+    date: str  # date of the runs: 2026-11-18
     versions: dict[str, str]
     records: tuple[Record, ...]
 
@@ -103,7 +103,7 @@ class GpuStep:
     communication_share: float  # share of a predicted step that communication takes, as computing does not hide it
     env: dict[str, str]
     source: str  # one sentence for a caption or a tooltip
-    micro_batches: int | None = None  # in a rehearsed step
+    micro_batches: int | None = None  # micro-batches of a rehearsed step
 
     @property
     def efficiency(self) -> Estimate | None:

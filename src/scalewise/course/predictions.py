@@ -10,7 +10,7 @@ from scalewise.errors import BadRequest
 from scalewise.report.cells import empty_cell, number_cell, text_cell
 from scalewise.report.document import Cell, Column, Section, Table
 
-FILE = "predictions.json"  # in the suite's folder
+FILE = "predictions.json"  # file in the suite's folder
 TABLE = "predictions"
 ORDER = 900
 TRIES = 3  # number of tries before the question is left out, if no number can be read

@@ -38,7 +38,7 @@ class MicroBatch:
     """The notes of one micro-batch: all since the previous micro-batch or step, up to its last backward pass."""
 
     notes: tuple[Note, ...]
-    forwards: tuple[ForwardNote, ...]  # of the model, in training
+    forwards: tuple[ForwardNote, ...]  # training forward passes of the model
 
     @property
     def backwards(self) -> tuple[BackwardNote, ...]:
@@ -101,7 +101,7 @@ class Update:
         """The size of the gradient at the step, before clipping, relative to what the last backward pass left."""
         step = self.steps[0] if self.steps else None
         if step is not None and step.ratio is not None and not step.skipped:
-            return step.ratio  # clipping is not counted in it
+            return step.ratio  # this ratio is measured before clipping
         return next((note.ratio for note in of_kind(self.tail, ClipNote) if note.ratio is not None), None)
 
 

@@ -39,11 +39,11 @@ class RankCase:
     rank: int
     record: RankRecord
     notes: tuple[Note, ...]
-    windows: tuple[Window, ...]  # whole ones: each ends with an optimizer's step
-    rest: Window  # what came after the last step
+    windows: tuple[Window, ...]  # complete windows, each ending with an optimizer's step
+    rest: Window  # the notes after the last step
     places: dict[int, PlaceRow]
     wrappers: tuple[WrapperRow, ...]
-    uses: tuple[WrapperUseRow, ...]  # the last of each wrapper
+    uses: tuple[WrapperUseRow, ...]  # the last row of each wrapper
     loaders: tuple[LoaderRow, ...]
     seeds: tuple[WorkerSeedRow, ...]
     sums: tuple[ParameterSumsRow, ...]
@@ -82,7 +82,7 @@ class Case:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks as they saw it; a script that starts its own processes may have more than asked for."""
+        """The number of ranks as they saw it; the script's own launcher may start another number than asked for."""
         return max((rank.record.start.world_size for rank in self.ranks if rank.record.start), default=len(self.ranks))
 
     @functools.cached_property

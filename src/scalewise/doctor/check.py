@@ -39,7 +39,7 @@ class Rule:
     """A check's description together with its functions."""
 
     check: Check
-    examine: Callable[[Case], tuple[Finding, ...]]  # raises Abstain
+    examine: Callable[[Case], tuple[Finding, ...]]  # may raise Abstain
     # Returns the finding as a replay of its remedy changes it, or None if the replay shows that it is no mistake.
     settle: Callable[[Case, Finding, Replayed], Finding | None] | None
 

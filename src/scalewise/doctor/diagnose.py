@@ -64,7 +64,7 @@ def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
 
 
 def _left_out(run: Run) -> str:
-    """Returns why a check that found nothing has not passed: the watcher was too incomplete to see everything."""
+    """Returns why a check that found nothing has not passed: parts of the watcher had to be left out."""
     return f"found nothing, but scalewise's own {' and '.join(run.spec.without_hooks)} had to be left out"
 
 

@@ -24,7 +24,7 @@ class Price:
     unit: Unit
     of: str  # `communication that no_sync would spare`
     how: str  # `measured`, `measured with the fix applied, in turns with the script as it is`, `computed from ...`
-    interval: Estimate | None = None  # around the value; None: it was counted or computed, not measured
+    interval: Estimate | None = None  # interval around the value; None: it was counted or computed, not measured
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class BatchCost:
 
 
 def loading_of(rank: RankCase, loader: int) -> BatchCost | None:
-    """Returns the cost over all workers of a loader, by each worker's last count; None if nothing was measured."""
+    """Returns the cost over all workers of a loader, by each worker's highest count; None if nothing was measured."""
     longest: dict[int, LoadingRow] = {}
     for row in rank.loading:
         if row.loader == loader and row.batches >= longest.get(row.worker, row).batches:

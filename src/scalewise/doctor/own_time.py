@@ -28,7 +28,7 @@ class OwnTime:
     """The times of one window of one rank, in nanoseconds; its parts and the waiting add up to its span."""
 
     number: int
-    span: int  # from the end of the step before to the end of this one
+    span: int  # time from the end of the previous step to the end of this one
     data: int
     forward: int
     backward: int  # backward passes that wait for no other rank; of others, the part until all gradients were computed

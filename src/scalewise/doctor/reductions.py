@@ -28,8 +28,7 @@ def averages_by_hand(windows: Sequence[Window], parameter_bytes: int) -> bool:
 def averages_models(windows: Sequence[Window], parameter_bytes: int) -> bool:
     """Returns True if whole models are sent between a step and the next forward pass.
 
-    Ranks that differ in between then do so on purpose. What is sent before the first forward pass only equalises them
-    once.
+    Such ranks differ in between on purpose. What is sent before the first forward pass only makes them equal once.
     """
     return any(sent_bytes(_before_forward(window)) >= max(1, LARGE_SHARE * parameter_bytes) for window in windows[1:])
 

@@ -15,11 +15,11 @@ class Cell:
     """
 
     text: str
-    number: float | None = None  # in the column's unit
+    number: float | None = None  # the value in the column's unit
     low: float | None = None  # lower end of its interval
     high: float | None = None
     mark: Mark = "measured"  # shown unless it is `measured`
-    note: str = ""  # what hovering shows beside the interval
+    note: str = ""  # tooltip text beside the interval
     doubt: str = ""  # a caveat that makes this number doubtful, in words for the reader; a footnote of the table
     interval: str = ""  # `[33.7, 44.1]`, rounded as the text is; empty if there is none
     level: float = 0.95  # confidence level of the interval, if there is one
@@ -79,7 +79,7 @@ class Lines:
     spans: tuple[Span, ...] = ()
     log_x: bool = False
     log_y: bool = False
-    x_ticks: tuple[float, ...] = ()  # empty: chosen by the drawing
+    x_ticks: tuple[float, ...] = ()  # empty: the drawing chooses them
 
 
 @dataclass(frozen=True)

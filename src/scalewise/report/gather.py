@@ -36,7 +36,7 @@ PagesOf = Callable[[str], SuitePages]  # takes the suite's name
 
 
 def no_pages(_: str) -> SuitePages:
-    """Returns no pages of its own for any suite, so that all suites get the general sections."""
+    """Returns an empty SuitePages for any suite, so that the general sections are used."""
     return SuitePages()
 
 

@@ -75,7 +75,7 @@ def _cells(table: Table, index: int, view: RowView, beside: Sequence[bool]) -> I
     runs = table.runs[index] if index < len(table.runs) else ()
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
     for place, (column, cell, wide) in enumerate(zip(table.columns, view.cells, beside, strict=True)):
-        # The title is for readers without scripts; the page's own script shows the same, and sooner.
+        # The title is for browsers without scripts; the page's own script shows the same text sooner.
         source = f"; run {runs[0]}{more}" if runs and column.numeric else ""
         tip = f' title="{_shown(cell.tip + source)}"' if cell.tip else ""
         focus = ' tabindex="0"' if cell.tip else ""

@@ -39,7 +39,7 @@ POINTS_PER_MM = 72 / 25.4
 A4_POINTS = 297 * POINTS_PER_MM
 LARGEST_HOLE = 0.06  # share of a page that may stay empty at its end before other figure sizes are tried
 FIGURE_SCALES = (0.9, 1.12, 0.8)
-LOWER_FIGURES = (0.88, 0.76)  # of the tightest setting's height, tried before a report exceeds the course's pages
+LOWER_FIGURES = (0.88, 0.76)  # shares of the tightest setting's height, tried before a report exceeds the page limit
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Compiled:
     """A document set in one way."""
 
     content: bytes
-    pages: int  # without the appendix
+    pages: int  # number of pages without the appendix
     hole: float  # the largest empty end of a page, except the last, as a share of a page
 
 

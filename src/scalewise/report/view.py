@@ -24,7 +24,7 @@ MOST_LETTERS = 26  # letters for the footnotes of one table
 
 @dataclass(frozen=True)
 class CellView:
-    """A cell in the pieces that look different."""
+    """A cell in pieces that are rendered differently."""
 
     text: str
     interval: str  # empty: none

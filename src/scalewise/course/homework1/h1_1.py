@@ -35,7 +35,7 @@ FIGURE, LISTING = "h1-1-trace", "h1-1-timing"
 WHY_WARM_UP = "Why is warm-up needed in GPU benchmarking?"
 WHY_SEEDS = "Why must randomness be controlled?"
 IGNORED = 5  # number of first steps, as the sheet asks
-LEAST_STEPS = 30  # as the sheet asks
+LEAST_STEPS = 30  # least number of steps, as the sheet asks
 CLEARLY = 1.05  # a first step within 5 % of the rest does not distort a mean
 
 
@@ -71,7 +71,7 @@ class SeedPair:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
+    """Builds the section: the set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
     warm, pairs, seen = warm_up(evidence), seed_pairs(evidence), again(evidence)
     listing = _listing(evidence)
     blocks: list[Block] = [Paragraph(_set_up(evidence))]

@@ -62,7 +62,7 @@ LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
 WHY = "What explains it, in numbers?"
 WORDS = {2: "two", 4: "four", 8: "eight"}
 FIXED = "The fixed part of a step, which is as long on every rank however many there are."
-BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # of H1.5B, with one rank at several batches
+BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # experiment and table of H1.5B, with one rank at several batches
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
 HINTS = {
     LINEAR: "the speedups of the table, and the number of ranks",
@@ -97,7 +97,7 @@ class StrongScaling:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table, model, figures, answers."""
+    """Builds the section: table, model, figures, answers."""
     found = strong_scaling(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.parts and found.line is not None:

@@ -95,7 +95,7 @@ class Sizes:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns tables, the reached rates, answers."""
+    """Builds the section: tables, the reached rates, answers."""
     found = sizes(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.works:

@@ -101,7 +101,7 @@ class Both:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns tables, distribution, one step of DDP, utilisation over time, answers."""
+    """Builds the section: tables, distribution, one step of DDP, utilisation over time, answers."""
     found = both(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.reduced and found.through_first:

@@ -79,7 +79,7 @@ class Delays:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table, speedup and step over the delay, answers."""
+    """Builds the section: table, speedup and step over the delay, answers."""
     found = delays(evidence)
     figures = (_speedup_figure(found), _steps_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]

@@ -47,7 +47,7 @@ class Batch:
     many: Point | None
     rate_one: Cell  # samples/s
     rate: Cell
-    rates: Estimate | None  # of several ranks; of one rank if there are no several
+    rates: Estimate | None  # throughput of several ranks; of one rank if there are no several
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -67,7 +67,7 @@ class Batches:
     predicted: tuple[Batch, ...]
     gpus: tuple[Batch, ...]
     predictions: tuple[tuple[str, Prediction], ...]
-    fit: Saturation | None  # of the most measured ranks
+    fit: Saturation | None  # fitted to the steps of the most measured ranks
     gain: Estimate | None  # throughput of the largest batch over that of the next smaller one
     bound: float | None  # samples/s that the device's arithmetic allows
     hole: str
@@ -83,7 +83,7 @@ class Batches:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table, figures, answers."""
+    """Builds the section: table, figures, answers."""
     found = batches(evidence)
     figures = (_speedup_figure(found), _throughput_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]

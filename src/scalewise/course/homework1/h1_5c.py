@@ -52,7 +52,7 @@ class Imbalance:
     asked: float  # seconds
     even: ArmRow
     uneven: ArmRow
-    growth: Estimate  # of the step of all ranks, in seconds
+    growth: Estimate  # growth of the step of all ranks, in seconds
     ranks: tuple[RankWait, ...]
 
     @property
@@ -72,7 +72,7 @@ class Imbalance:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table and answers."""
+    """Builds the section: table and answers."""
     found = imbalance(evidence)
     answers = _whole(evidence, found), _shows(evidence, found)
     return Section("h1-5c", "One slow rank", (_table(evidence, found), *answers))

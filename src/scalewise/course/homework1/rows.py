@@ -118,7 +118,7 @@ def computing(evidence: Evidence) -> ComputeLine | None:
 
 
 def parameters(evidence: Evidence, row: ArmRow) -> int | None:
-    """Returns the number of parameters of the model that the arm trains, or None."""
+    """Returns how many parameters the arm's model has, or None."""
     models = (rank.model for run in measured_runs(evidence, row) for rank in run.ranks)
     return next((model.parameters for model in models if model is not None), None)
 

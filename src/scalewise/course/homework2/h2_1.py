@@ -16,7 +16,7 @@ MARKS = ("no_sync()", "autocast(", "/ ACCUM_STEPS", "scaler.", "% ACCUM_STEPS ==
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the lines that were added, the distance of the losses, the answer."""
+    """Builds the section: the lines that were added, the distance of the losses, the answer."""
     plain, mixed = curve_between(evidence, "same-loss"), curve_between(evidence, "codes")
     listing = lines_listing(evidence, "codes", MARKS, id=LISTING, title="Code 3: AMP inside accumulation", code=BOTH)
     figure = _figure(evidence)

@@ -22,7 +22,7 @@ GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the three tables of the sheet with their figures."""
+    """Builds the section: the three tables of the sheet with their figures."""
     figures = [one for one in (_times(evidence), _per_sample(evidence)) if one]
     blocks: list[Block] = [codes_table(evidence), accumulation_table(evidence), *_growing_table(evidence), *figures]
     return Section("h2-2", "H2.2 Measurements", tuple(blocks))

@@ -70,7 +70,7 @@ class Split:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns three tables and the three answers."""
+    """Builds the section: three tables and the three answers."""
     splits = {code: Split(code, code_point(evidence, code), code_point(evidence, code, REMOVED)) for code in CODES}
     parts = {code: found for code in CODES if (found := parts_of(evidence, "codes", code=code))}
     anatomy = _anatomy(splits)

@@ -26,7 +26,7 @@ WHERE = "At which point of forward() does the data move?"
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the table, the lines of forward(), the answers."""
+    """Builds the section: the table, the lines of forward(), the answers."""
     points = placed_along(evidence, TWO, "depth", DEPTHS)
     forward = function_listing(
         evidence,

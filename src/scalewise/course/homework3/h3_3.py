@@ -17,7 +17,7 @@ ODD_DEPTH, ODD_DEVICES = 7, 5  # an example that does not divide evenly
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the table, the modified `__init__`, the answer."""
+    """Builds the section: the table, the modified `__init__`, the answer."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     init = function_listing(
         evidence,

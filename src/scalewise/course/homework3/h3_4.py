@@ -55,11 +55,11 @@ class Schedule:
     """A step of N devices that get the batch in m micro-batches, computed from steps of one device."""
 
     micro_batches: int
-    samples: int  # of one micro-batch
+    samples: int  # samples of one micro-batch
     work: Estimate  # seconds: forward and backward of one micro-batch on one device, measured
     step: Estimate  # seconds, predicted
     idle_share: float  # share of the devices' time in which the pipeline fills and drains
-    forward_share: float  # share of the work
+    forward_share: float  # share of the work that forward takes
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class OnDevices:
     """The data for H3.4."""
 
     points: tuple[Placed, ...]
-    change: Contrast | None  # of the step, from 2 to 5 devices
+    change: Contrast | None  # change of the step from 2 to 5 devices
     gpu_rows: tuple[tuple[int, Cell], ...]  # on H200 GPUs: number of GPUs, step
     schedules: tuple[Schedule, ...]
     gpu_name: str  # name of these GPUs; empty if there are none
@@ -83,7 +83,7 @@ class OnDevices:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns tables, one step over time, three schedules, answers."""
+    """Builds the section: tables, one step over time, three schedules, answers."""
     found = on_devices(evidence)
     most = max((point for point in found.points if point.seen), key=lambda point: point.value, default=None)
     timeline = timeline_figure(most, TIMELINE, f"One step on {devices_phrase(most.value)}", 1.0) if most else None
@@ -143,7 +143,7 @@ def _schedules(evidence: Evidence, whole: ArmRow | None) -> list[Schedule]:
 
 
 def _schedule(micro_batches: int, samples: int, row: ArmRow, once: float) -> Schedule:
-    """Returns a schedule. The work w is a step without its optimizer, which runs once, on all devices at a time."""
+    """Returns a schedule. The work w is a step without its optimizer, which runs once, on all devices at once."""
     assert row.step_seconds is not None, "only arms with a step are scheduled"
     optimizer = row.phase_seconds.get("optimizer") or 0.0
     forward, backward = (row.phase_seconds.get(phase) or 0.0 for phase in ("forward", "backward"))

@@ -41,7 +41,7 @@ class Transfers:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table and answers."""
+    """Builds the section: table and answers."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     found = tuple(one for one in map(transfers, points) if one is not None)
     return Section("h3-5", "H3.5 Transfers", (_table(evidence, points, found), _how_often(found), _relation(found)))

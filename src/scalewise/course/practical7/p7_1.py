@@ -59,7 +59,7 @@ class Accumulation:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns table, figures, formula, answers."""
+    """Builds the section: table, figures, formula, answers."""
     found = accumulation(evidence)
     blocks: list[Block] = [_table(evidence, found), *_figures(evidence, found), FORMULA]
     return Section(

@@ -66,17 +66,17 @@ class Precisions:
     """The data for P7.3."""
 
     points: dict[str, Point]
-    changes: dict[str, Change]  # against float32
+    changes: dict[str, Change]  # changes against float32
     sizes: tuple[Size, ...]
     gpu_name: str
     scaled: Stability | None
     bare: Stability | None  # float16 without the scaler
     reference: Stability | None  # float32
-    lost: dict[str, Gradients]  # by the label of the scaler's table
+    lost: dict[str, Gradients]  # label in the scaler's table -> its gradients
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns precisions, sizes and the scaler as tables, figures, answers."""
+    """Builds the section: precisions, sizes and the scaler as tables, figures and answers."""
     found = precisions(evidence)
     figures = [one for one in (_crossover(found), _losses(evidence)) if one]
     blocks: list[Block] = [_table(evidence, found), *_size_table(evidence, found), *figures, _why(found)]

@@ -39,7 +39,7 @@ class Compared:
     base: Point
     accumulation: Point
     mixed: Point
-    accumulation_change: Change | None  # of the step, against the base
+    accumulation_change: Change | None  # change of the step against the base
     mixed_change: Change | None
     between: Change | None  # mixed precision against accumulation
     growing: tuple[tuple[int, Point], ...]  # ACCUM_STEPS, and the point with micro-batches of a fixed size
@@ -48,7 +48,7 @@ class Compared:
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the table of the sheet, per sample, both together, answers."""
+    """Builds the section: the table of the sheet, per sample, both together, answers."""
     found = compared(evidence)
     blocks: list[Block] = [_table(evidence, found), *_growing_table(evidence, found), *_together_table(found)]
     return Section("p7-5", "P7.5 The two compared", (*blocks, _memory(found), _speed(found), _combined(found)))

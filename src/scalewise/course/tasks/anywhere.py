@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain, RankCase
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ClockNote, DeviceSyncNote, ForwardNote, Note, SeedNote, StepNote
 
-LEAST_STEPS, WARMUP_STEPS = 30, 5  # of homework 1
+LEAST_STEPS, WARMUP_STEPS = 30, 5  # numbers of steps in homework 1
 SEED_CALLS = ("torch.manual_seed", "torch.cuda.manual_seed_all")
 
 
@@ -134,7 +134,7 @@ def _warm_up_left_out(seen: Seen) -> Found:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             edge = node.slice.lower
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt | ast.GtE):
-            edge = node.comparators[0] if _number(seen, node.left) is None else None  # not: assert STEPS > WARMUP
+            edge = node.comparators[0] if _number(seen, node.left) is None else None  # excludes: assert STEPS > WARMUP
         number = _number(seen, edge)
         if number is not None and isinstance(node, ast.expr) and number > 0 and (best is None or number > best[0]):
             best = number, node

@@ -17,7 +17,7 @@ TELLING = 2  # times what rounding allows: the loss must move so far for equal l
 ENOUGH = 10  # times what rounding allows: later steps are not compared, as each inherits the rounding before it
 LEAST_COMPARED = 5  # steps
 RATE = "10"  # learning rate at which the loss of Code 1 moves by more than rounding in a few steps
-GLOBAL_BATCH = 64  # of homework 1's strong scaling
+GLOBAL_BATCH = 64  # global batch of homework 1's strong scaling
 ALIKE = 1e-3  # relative: a factor that is computed from float16 gradients is not exact
 
 

@@ -38,7 +38,7 @@ class _Layer:
     """The figures of one layer over several passes of all ranks."""
 
     samples: int
-    values: int  # per channel
+    values: int  # number of values per channel
     independent: float  # the number of independent values whose statistics would differ as much
 
 

@@ -29,7 +29,7 @@ CHECK = Check(
     "which only measures; gradients that were not scaled.",
 )
 REMEDY = Remedy("unscale_before_clip")
-MEANT_SHARE = 0.05  # share of the scale: a limit above it was multiplied by the scale
+MEANT_SHARE = 0.05  # share of the scale above which a limit counts as multiplied by the scale
 
 
 @dataclass(frozen=True)

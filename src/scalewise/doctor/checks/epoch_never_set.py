@@ -46,7 +46,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _made_anew(by_sampler: dict[int, list[Pass]]) -> list[list[Pass]]:
-    """Returns the passes of loops that make a new sampler each time, if the rows of two passes can be compared."""
+    """Returns the passes of loops that make a new sampler each time, if two bring the same rows in the same order."""
     by_line: dict[int, list[Pass]] = {}
     for passes in by_sampler.values():
         by_line.setdefault(passes[0].drawn_at, []).extend(passes)

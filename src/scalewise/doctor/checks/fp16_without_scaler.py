@@ -26,7 +26,7 @@ CHECK = Check(
     silent="bfloat16; a GradScaler in use; a loss that is multiplied by hand; float16 in evaluation.",
 )
 LEAST_WINDOWS = 2
-LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand count as none
+LEAST_SHARE = 0.001  # share of all gradient elements: fewer zeros than one in a thousand count as none
 REMEDY = Remedy("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 

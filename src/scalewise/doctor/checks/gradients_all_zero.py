@@ -47,7 +47,7 @@ def _empty(note: GradientsNote) -> bool:
 
 
 def _thrown_away(rank: RankCase) -> bool:
-    """Returns True if gradients are absent at a step because they were zeroed after backward."""
+    """Returns True if a step's gradients were zeroed right before it, or existed after backward."""
     updates, _ = updates_of(rank)
     zeroed = any(zero.had_gradients for update in updates for zero in of_kind(update.tail, ZeroNote))
     alone = len({note.optimizer for note in rank.all(StepNote)}) == 1  # else the gain may belong to another optimizer

@@ -25,9 +25,9 @@ CHECK = Check(
     needs="A GPU whose work is recorded by CUPTI in a few settled steps.",
     silent="Steps that are idle for another reason: few kernels, or long ones.",
 )
-MOST_BUSY = 0.7  # share of the step
+MOST_BUSY = 0.7  # share of the step in which the GPU is busy
 LEAST_KERNELS = 100  # kernels in a step
-MOST_KERNEL_NS = 30_000  # on average: a longer one hides the launch of the next
+MOST_KERNEL_NS = 30_000  # average duration of a kernel: a longer one hides the launch of the next
 OPTIMIZER_SHARE = 0.3  # share of the kernels
 FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers that have a fused form
 

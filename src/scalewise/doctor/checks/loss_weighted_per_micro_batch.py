@@ -25,7 +25,7 @@ CHECK = Check(
     needs="the number of targets that each loss counted, seen in the first windows",
     silent="Counts within 10 % of one another, and single smaller batches at the end of an epoch.",
 )
-OFTEN = 0.5  # of the windows
+OFTEN = 0.5  # share of the windows
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     known = [_Counted(update, counts) for update, counts in looked if counts is not None]
     if not known:
         if any(all_sums(update.backwards) for update in found.windows):
-            return ()  # sums that are not divided by counts of their own
+            return ()  # the losses are sums, not divided by their own counts
         raise Abstain("how many targets a loss counted could not be seen")
     uneven = [one for one in known if one.targets.uneven]
     if len(uneven) < max(2, OFTEN * len(known)):

@@ -59,7 +59,7 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
     growth = _growth(rank, most)
     per_step = f", {bytes_text(growth)} more with each" if growth else ""
     notes = [note for note in rank.all(KeptNote) if note.step <= most.step]
-    alive = max(notes, key=lambda note: note.alive)  # when the script has ended it has released them
+    alive = max(notes, key=lambda note: note.alive)  # not the last note: at the script's end they are released
     return Finding(
         check=CHECK.name,
         severity="slow",

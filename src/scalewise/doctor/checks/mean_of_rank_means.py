@@ -41,7 +41,7 @@ CHECK = Check(
     "that are weighted by their counts. Gradients that are averaged by hand may be weighted there.",
 )
 LEAST = 3  # steps
-OFTEN = 0.5  # of the steps
+OFTEN = 0.5  # share of the steps
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _weighted(step: Sequence[Update]) -> bool:
 
 def _counted(step: Sequence[Update]) -> _Step | None:
     if any(len(update.backwards) != update.size for update in step):
-        return None  # several losses
+        return None  # the ranks have several losses
     firsts = tuple(update.backwards[0] for update in step)
     weights = [[note.factor or 0.0 for note in update.backwards] for update in step]
     if not all(alike(one) for one in weights):

@@ -23,7 +23,7 @@ CHECK = Check(
     needs="three optimizer steps, and a parameter whose gradient can be looked at",
     silent="Gradients set to None or zeroed by hand; optimizers that take turns.",
 )
-LEAST = 3  # updates, of which all but the first must be known to begin with gradients or without
+LEAST = 3  # updates; for all but the first it must be known whether they begin with gradients
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

@@ -28,7 +28,7 @@ CHECK = Check(
     "seen to change.",
 )
 LEAST_TIMES = 3
-WARM_UP = 1  # windows
+WARM_UP = 1  # number of windows
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

@@ -12,7 +12,7 @@ from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 
-ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # not at its limit: ranks then end wherever they are
+ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # without a run at its limit, whose ranks end anywhere
 SHADOW_BYTES = 16  # size of the number that `Join` sums over the ranks at every forward pass
 
 CHECK = Check(

@@ -29,7 +29,7 @@ CHECK = Check(
 LEAST_STEPS = 8
 FIRST = 3  # number of steps that are warm-up
 LEAST_EXCESS = 0.10  # share of the settled average
-LEAST_SECONDS = 0.03  # extra time of the first steps; watching these closely may itself cost less than this
+LEAST_SECONDS = 0.03  # least extra time of the first steps: the close examination may cost less
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ ORDER = 100
 
 
 def build(evidence: Evidence) -> tuple[Section, ...]:
-    """Returns the sections in the order of the suite."""
+    """Builds the sections in the order of the suite."""
     return tuple(_section(one, evidence.analysis) for one in evidence.analysis.experiments)
 
 

@@ -25,7 +25,7 @@ MARKED_IN_TABLES = ("emulated", "oversubscribed", "restricted ISA")
 
 
 def build(evidence: Evidence) -> Section:
-    """Returns the section, which is short but has every doubt about a number that can be acted on."""
+    """Builds the section, which is short but has every doubt about a number that can be acted on."""
     blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
     blocks += [Paragraph(text) for text in _holes(evidence)]
     blocks += [Paragraph(text) for text in _caveats(evidence)]
