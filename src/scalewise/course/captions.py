@@ -1,4 +1,4 @@
-"""What stands under a table of the course: size of the model, batch, ranks, steps, repeats, and what a bracket is."""
+"""The captions of the course's tables: model size, batch, ranks, steps, repeats, and what a bracket means."""
 
 from collections.abc import Collection
 
@@ -11,10 +11,11 @@ SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM
 
 
 def setting(evidence: Evidence, experiment: str, *, but: Collection[str] = ()) -> str:
-    """`DIM 1024, DEPTH 2, batch 64, 2 ranks, 45 steps, 3 repeats; a bracket is ...`, from the runs that were made.
+    """Returns `DIM 1024, DEPTH 2, batch 64, 2 ranks, 45 steps, measured 3 times; a bracket is ...`, from the runs made.
 
-    Values that the table itself shows in a column are named in `but`. Where the machine could not carry what the course
-    asks for, both sizes are said.
+    Values that the table itself shows in a column are named in `but`. If the machine was too small for what the course
+    asks,
+    both sizes are given.
     """
     runs = [run for run in evidence.loaded.runs if run.spec.experiment == experiment and timed(run)]
     if not runs:

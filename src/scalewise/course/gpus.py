@@ -1,11 +1,11 @@
-"""Steps on GPUs that are not here: recorded on one H200, and predicted for several of them over a named link.
+"""Steps on GPUs of another machine: recorded on one H200, and predicted for several over a named link.
 
 The records in `h200.json` were made by scalewise on that machine, from the same suites that run here:
 
     python -m scalewise.course.gpus runs/homework1-* runs/practical7-* ... > src/scalewise/course/h200.json
 
-A record holds what one arm measured there on one GPU, and, where its ranks were rehearsed, the step as rank 0 of N
-made it: what it computed, and which messages it handed over when. The link puts the messages' time in.
+A record holds what one arm measured there on one GPU, and, if its ranks were rehearsed, the step as rank 0 of N
+made it: what it computed, and when it issued which messages. The link adds the messages' time.
 """
 
 import json
@@ -31,7 +31,7 @@ from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
 
 FILE = Path(__file__).with_name("h200.json")
-# The name of a GPU holds one of these. Cards joined in pairs (NVL) are left out, and what is not here is not guessed.
+# Part of a GPU's name -> its link. Cards joined in pairs (NVL) are left out; for other GPUs no link is assumed.
 LINKS = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlink4"), ("B200", "nvlink5"))
 MOST_OF_A_NODE = 8
 SCHEMA = 1
@@ -40,7 +40,7 @@ NANO_DIGITS = 9
 
 @dataclass(frozen=True)
 class Record:
-    """One arm of a suite as the GPU made it: measured on one GPU, or rehearsed as rank 0 of several."""
+    """One arm of a suite as measured on one GPU, or rehearsed as rank 0 of several."""
 
     suite: str
     experiment: str
@@ -50,7 +50,7 @@ class Record:
     step: Estimate | None  # measured, in seconds
     peak_bytes: int | None
     rehearsal: Rehearsed | None
-    spread: float  # of computing from run to run, as the standard deviation of its logarithm
+    spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class Records:
     """Everything that was recorded on one kind of GPU."""
 
     device: str  # NVIDIA H200
-    date: str  # of the runs: 2026-11-18
+    date: str  # date of the runs: 2026-11-18
     versions: dict[str, str]
     records: tuple[Record, ...]
 
     @property
     def link(self) -> str:
-        """The name of what joins these GPUs in one node; empty where that is not known."""
+        """The name of the link between these GPUs in one node; empty if it is not known."""
         return next((link for part, link in LINKS if part in self.device and "NVL" not in self.device), "")
 
     def of(self, suite: str, experiment: str, ranks: int, axes: Mapping[str, AxisValue]) -> Record | None:
-        """The arm with these axis values and ranks; measured, where it was."""
+        """Returns the arm with these axis values and ranks, measured if there is such a record."""
         wanted = {key: str(value) for key, value in axes.items()}
         found = [
             one
@@ -79,7 +79,7 @@ class Records:
         return next((one for one in found if one.step is not None), next(iter(found), None))
 
     def rehearsed_alone(self, base: Record) -> Record | None:
-        """The rehearsal of one rank of the same arm: with its measurement it tells by how much rehearsals are off."""
+        """Returns the rehearsal of one rank of the same arm; the measurement shows how far rehearsals are off."""
         same = (base.suite, base.experiment, base.axes, 1)
         return next(
             (
@@ -100,24 +100,25 @@ class GpuStep:
     mark: Literal["measured", "predicted"]
     speedup: Estimate | None  # over one GPU
     peak_bytes: int | None
-    communication_share: float  # of a predicted step, that computing does not hide
+    communication_share: float  # share of a predicted step that communication takes, as computing does not hide it
     env: dict[str, str]
     source: str  # one sentence for a caption or a tooltip
-    micro_batches: int | None = None  # of a rehearsed step
+    micro_batches: int | None = None  # micro-batches of a rehearsed step
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Speedup over GPUs."""
+        """The speedup over the number of GPUs."""
         if self.speedup is None:
             return None
         return self.speedup.times(1 / self.ranks)
 
 
 def gpu_steps(evidence: Evidence, experiment: str, ranks: Sequence[int], **axes: AxisValue) -> tuple[GpuStep, ...]:
-    """The arm on each of these numbers of GPUs; numbers of which nothing is known are left out.
+    """Returns the arm on each of these numbers of GPUs; numbers of which nothing is known are left out.
 
-    What another machine measured and was named beside this one comes first, then the GPU of this machine, then the
-    records that the package brings.
+    What another machine of the report measured comes first, then the GPU of this machine, then the records that the
+    package
+    includes.
     """
     known = known_of(evidence)
     if known is None:
@@ -129,7 +130,7 @@ def gpu_steps(evidence: Evidence, experiment: str, ranks: Sequence[int], **axes:
 
 
 def known_of(evidence: Evidence) -> Records | None:
-    """Where steps on GPUs are taken from for this report."""
+    """Returns the records from which this report takes steps on GPUs."""
     with_gpus = [one for one in (*evidence.elsewhere, evidence) if one.machine is not None and one.machine.gpus]
     for one in with_gpus:
         found = _read(recorded([one]))
@@ -139,13 +140,13 @@ def known_of(evidence: Evidence) -> Records | None:
 
 
 def hand_over_seconds(link: str, size_bytes: float) -> float:
-    """What one copy of so many bytes from one GPU to its neighbour takes over the link, by its data sheet."""
+    """Returns the time to copy so many bytes from one GPU to its neighbour over the link, by its data sheet."""
     wire = catalogue().entries[link].wire
     return wire.hop_seconds + size_bytes / wire.bytes_per_second
 
 
 def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
-    """Where rows of GPUs come from, in a note for a table; empty where nothing is known of GPUs."""
+    """Returns where rows of GPUs come from, as a note for a table; empty if nothing is known of GPUs."""
     known = known_of(evidence)
     if known is None:
         return ""
@@ -162,7 +163,7 @@ def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
 
 @cache
 def shipped() -> Records | None:
-    """What the package brings; None where the file is not there."""
+    """Returns the records that the package includes; None if the file is missing."""
     if not FILE.is_file():
         return None
     return _read(json.loads(FILE.read_text(encoding="utf-8")))
@@ -193,7 +194,7 @@ def _gpu_step(known: Records, found: Record | None, base: Record | None) -> GpuS
 
 
 def _error(known: Records, base: Record | None) -> ModelError | None:
-    """By how much one rehearsed rank was off the measured one; None where there is no such pair."""
+    """Returns how far one rehearsed rank was off the measured one; None if there is no such pair."""
     alone = known.rehearsed_alone(base) if base is not None else None
     if base is None or base.step is None or alone is None or alone.rehearsal is None:
         return None
@@ -202,11 +203,11 @@ def _error(known: Records, base: Record | None) -> ModelError | None:
     return model_error([Checked(1, predicted.step, base.step)])
 
 
-# What the file holds, written and read.
+# The content of the file, written and read.
 
 
 def recorded(evidences: Sequence[Evidence]) -> dict[str, Any]:
-    """The content of the file, from the suites' folders of the machine with the GPU."""
+    """Returns the content of the file, from the suites' folders of the machine with the GPU."""
     machine = next((one.machine for one in evidences if one.machine is not None and one.machine.gpus), None)
     if machine is None:
         raise ValueError("these runs were not made on a GPU")
@@ -261,7 +262,7 @@ def _measured_record(evidence: Evidence, experiment: str, row: ArmRow) -> dict[s
 
 
 def _written(tape: Tape) -> dict[str, Any]:
-    """Entries as short lists: [phase, seconds], [kind, number, bytes, ranks, nodes], [number]."""
+    """Returns entries as short lists: [phase, seconds], [kind, number, bytes, ranks, nodes], [number]."""
     entries: list[list[Any]] = []
     for one in tape.entries:
         if isinstance(one, Compute):
@@ -324,7 +325,7 @@ def _entry(one: Sequence[Any]) -> Entry:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Prints the file's content, one record a line."""
+    """Prints the file's content, one record per line."""
     from scalewise.report.gather import evidence_of
 
     told = recorded([evidence_of(Path(folder)) for folder in folders])

@@ -1,4 +1,4 @@
-"""The summary of a report: the verdicts that matter most, and the answers that rest on shaky numbers."""
+"""The summary of a report: the most important verdicts, and the answers that are based on doubtful numbers."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from scalewise.report.document import Answer, Section, Summary
 
 
 def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int]]) -> Summary:
-    """`wanted` names answers by their row and which of the row's answers it is, counted from 0."""
+    """Returns the summary of the answers in `wanted`, named by row and by number within the row, counted from 0."""
     by_row: dict[str, list[Answer]] = {}
     for section in sections:
         for block in section.blocks:
@@ -18,7 +18,7 @@ def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int]]) ->
 
 
 def shaken_rows(answers: Sequence[Answer]) -> tuple[str, ...]:
-    """Every reason once, with the rows whose answers it shakes: `H1.2 and H1.4: other programs used the machine`."""
+    """Returns each doubt once, with the rows of the answers it concerns: `H1.2 and H1.4: other programs ...`."""
     rows: dict[str, dict[str, None]] = {}
     for answer in answers:
         for why in answer.shaken_by:

@@ -1,4 +1,4 @@
-"""Which remedies are worth replaying, and the runs that this takes: as it is and mended, in turns step by step."""
+"""Plans which remedies to replay, and the runs for it: as it is and mended, in turns step by step."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,19 +10,19 @@ from scalewise.records.spec import Remedy, RunSpec, Turns
 from scalewise.results.run import Run
 
 MOST_REPLAYS = 6
-MOST_SWEPT = 3  # values of sweeps on top of them, where time is left
-MOST_SECONDS = 60.0  # of one replay
-LEAST_SECONDS = 20.0  # two runs have to start, and wait for each other
-TIMES_AS_LONG = 3.0  # as the observed run
+MOST_SWEPT = 3  # values of sweeps in addition, if time is left
+MOST_SECONDS = 60.0  # longest duration of one replay
+LEAST_SECONDS = 20.0  # shortest limit: two runs have to start, and wait for each other
+TIMES_AS_LONG = 3.0  # limit of a replay over the time of the observed run
 STEPS, LEAST_STEPS = 60, 20
-MOST_REPEATS = 5  # as many as let the spread between them be seen
+MOST_REPEATS = 5  # enough to show the spread between runs
 SHORTEST_RUN_SECONDS = 0.5
-RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
-MOST_MEMORY = 0.8  # of what there is
-# The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
-# A host that runs ahead of its GPU cannot do so across a turn.
+RUNS_AND_TURNS = 3.0  # a pair of runs takes so many times as long as one run, waiting for each other included
+MOST_MEMORY = 0.8  # share of the available memory
+# The workers of a loader continue while their run waits for its turn: its wait for data would be measured too short.
+# A host that runs ahead of its GPU cannot do so when it must wait for its turn.
 _NO_TURNS = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
-_COMPILE = ("compiled_model",)  # their first step takes as long as compiling does
+_COMPILE = ("compiled_model",)  # their first step includes the compilation
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Replay:
 
     @property
     def pairs(self) -> tuple[tuple[RunSpec, RunSpec], ...]:
-        """In the order in which they are made."""
+        """The pairs of runs, plain and mended, in the order in which they are made."""
         return tuple(zip(self.plain, self.mended, strict=True))
 
 
 def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
-    """The distinct remedies of the findings, worst first; none where the script does not get through by itself."""
+    """Returns the distinct remedies of the findings, worst first; none if the script does not run through by itself."""
     outcome = case.run.outcome
     if outcome is None or not (outcome.measured or outcome.kind == "timed_out") or not case.ranks:
         return ()
@@ -52,20 +52,20 @@ def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
 
 
 def replay_seconds(case: Case) -> float:
-    """How long one replay may take."""
+    """Returns how long one replay may take."""
     observed = case.run.outcome.wall_seconds if case.run.outcome else 0.0
     return min(MOST_SECONDS, max(LEAST_SECONDS, TIMES_AS_LONG * observed))
 
 
 def takes_turns(case: Case, remedy: Remedy) -> bool:
-    """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns."""
+    """Returns True if plain and mended runs can take turns; only ranks that the fork server has started can."""
     spec = case.run.spec
     alone = spec.nodes is None and spec.launcher == "fork" and case.world_size == spec.ranks
     return alone and remedy.name not in _NO_TURNS and _fits_twice(case.run)
 
 
 def _fits_twice(run: Run) -> bool:
-    """Whether both runs of a ring can be in memory at once."""
+    """Returns True if both runs can be in memory at once."""
     rows = [rank.memory[-1] for rank in run.ranks if rank.memory]
     if run.machine is None or not rows:
         return True
@@ -76,14 +76,14 @@ def _fits_twice(run: Run) -> bool:
 
 
 def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
-    """The first two are examined; `timed`: the remedy is a matter of milliseconds, which those are not asked for.
+    """Returns the runs of a replay. The first two are examined; `timed` adds further ones that measure milliseconds.
 
-    To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
+    The examination takes time itself, which costs nothing on a rank that waits for messages, but does on a mended one.
     """
     seconds = MOST_SECONDS if remedy.name in _COMPILE else replay_seconds(case)
     stall_seconds = MOST_SECONDS if remedy.name in _COMPILE else case.run.spec.stall_seconds
     turns = takes_turns(case, remedy)
-    # Runs that take no turns differ by chance, and two of them hardly tell by how much.
+    # Runs that do not take turns differ by chance, and two of them are too few to show by how much.
     repeats = _repeats(case, seconds, 1 if turns else 2 if remedy.name == "cached_input" else 3) if timed else 0
     steps = _steps(_loop_seconds(case), seconds / max(1, repeats))
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
@@ -107,7 +107,7 @@ def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
 
 
 def _repeats(case: Case, seconds: float, least: int) -> int:
-    """More than the least where the script itself makes too few steps to compare, as far as the time allows."""
+    """Returns the number of repeats: more than the least if the script makes few steps, as far as the time allows."""
     outcome, steps = case.run.outcome, len(case.first.windows)
     if outcome is None or outcome.kind not in ("finished", "aborted_at_exit") or not steps:
         return least
@@ -116,12 +116,12 @@ def _repeats(case: Case, seconds: float, least: int) -> int:
 
 
 def _loop_seconds(case: Case) -> float:
-    """From step to step in the observed run."""
+    """Returns the median time from step to step in the observed run."""
     ends = [window.notes[-1].at_ns for window in case.first.windows]
     gaps = sorted(after - before for before, after in pairwise(ends))
     return gaps[len(gaps) // 2] / 1e9 if gaps else 0.0
 
 
 def _steps(loop_seconds: float, seconds: float) -> int:
-    """As many as half the time allows for two runs, the rest being for their start; the script may end before."""
+    """Returns as many steps as half the time allows for two runs; the rest is for starting. Scripts may end earlier."""
     return max(LEAST_STEPS, min(STEPS, int(seconds / 4 / loop_seconds))) if loop_seconds else STEPS

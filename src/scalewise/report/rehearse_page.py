@@ -1,4 +1,4 @@
-"""A rehearsal as one HTML file that needs nothing else: efficiency and throughput over ranks, and what follows."""
+"""Renders a rehearsal as one self-contained HTML file: efficiency and throughput over ranks, and conclusions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -48,13 +48,13 @@ NOTE = f"Rows without a mark were measured. {INTERVALS}"
 
 
 def write_rehearse_page(path: Path, answer: Answer, found: Conclusions) -> None:
-    """Writes the page, making its folder."""
+    """Writes the page, and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rehearse_page(answer, found), encoding="utf-8", errors="replace")
 
 
 def rehearse_page(answer: Answer, found: Conclusions) -> str:
-    """The page; whatever comes from the script is text in it, never markup."""
+    """Returns the page; whatever comes from the script is text in it, never markup."""
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
     arguments = " ".join(answer.args)
     subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
@@ -106,7 +106,7 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
 
 
 def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
-    """Speedup where samples are not known; both mean the same."""
+    """Returns the figure of speedups, which is throughput over that of one rank."""
     rows = table.further
     numbers = tuple(float(row.ranks) for row in rows)
     series = [
@@ -140,7 +140,7 @@ def _measured(table: ScalingTable, chosen: Callable[[Figures], Estimate], scale:
 
 
 def _ticks(table: ScalingTable) -> tuple[float, ...]:
-    """One rank and those that were rehearsed, not more than there is room for."""
+    """Returns the ticks: one rank and the rehearsed numbers, but no more than there is room for."""
     numbers = [1, *(row.ranks for row in table.further)]
     every = -(-len(numbers) // MOST_TICKS)
     return tuple(float(one) for one in numbers[::every])

@@ -1,4 +1,4 @@
-"""What every device of DataParallel and of DDP does and holds: from NVML, busy cores, and inspected steps."""
+"""The work and memory of every device of DataParallel and DDP: from NVML, busy cores, and inspected steps."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -20,7 +20,7 @@ class Device:
 
     method: str
     name: str
-    part: float | None  # of the computing of all devices of the method
+    part: float | None  # share of the computing of all devices of the method
     utilisation: float | None
     memory_bytes: float | None
 
@@ -46,13 +46,13 @@ def devices_of_dp(evidence: Evidence, row: ArmRow | None, inspected: Inspection 
 
 
 def _busy_ns(inspected: Inspection, devices: set[str]) -> int:
-    """Time in which at least one of them works."""
+    """Returns the time in which at least one of the devices works."""
     merged = union((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device in devices)
     return sum(end - begin for begin, end in merged)
 
 
 def devices_of_ddp(evidence: Evidence, row: ArmRow | None) -> tuple[Device, ...]:
-    """Memory as for DataParallel: tensors where its devices are logical, else the allocator."""
+    """Returns DDP's devices, with memory as for DataParallel: tensors on logical devices, else the allocator's."""
     if row is None:
         return ()
     used = _utilisation(evidence, row)
@@ -74,7 +74,7 @@ def _peak(evidence: Evidence, row: ArmRow, rank: int) -> float:
 
 
 def _utilisation(evidence: Evidence, row: ArmRow) -> dict[int, float]:
-    """By device: of each GPU as nvidia-smi has it, of a rank's own cores, or of all cores of one process (at 0)."""
+    """Returns utilisation by device: of a GPU as nvidia-smi reports it, of a rank's cores, or of all cores (0)."""
     found: dict[int, list[float]] = {}
     for run in measured_runs(evidence, row):
         for _, values in training_samples(run):
@@ -84,7 +84,7 @@ def _utilisation(evidence: Evidence, row: ArmRow) -> dict[int, float]:
 
 
 def training_samples(run: Run) -> list[tuple[float, dict[int, float]]]:
-    """(seconds, utilisation by device) while steps were made; devices are GPUs, or ranks by their share of cores."""
+    """Returns (seconds, utilisation by device) while steps were made; a device is a GPU, or a rank's cores."""
     made = [min(row.rank_steps, default=-1) for row in run.samples]
     rows = [row for row, before in zip(run.samples[1:], made, strict=False) if before != 0]
     if run.spec.device == "cuda":

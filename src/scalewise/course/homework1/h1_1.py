@@ -34,9 +34,9 @@ SEED_TABLE, AGAIN_TABLE = "h1-1-seeds", "h1-1-again"
 FIGURE, LISTING = "h1-1-trace", "h1-1-timing"
 WHY_WARM_UP = "Why is warm-up needed in GPU benchmarking?"
 WHY_SEEDS = "Why must randomness be controlled?"
-IGNORED = 5  # first steps, as the sheet asks
-LEAST_STEPS = 30  # as the sheet asks
-CLEARLY = 1.05  # a first step within 5 % of the rest spoils no mean
+IGNORED = 5  # number of first steps, as the sheet asks
+LEAST_STEPS = 30  # least number of steps, as the sheet asks
+CLEARLY = 1.05  # a first step within 5 % of the rest does not distort a mean
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class WarmUp:
     first: Cell  # ms, of the run that is drawn
     rest: Cell  # ms, median after warm-up, of the same run
     times: Cell  # the first step over the median of the rest, over all runs
-    error: Cell  # % by which the mean of all steps is off the mean without the first five, over all runs
+    error: Cell  # % by which the mean of all steps differs from the mean without the first five, over all runs
 
 
 @dataclass(frozen=True)
 class SeedPair:
-    """Two runs with the same setting of the seed, loss by loss."""
+    """Two runs with the same setting of the seed, compared loss by loss."""
 
     fixed: bool
     runs: tuple[str, str]
@@ -66,12 +66,12 @@ class SeedPair:
 
     @property
     def same(self) -> bool:
-        """Bit for bit."""
+        """True if all compared losses are equal bit for bit."""
         return self.compared.number == self.equal.number
 
 
 def build(evidence: Evidence) -> Section:
-    """The set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
+    """Builds the section: the set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
     warm, pairs, seen = warm_up(evidence), seed_pairs(evidence), again(evidence)
     listing = _listing(evidence)
     blocks: list[Block] = [Paragraph(_set_up(evidence))]
@@ -83,7 +83,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def warm_up(evidence: Evidence) -> WarmUp | None:
-    """From the strong-scaling runs with the most ranks that have a core or a GPU each."""
+    """Returns the first steps of the strong-scaling runs with the most ranks that have a core or a GPU each."""
     rows = scaling_rows(evidence, TRACE)
     experiment = evidence.experiment(TRACE)
     if not rows or experiment is None:
@@ -112,7 +112,7 @@ def _over_runs(ratios: list[float]) -> Estimate:
 
 
 def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
-    """The first two runs with the seed fixed, and the first two without."""
+    """Returns the first two runs with the seed fixed, and the first two without."""
     experiment = evidence.experiment(SEEDS)
     found = []
     for row in rows_of(evidence, SEEDS):
@@ -221,7 +221,7 @@ def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
 
 
 def _again_table(seen: Again) -> Table:
-    """The best check of the intervals there is: the same thing measured in every experiment of the suite."""
+    """Returns the same configuration as measured in every experiment, which is the best check of the intervals."""
     columns = tuple(Column(question, "ms") for question, _ in seen.seen)
     spread = number_cell(seen.spread, 100)
     row = (*(estimate_cell(step, 1e3) for _, step in seen.seen), spread, number_cell(seen.drift, 100))
@@ -290,7 +290,7 @@ def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
 
 
 def _estimate_of(cell: Cell) -> tuple[float, float]:
-    """The ends of a cell's interval."""
+    """Returns the ends of a cell's interval."""
     middle = cell.number or 0.0
     return (cell.low if cell.low is not None else middle), (cell.high if cell.high is not None else middle)
 

@@ -62,7 +62,7 @@ LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
 WHY = "What explains it, in numbers?"
 WORDS = {2: "two", 4: "four", 8: "eight"}
 FIXED = "The fixed part of a step, which is as long on every rank however many there are."
-BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # of H1.5B: one rank with other batches
+BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # experiment and table of H1.5B, with one rank at several batches
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
 HINTS = {
     LINEAR: "the speedups of the table, and the number of ranks",
@@ -73,12 +73,12 @@ HINTS = {
 
 @dataclass(frozen=True)
 class StrongScaling:
-    """Everything H1.2 rests on; empty where it could not be had."""
+    """The data for H1.2; a field is empty if its data is not available."""
 
     here: tuple[Point, ...]
     gpus: tuple[Point, ...]
-    free: dict[int, Cell]  # by ranks: the speedup of the same steps without communication
-    sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, and times the step of ranks that fit
+    free: dict[int, Cell]  # ranks -> speedup of the same steps without communication
+    sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, step over that of ranks that fit
     parts: tuple[Parts, ...]
     line: ComputeLine | None
     link: LinkFit | None
@@ -87,17 +87,17 @@ class StrongScaling:
 
     @property
     def measured(self) -> tuple[Point, ...]:
-        """Several ranks, each with a core or a GPU."""
+        """The rows of several ranks that each have a core or a GPU."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "measured" and one.speeds)
 
     @property
     def predicted(self) -> tuple[Point, ...]:
-        """Several ranks that are not here."""
+        """The rows of several ranks that this machine does not have."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "predicted" and one.speeds)
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, model, figures, answers."""
+    """Builds the section: table, model, figures, answers."""
     found = strong_scaling(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.parts and found.line is not None:
@@ -108,7 +108,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def strong_scaling(evidence: Evidence) -> StrongScaling:
-    """Rows, the model's parts, and what ranks that share a core do."""
+    """Returns rows, the model's parts, and the effect of ranks that share a core."""
     rows = scaling_rows(evidence, EXPERIMENT)
     prediction = predicted_ranks(evidence, EXPERIMENT)
     line, link = line_of(evidence, rows), link_of(evidence, rows)
@@ -173,7 +173,7 @@ def _free_cell(found: StrongScaling, one: Point) -> Cell:
 
 
 def _sharing_notes(found: StrongScaling) -> list[str]:
-    """What more ranks than cores do, which is no scaling."""
+    """Returns notes on the effect of more ranks than cores, which is not scaling."""
     fit = max((one.ranks for one in found.here if one.mark == "measured" and one.runs), default=1)
     return [
         f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
@@ -213,7 +213,7 @@ def _speedup_figure(found: StrongScaling) -> Figure | None:
 
 
 def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
-    """Linear within the margin, slower than one rank, not to be told, or faster but not linear."""
+    """Returns the answer: linear within the margin, slower than one rank, unclear, or faster but not linear."""
     last = (found.measured or found.predicted or found.gpus[1:] or (None,))[-1]
     if last is None or last.speeds is None:
         return _unanswered(LINEAR, found)
@@ -260,7 +260,7 @@ def _linear_verdict(speeds: Estimate, ranks: int) -> str:
 
 
 def _further(found: StrongScaling) -> str:
-    """What more ranks, or GPUs, would do."""
+    """Returns a sentence on what more ranks, or GPUs, would do."""
     said_of = []
     if found.measured and found.predicted:
         said_of.append(f"{ranks_phrase(found.predicted[-1].ranks)} would reach {said(found.predicted[-1].speedup)}")
@@ -271,7 +271,7 @@ def _further(found: StrongScaling) -> str:
 
 
 def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
-    """The first count whose efficiency has its upper end below GOOD."""
+    """Returns the answer: the first number of ranks whose efficiency has its upper end below GOOD."""
     several = [one for one in (*found.measured, *found.predicted) if one.efficiency.number is not None]
     if not several:
         return _unanswered(DROP, found)
@@ -309,7 +309,7 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _why(evidence: Evidence, found: StrongScaling) -> Answer:
-    """The larger of two losses against T(1)/N: all of communication, or the fixed part that nobody shares."""
+    """Returns the answer: the larger of two losses against T(1)/N, communication or the fixed part."""
     part = next((one for one in reversed(found.parts) if one.ranks > 1 and one.communication), None)
     if part is None or part.communication is None:
         return _why_predicted(evidence, found)
@@ -350,7 +350,7 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _rest_words(part: Parts) -> str:
-    """What the parts leave over, where that is more than chance."""
+    """Returns a sentence on what the parts do not explain, if it is more than chance."""
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
     if low > 0:
         return (
@@ -366,7 +366,7 @@ def _rest_words(part: Parts) -> str:
 
 
 def _link_words(found: StrongScaling, part: Parts) -> str:
-    """How far the bare link explains what communication costs a training step."""
+    """Returns how far the bare link explains what communication costs a training step."""
     if part.by_link.number is None or part.communication is None:
         return "Gradients are exchanged in every step, however few samples a rank computes."
     bare, paid = f"{said(part.by_link, 'ms')}", part.paid
@@ -384,7 +384,7 @@ def _link_words(found: StrongScaling, part: Parts) -> str:
 
 
 def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
-    """From one rank and predictions alone, as on a machine with one GPU."""
+    """Returns the answer from one rank and predictions alone, as on a machine with one GPU."""
     one = next((part for part in found.parts if part.ranks == 1), None)
     if one is None and computing(evidence) is None:
         return _why_flat(evidence, found)
@@ -427,7 +427,7 @@ def _fixed_words(evidence: Evidence) -> str:
 
 
 def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
-    """One rank takes as long for few samples as for many: there is nothing that ranks could divide."""
+    """Returns the answer if one rank takes as long for few samples as for many: ranks have nothing to divide."""
     rows = sorted((row for row in scaling_rows(evidence, BATCHES) if row.ranks == 1), key=batch_of)
     if len(rows) < 3:
         return _unanswered(WHY, found)
@@ -453,7 +453,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _unanswered(question: str, found: StrongScaling) -> Answer:
-    """The hole, named."""
+    """Returns an answer that says what is missing."""
     why = found.hole or (
         "The runs on one rank with batches 32 to 256, or those without communication, are missing."
         if question == WHY

@@ -1,4 +1,4 @@
-"""The model of a step in H1.2: a fixed part, computing by the sample, and communication, against the measured step."""
+"""The model of a step in H1.2: a fixed part, computing per sample, and communication, against the measured step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ MODEL = Formula(
 
 @dataclass(frozen=True)
 class Parts:
-    """One number of ranks by the model, in seconds and as the table shows them in ms."""
+    """The model's parts for one number of ranks, in seconds, and as the table shows them in ms."""
 
     ranks: int
     whole: Estimate
-    communication: Estimate | None  # measured, by training the same steps without it
+    communication: Estimate | None  # measured by training the same steps without it
     fixed_seconds: Estimate
     ideal: Cell  # T(1) / N
     measured: Cell
@@ -45,7 +45,7 @@ class Parts:
 
 
 def line_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> ComputeLine | None:
-    """Computing over the batch, with T(1) of this experiment as its level: minutes lie between the two experiments."""
+    """Returns computing over the batch, scaled to T(1) of this experiment: minutes pass between the two experiments."""
     found, one = computing(evidence), row_at(rows, 1)
     if found is None or one is None or one.step_seconds is None or not one.samples_per_step:
         return None
@@ -55,13 +55,13 @@ def line_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> ComputeLine | None:
 
 
 def link_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> LinkFit | None:
-    """Among the most ranks of these rows."""
+    """Returns the link among the most ranks of these rows, or None."""
     found = link_at(evidence, max((row.ranks for row in rows), default=1))
     return found if isinstance(found, LinkFit) else None
 
 
 def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[Parts]:
-    """One for every row with a step."""
+    """Returns the parts for every row that has a step."""
     one = row_at(rows, 1)
     found = []
     for row in rows:
@@ -95,7 +95,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
 
 
 def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None) -> Table:
-    """Every part beside the measured step."""
+    """Returns a table of every part beside the measured step."""
     columns = (
         Column("Ranks N"),
         Column("T(1)/N", "ms"),
@@ -128,7 +128,7 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
 
 
 def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:
-    """The parts as bars."""
+    """Returns the parts as bars."""
     if not parts:
         return None
 

@@ -56,7 +56,7 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Work:
-    """What one rank does in a step of a case, at the most ranks that are there."""
+    """The work of one rank in a step of a case, at the largest available number of ranks."""
 
     case: str
     ranks: int
@@ -78,24 +78,24 @@ class Work:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Everything H1.3 rests on."""
+    """The data for H1.3."""
 
     points: tuple[tuple[str, Point], ...]  # (case, row)
     gpus: tuple[tuple[str, Point], ...]
     works: tuple[Work, ...]
     predictions: tuple[tuple[str, Prediction], ...]
-    better: Estimate | None  # efficiency of large over that of small, at `at` ranks
+    better: Estimate | None  # efficiency of large over that of small, on the ranks of `at`
     at: tuple[Point, Point] | None  # small and large on as many ranks
     hole: str
 
     @property
     def better_cell(self) -> Cell:
-        """How many times as efficient the large model is."""
+        """The efficiency of the large model over that of the small one."""
         return estimate_cell(self.better)
 
 
 def build(evidence: Evidence) -> Section:
-    """Tables, what was reached, answers."""
+    """Builds the section: tables, the reached rates, answers."""
     found = sizes(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.works:
@@ -107,7 +107,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def sizes(evidence: Evidence) -> Sizes:
-    """Rows of both cases, what a rank does in each, and how they compare."""
+    """Returns rows of both cases, the work of a rank in each, and how they compare."""
     predictions = tuple((case, predicted_ranks(evidence, EXPERIMENT, case=case)) for case in CASES)
     points = tuple(
         (case, one)
@@ -129,7 +129,7 @@ def sizes(evidence: Evidence) -> Sizes:
 
 
 def _at_most_ranks(points: Sequence[tuple[str, Point]]) -> tuple[Point, Point] | None:
-    """Both cases at the most ranks that both have: measured ones before predicted ones."""
+    """Returns both cases at the most ranks that both have, measured ones before predicted ones."""
     for mark in ("measured", "predicted"):
         by = {(case, one.ranks): one for case, one in points if one.mark == mark and one.speeds}
         both = sorted(ranks for case, ranks in by if case == CASES[0] and (CASES[1], ranks) in by)
@@ -139,7 +139,7 @@ def _at_most_ranks(points: Sequence[tuple[str, Point]]) -> tuple[Point, Point] |
 
 
 def _work(evidence: Evidence, case: str, prediction: Prediction) -> Work | None:
-    """Measured at the most ranks; else from one rank and the prediction for two."""
+    """Returns the work measured at the most ranks, or else computed from one rank and the prediction for two."""
     rows = scaling_rows(evidence, EXPERIMENT, case=case)
     row = rows[-1] if rows else None
     if row is None or row.step_seconds is None or not row.samples_per_step:
@@ -211,7 +211,7 @@ def _work_cells(
 
 
 def _use(evidence: Evidence, case: str, ranks: int) -> Utilisation | None:
-    """The inspected run of the case, which counts the operations of a step."""
+    """Returns the inspected run of the case, which counts the operations of a step."""
     experiment = evidence.experiment(EXPERIMENT)
     for one in experiment.utilisation if experiment else ():
         run = evidence.run(one.run)
@@ -226,7 +226,7 @@ def _use(evidence: Evidence, case: str, ranks: int) -> Utilisation | None:
 
 
 def _flops_of(use: Utilisation | None, evidence: Evidence, ranks: int) -> float | None:
-    """Of one rank's step; the operations grow with the samples, so one rank's may stand for a share of them."""
+    """Returns the operations of one rank's step; they grow with the samples, so a rank's are a share of them."""
     run = evidence.run(use.run) if use else None
     if use is None or run is None or use.flops_per_step is None:
         return None
@@ -234,7 +234,7 @@ def _flops_of(use: Utilisation | None, evidence: Evidence, ranks: int) -> float 
 
 
 def _best_link(evidence: Evidence, ranks: int) -> float | None:
-    """The most bytes a second that a single all-reduce reached among so many ranks."""
+    """Returns the most bytes per second that a single all-reduce reached among so many ranks."""
     runs = [run for run in evidence.loaded.runs if run.spec.experiment == "link" and not run.spec.oversubscribed]
     points = [point for run in runs for point in link_points(run) if point.ranks == ranks]
     return max((point.bytes / point.seconds for point in points), default=None)
@@ -304,7 +304,7 @@ def _work_table(found: Sizes) -> Table:
 
 
 def _reached_figure(evidence: Evidence, found: Sizes) -> Figure | None:
-    """How much of what the device and the link can do is reached."""
+    """Returns a figure of the shares of the device's and the link's possible rates that are reached."""
     bars = [(f"{one.case}, computing", one.of_peak, one.mark) for one in found.works if one.of_peak.number is not None]
     bars += [
         (f"{one.case}, all-reduce", one.of_link, one.mark) for one in found.works if one.of_link.number is not None
@@ -326,7 +326,7 @@ def _reached_figure(evidence: Evidence, found: Sizes) -> Figure | None:
 
 
 def _which(evidence: Evidence, found: Sizes) -> Answer:
-    """By the interval of the ratio of both efficiencies."""
+    """Returns the answer, by the interval of the ratio of both efficiencies."""
     if found.better is None or found.at is None:
         return _unanswered(WHICH, found)
     small, large = found.at
@@ -371,7 +371,7 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
 
 
 def _expected_words(found: Sizes) -> str:
-    """Why that does not show, where the large model was made smaller or communicates as much."""
+    """Returns why the expected result does not show: the large model is smaller, or communicates as much."""
     if len(found.works) == 2 and all(one.share.number is not None for one in found.works):
         small, large = found.works
         shares = (
@@ -395,7 +395,7 @@ def _gpu_pair(found: Sizes) -> str:
 
 
 def _why(evidence: Evidence, found: Sizes) -> Answer:
-    """Bytes per operation, counted; and the share of communication, which rates and fixed costs decide."""
+    """Returns the answer, by counted bytes per operation, and the share of communication."""
     works = {one.case: one for one in found.works}
     small, large = works.get("small"), works.get("large")
     why = (
@@ -427,7 +427,7 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
 
 
 def _rate_reason(small: Work, large: Work) -> str:
-    """What besides the bytes sets the two apart: by the interval of the ratio of their rates."""
+    """Returns what else the cases differ in besides bytes, by the interval of the ratio of their rates."""
     if small.rates is None or large.rates is None:
         return ", and fixed costs weigh more in its short step"
     if equivalent(ratio_of(small.rates, large.rates), MARGIN) != "different":
@@ -450,7 +450,7 @@ def _rates_words(small: Work, large: Work) -> str:
 
 
 def _when(evidence: Evidence, found: Sizes) -> Answer:
-    """By the share of the step that is communication, at the samples per rank that were run."""
+    """Returns the answer, by the share of the step that is communication, at the samples per rank that were run."""
     known = [one for one in found.works if one.share.number is not None]
     if not known:
         return _unanswered(WHEN, found)

@@ -1,4 +1,4 @@
-"""H1.4: DataParallel against DDP: who works, who holds memory, how steps vary, and when messages are sent."""
+"""H1.4: DataParallel against DDP: which device works and holds memory, how steps vary, and when messages are sent."""
 
 from dataclasses import dataclass
 
@@ -57,13 +57,13 @@ HINTS = {
     DESIGN: "the bytes through the busiest device on 2, 4 and 8 devices, and when DDP sends",
     ACCEPTABLE: "both step times and their ratio",
 }
-MORE = 1.05  # the first device must do or hold this many times as much before it is said to stand out
+MORE = 1.05  # the first device stands out if it does or holds this many times as much as the others
 DEVICES = (2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Method:
-    """One of the two, as the table shows it."""
+    """One of the two methods, as the table shows it."""
 
     name: str
     row: ArmRow | None
@@ -73,18 +73,18 @@ class Method:
     variance: Cell
     relative: Cell
     devices: tuple[Device, ...]
-    utilised_by: str  # how the utilisation was come by
-    held_by: str  # and the memory
+    utilised_by: str  # how the utilisation was measured
+    held_by: str  # how the memory was measured
 
     @property
     def first_cells(self) -> tuple[Cell, Cell]:
-        """Part of the work and memory of the first device."""
+        """The share of the work and the memory of the first device."""
         return _device_cells(self.devices[0], self.mark)[1:3] if self.devices else (empty_cell(""), empty_cell(""))
 
 
 @dataclass(frozen=True)
 class Both:
-    """Everything H1.4 rests on."""
+    """The data for H1.4."""
 
     dp: Method
     ddp: Method
@@ -96,12 +96,12 @@ class Both:
 
     @property
     def ratio_cell(self) -> Cell:
-        """How many times DDP's step DataParallel takes."""
+        """The step of DataParallel over that of DDP."""
         return estimate_cell(self.ratio)
 
 
 def build(evidence: Evidence) -> Section:
-    """Tables, distribution, one step of DDP, utilisation over time, answers."""
+    """Builds the section: tables, distribution, one step of DDP, utilisation over time, answers."""
     found = both(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.reduced and found.through_first:
@@ -114,7 +114,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def both(evidence: Evidence) -> Both:
-    """From the experiments data-parallel and ddp, their inspected runs and samples."""
+    """Returns the data from the experiments data-parallel and ddp, their inspected runs and samples."""
     rows = {name: _row(evidence, experiment) for name, experiment in EXPERIMENTS.items()}
     inspected = evidence.inspection(EXPERIMENTS[DP])
     emulated = bool(inspected and inspected.emulated) or any(
@@ -223,7 +223,7 @@ def _notes(found: Both) -> tuple[str, ...]:
 
 
 def _bytes_table(found: Both) -> Table:
-    """What passes the busiest device, in and out, when there are more devices."""
+    """Returns the bytes through the busiest device, in and out, for several numbers of devices."""
     assert found.reduced and found.through_first, "the table is only made where both were counted"
     v = found.reduced
     dp = (found.through_first, *(found.through_first * (n - 1) for n in DEVICES[1:]))
@@ -249,7 +249,7 @@ def _bytes_table(found: Both) -> Table:
 
 
 def _bound(found: Both) -> Answer:
-    """Bound where the first device does or holds more than each of the others; else said not to show."""
+    """Returns the answer: bound if the first device does or holds more than each other one; else it does not show."""
     devices = found.dp.devices
     why = (
         "It scatters the batch, copies the weights to all others in every step, gathers their outputs, computes "
@@ -288,7 +288,7 @@ def _bound(found: Both) -> Answer:
 
 
 def _compared(found: Both) -> Answer:
-    """The three columns that the sheet asks for, in words."""
+    """Returns the answer: the three columns that the sheet asks for, in words."""
     dp, ddp = found.dp, found.ddp
     if dp.row is None or ddp.row is None or dp.relative.number is None or ddp.relative.number is None:
         return _unanswered(COMPARED, found)
@@ -337,7 +337,7 @@ def _used_words(found: Both) -> str:
 
 
 def _design(evidence: Evidence, found: Both) -> Answer:
-    """By the bytes through the busiest device; where DataParallel is faster here, that comes first."""
+    """Returns the answer, by the bytes through the busiest device; if DataParallel is faster here, that comes first."""
     if not found.reduced or not found.through_first:
         return _unanswered(DESIGN, found, "No device is special in DDP: each rank keeps its own copy of the weights.")
     rows = _bytes_table(found).rows
@@ -377,7 +377,7 @@ def _design(evidence: Evidence, found: Both) -> Answer:
 
 
 def _faster_words(evidence: Evidence, found: Both) -> str:
-    """Why DataParallel is the faster one on this machine, before why DDP scales better."""
+    """Returns why DataParallel is faster on this machine, although DDP scales better."""
     times = f"({said(found.dp.step, 'ms')} against {said(found.ddp.step, 'ms')} a step)"
     if on_gpus(evidence) and found.emulated:
         because = (
@@ -400,7 +400,7 @@ def _faster_words(evidence: Evidence, found: Both) -> str:
 
 
 def _acceptable(found: Both) -> Answer:
-    """By the interval of the ratio of both steps, and where it was measured."""
+    """Returns the answer, by the interval of the ratio of both steps and by where it was measured."""
     why = "It needs one process and one line of code, and its copies weigh little beside much computing."
     practice = (
         "For a first trial on the few GPUs of one machine, with a model that fits each of them and a large batch. For "

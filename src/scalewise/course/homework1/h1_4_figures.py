@@ -12,13 +12,13 @@ from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
 from scalewise.report.document import Figure, Lane, Lines, Mark, Sample, Series, Strips, Timeline
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
-LEAST_SAMPLES = 4  # twice a second: fewer are no curve
+LEAST_SAMPLES = 4  # taken twice a second: fewer do not make a curve
 MEGA = 1e-6
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One of the two methods."""
+    """One of the two methods, as the figures show it."""
 
     name: str
     row: ArmRow | None
@@ -26,7 +26,7 @@ class Shown:
 
 
 def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
-    """All steps of both methods."""
+    """Returns a figure of all steps of both methods."""
     samples = []
     for method in methods:
         steps = [1e3 * one for run in figures_of(evidence, method.row) for one in run.step_seconds[run.warmup_steps :]]
@@ -39,7 +39,7 @@ def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None
 
 
 def over_time_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
-    """Utilisation of every device while steps were made."""
+    """Returns a figure of the utilisation of every device while steps were made."""
     series: list[Series] = []
     for method in methods:
         runs = measured_runs(evidence, method.row) if method.row else []
@@ -67,7 +67,7 @@ def _device_name(method: Shown, index: int, count: int, gpus: bool) -> str:
 
 
 def step_figure(steps: Sequence[RankStep]) -> Figure | None:
-    """Who computes and what is on the link, rank by rank."""
+    """Returns a figure of one step: when each rank computes and when its all-reduces run."""
     if not any(one.all_reduces for one in steps):
         return None
     lanes = []
@@ -92,6 +92,6 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
 
 
 def hidden_text(steps: Sequence[RankStep]) -> str:
-    """Percent of the all-reduces' time that computing hides, mean over the ranks."""
+    """Returns the percentage of the all-reduces' time that computing hides, mean over the ranks."""
     shares = [one.hidden_share for one in steps if one.all_reduces]
     return f"{100 * sum(shares) / len(shares):.0f}"

@@ -1,4 +1,4 @@
-"""H1.5A: a delay on every rank: what it does to the step and to the speedup, and what Amdahl's law says of it."""
+"""H1.5A: a delay on every rank: its effect on the step and on the speedup, and its relation to Amdahl's law."""
 
 from dataclasses import dataclass, replace
 
@@ -41,12 +41,12 @@ HYPERBOLA = (
     "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which is steepest at "
     "small delays and then approaches 1."
 )
-CURVE = 40  # points of the drawn law
+CURVE = 40  # number of points of the drawn law
 
 
 @dataclass(frozen=True)
 class Delayed:
-    """One delay: the steps of one rank and of several, and the speedup measured and by the law."""
+    """One delay: the steps of one rank and of several, with the measured speedup and that by the law."""
 
     seconds: float
     one: Estimate | None
@@ -59,19 +59,19 @@ class Delayed:
 
 @dataclass(frozen=True)
 class Delays:
-    """Everything H1.5A rests on."""
+    """The data for H1.5A."""
 
-    ranks: int  # of the several
-    mark: Mark  # of the several: measured or predicted
+    ranks: int  # the number of several ranks
+    mark: Mark  # whether several ranks were measured or predicted
     rows: tuple[Delayed, ...]
     one_line: Line | None  # step of one rank over the delay
     many_line: Line | None
     hole: str
-    machine: str = ""  # where every row was measured, if not here
+    machine: str = ""  # the machine where every row was measured, if not this one
 
     @property
     def slopes(self) -> tuple[Cell, Cell]:
-        """By how many ms a step grows for each ms of delay: one rank, several."""
+        """The growth of a step in ms for each ms of delay: on one rank, on several."""
         return tuple(  # type: ignore[return-value]
             estimate_cell(line.slope if line else None, why_empty="not measured")
             for line in (self.one_line, self.many_line)
@@ -79,7 +79,7 @@ class Delays:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, speedup and step over the delay, answers."""
+    """Builds the section: table, speedup and step over the delay, answers."""
     found = delays(evidence)
     figures = (_speedup_figure(found), _steps_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
@@ -88,7 +88,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def delays(evidence: Evidence) -> Delays:
-    """On the most ranks that were measured; else one rank, and the prediction of H1.2 for several."""
+    """Returns the delays on the most measured ranks; else on one rank, with H1.2's prediction for several."""
     rows = scaling_rows(evidence, EXPERIMENT)
     ranks = max((row.ranks for row in rows), default=1)
     there = measured_there(evidence, EXPERIMENT, 4, delay=0) or measured_there(evidence, EXPERIMENT, 2, delay=0)
@@ -135,9 +135,9 @@ def _step(evidence: Evidence, row: ArmRow | None) -> Estimate | None:
 
 
 def _law(faster: Estimate | None, many: Estimate | None, delay: float) -> Estimate | None:
-    """Amdahl's law with the delay in the serial part: s' = (s T1 + d) / (T1 + d) gives (T1 + d) / (TN + d).
+    """Returns the speedup by Amdahl's law with the delay in the serial part, from T1 / TN and TN.
 
-    From the ratio T1 / TN, whose runs were made in turns, and TN.
+    s' = (s T1 + d) / (T1 + d) gives (T1 + d) / (TN + d). The runs of the ratio T1 / TN were made in turns.
     """
     if faster is None or many is None:
         return None
@@ -146,7 +146,7 @@ def _law(faster: Estimate | None, many: Estimate | None, delay: float) -> Estima
 
 
 def _serial(one: Estimate | None, many: Estimate | None, ranks: int, delay: float) -> float | None:
-    """None where the law has no serial share: ranks that are slower than one, or faster than ideal."""
+    """Returns the serial share; None if the law has none, for ranks slower than one or faster than ideal."""
     if one is None or many is None or ranks < 2:
         return None
     share = serial_fraction(ratio_of(one, many), ranks).value
@@ -247,7 +247,7 @@ def _speedup_figure(found: Delays) -> Figure | None:
 
 
 def _without(found: Delays) -> tuple[float | None, float | None]:
-    """Seconds of both steps without a delay, of which the law is made."""
+    """Returns the seconds of both steps without a delay, which determine the law's curve."""
     row = next((row for row in found.rows if row.seconds == 0), None)
     if row is None or row.one is None or row.law is None:
         return None, None
@@ -277,7 +277,7 @@ def _steps_figure(found: Delays) -> Figure | None:
 
 
 def _effect(evidence: Evidence, found: Delays) -> Answer:
-    """By the interval of the ratio of the speedups with the longest delay and with none."""
+    """Returns the answer, by the interval of the ratio of the speedups with the longest delay and with none."""
     known = [row for row in found.rows if row.measured is not None]
     if len(known) < 2 or known[0].measured is None or known[-1].measured is None:
         return _effect_predicted(evidence, found)
@@ -342,7 +342,7 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _linear(evidence: Evidence, found: Delays) -> Answer:
-    """Linear in time where each ms adds one ms within the margin; hyperbolic in the speedup by the law."""
+    """Returns the answer: linear in time if each ms adds one ms within the margin; hyperbolic in the speedup."""
     named = [(cell, words, line) for cell, words, line in zip(
         found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
     ) if line is not None]  # fmt: skip
@@ -381,7 +381,7 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _amdahl(evidence: Evidence, found: Delays) -> Answer:
-    """The law is made from the steps without delay alone, and tested on every other delay."""
+    """Returns the answer: the law follows from the steps without delay alone, and is tested on every other delay."""
     tested = [row for row in found.rows if row.seconds > 0 and row.law is not None and row.measured is not None]
     shares = [row for row in found.rows if row.serial is not None]
     why = (
@@ -433,7 +433,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _amdahl_predicted(evidence: Evidence, found: Delays, shares: list[Delayed], why: str) -> Answer:
-    """From one rank alone the law bounds every speedup."""
+    """Returns the answer from one rank alone, for which the law bounds every speedup."""
     if not shares:
         bound = _bound(found)
         if bound is None:

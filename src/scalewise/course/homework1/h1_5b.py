@@ -47,11 +47,11 @@ class Batch:
     many: Point | None
     rate_one: Cell  # samples/s
     rate: Cell
-    rates: Estimate | None  # of the several; of one rank where there are none
+    rates: Estimate | None  # throughput of several ranks; of one rank if there are no several
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """In the order of the columns."""
+        """The cells in the order of the columns."""
         empty = empty_cell("not measured")
         many = (self.many.step, self.many.speedup, self.many.efficiency) if self.many else (empty, empty, empty)
         return count_cell(self.samples), self.one.step if self.one else empty, *many, self.rate_one, self.rate
@@ -59,22 +59,22 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """Everything H1.5B rests on."""
+    """The data for H1.5B."""
 
-    ranks: int  # the most that were measured
+    ranks: int  # the most ranks that were measured
     here: tuple[Batch, ...]
-    predicted_count: int  # ranks of the predicted rows; 0: none
+    predicted_count: int  # ranks of the predicted rows; 0 if there are none
     predicted: tuple[Batch, ...]
     gpus: tuple[Batch, ...]
     predictions: tuple[tuple[str, Prediction], ...]
-    fit: Saturation | None  # of the most measured ranks
-    gain: Estimate | None  # throughput of the largest batch over the one before
+    fit: Saturation | None  # fitted to the steps of the most measured ranks
+    gain: Estimate | None  # throughput of the largest batch over that of the next smaller one
     bound: float | None  # samples/s that the device's arithmetic allows
     hole: str
 
     @property
     def compared(self) -> tuple[Batch, ...]:
-        """Batches with a measured speedup; else those with a predicted one."""
+        """The batches with a measured speedup; if there are none, those with a predicted one."""
         for rows in (self.here, self.predicted, self.gpus):
             found = tuple(one for one in rows if one.many is not None and one.many.speeds is not None)
             if found:
@@ -83,7 +83,7 @@ class Batches:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, figures, answers."""
+    """Builds the section: table, figures, answers."""
     found = batches(evidence)
     figures = (_speedup_figure(found), _throughput_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
@@ -91,7 +91,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def batches(evidence: Evidence) -> Batches:
-    """On one rank and on the most that were measured, predicted ones, and those of GPUs."""
+    """Returns the batches on one rank and on the most that were measured, predicted ones, and those of GPUs."""
     rows = scaling_rows(evidence, EXPERIMENT)
     ranks = max((row.ranks for row in rows), default=1)
     sizes = sorted({round(batch_of(row)) for row in rows})
@@ -137,7 +137,7 @@ def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
 
 
 def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: Point | None) -> Batch:
-    """Throughput is the batch over the step: what lies between steps is not in it."""
+    """Returns one batch; its throughput is the batch over the step, without the time between steps."""
     rates = [_rate(size, point) for point in (one, many)]
     cells = [
         estimate_cell(
@@ -152,7 +152,7 @@ def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: P
 
 
 def _rate(size: int, point: Point | None) -> Estimate | None:
-    """From the step's cell, in ms, so that table and answer have one witness."""
+    """Returns the throughput from the step's cell in ms, so that table and answer have the same source."""
     if point is None or not point.step.number or not point.step.low or not point.step.high:
         return None
     step = point.step
@@ -161,7 +161,7 @@ def _rate(size: int, point: Point | None) -> Estimate | None:
 
 
 def _bound(evidence: Evidence, ranks: int) -> float | None:
-    """The device's peak over the operations of a sample, counted in the small case of H1.3."""
+    """Returns the device's peak over the operations of a sample, counted in the small case of H1.3."""
     experiment = evidence.experiment("model-size")
     for use in experiment.utilisation if experiment else ():
         run = evidence.run(use.run)
@@ -295,7 +295,7 @@ def _throughput_figure(found: Batches) -> Figure | None:
 
 
 def _better(evidence: Evidence, found: Batches) -> Answer:
-    """By the interval of the ratio of the efficiencies of the largest and the smallest batch."""
+    """Returns the answer, by the interval of the ratio of the efficiencies of the largest and the smallest batch."""
     known = found.compared
     if len(known) < 2:
         return _unanswered(BETTER, found)
@@ -341,7 +341,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
 
 
 def _pays(known: tuple[Batch, ...]) -> str:
-    """From which batch on several ranks are faster than one."""
+    """Returns a sentence on the batch from which several ranks are faster than one."""
     speeds = [(one.samples, one.many) for one in known if one.many is not None and one.many.speeds is not None]
     ranks = ranks_phrase(speeds[0][1].ranks)
     ahead = next((index for index, (_, many) in enumerate(speeds) if many.speeds and many.speeds.low > 1), None)
@@ -370,7 +370,7 @@ def _pays(known: tuple[Batch, ...]) -> str:
 
 
 def _when(evidence: Evidence, found: Batches) -> Answer:
-    """By the batch of 90 % of the fitted limit against the largest that was run; a gain above 2 is noise."""
+    """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
     known = [one for one in found.here if one.rates is not None]
     if len(known) < 3:
         return _unanswered(WHEN, found)

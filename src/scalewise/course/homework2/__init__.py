@@ -10,5 +10,5 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """Whether Code 3 is right, and where its time and memory come from."""
+    """Returns whether Code 3 is right, and what causes the differences in time and memory."""
     return summed_up(sections, (("H2.1", 0), ("H2.3", 0), ("H2.3", 1), ("H2.3", 2)))

@@ -1,4 +1,4 @@
-"""H2.3: where the codes' time and memory come from, and what accumulation does to the effective batch."""
+"""H2.3: what causes the codes' differences in time and memory, and how accumulation changes the effective batch."""
 
 from dataclasses import dataclass
 
@@ -31,8 +31,8 @@ ANATOMY = "h2-3-anatomy"
 TIME = "Where do the differences in time come from: synchronisation or precision?"
 MEMORY = "How do accumulation and AMP act on memory, and how do they differ?"
 BATCH = "How does accumulation change the effective batch size, and why is the loss divided?"
-SAME_GRADIENT = 1e-4  # relative: sums in another order differ by 1e-6 in float32, another batch by far more
-SAME = 0.01  # of a peak
+SAME_GRADIENT = 1e-4  # relative: sums in another order differ by 1e-6 in float32, another batch by much more
+SAME = 0.01  # share of a peak
 FORMULA = Formula(
     'B_"effective" = "micro-batch" times "ACCUM_STEPS" times "ranks"',
     "effective batch = micro-batch x ACCUM_STEPS x ranks",
@@ -56,11 +56,11 @@ class Split:
 
     code: str
     whole: Point
-    silent: Point  # nothing is sent
+    silent: Point  # without communication
 
     @property
     def sending(self) -> Cell:
-        """What communication adds, in milliseconds."""
+        """The time that communication adds, in milliseconds."""
         whole, silent = self.whole.row, self.silent.row
         if whole is not None and whole.ranks == 1:
             return empty_cell("one rank has nobody to talk to")
@@ -70,7 +70,7 @@ class Split:
 
 
 def build(evidence: Evidence) -> Section:
-    """Three tables and the three answers."""
+    """Builds the section: three tables and the three answers."""
     splits = {code: Split(code, code_point(evidence, code), code_point(evidence, code, REMOVED)) for code in CODES}
     parts = {code: found for code in CODES if (found := parts_of(evidence, "codes", code=code))}
     anatomy = _anatomy(splits)
@@ -102,7 +102,7 @@ def _time_table(evidence: Evidence, splits: dict[str, Split]) -> Table:
 
 
 def _computing_change(evidence: Evidence, one: Split, other: Split) -> Change | None:
-    """Of the step without communication; on one rank, of the step itself."""
+    """Returns the change of the step without communication; on one rank, of the step itself."""
     alone = other.whole.row is not None and other.whole.row.ranks == 1
     return change_between(evidence, *((s.whole if alone else s.silent) for s in (one, other)))
 
@@ -225,7 +225,7 @@ def _memory_cells(code: str, one: MemoryParts | None, shown: list[str]) -> tuple
 
 
 def peak_cell(one: MemoryParts) -> Cell:
-    """The peak in megabytes."""
+    """Returns the peak in megabytes."""
     return number_cell(one.peak_bytes, 1 / MEGABYTE, why_empty="the peak was not seen")
 
 

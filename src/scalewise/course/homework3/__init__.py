@@ -10,5 +10,5 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """Whether layers and devices make it faster, which devices are used, and what moves."""
+    """Returns whether layers and devices make it faster, which devices are used, and what moves."""
     return summed_up(sections, (("H3.2", 0), ("H3.4", 0), ("H3.4", 1), ("H3.5", 1)))

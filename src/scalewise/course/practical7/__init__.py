@@ -10,5 +10,5 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """What removing no_sync() costs, whether mixed precision pays, and what both do together."""
+    """Returns what removing no_sync() costs, whether mixed precision pays, and what both do together."""
     return summed_up(sections, (("P7.1", 2), ("P7.3", 0), ("P7.5", 0), ("P7.5", 1)))

@@ -31,7 +31,7 @@ WHY_SCALER = "Why is GradScaler needed?"
 WITHOUT = "What happens without GradScaler?"
 PRECISIONS = ("float32", "bfloat16", "float16")
 HALVES = PRECISIONS[1:]
-LOST = 0.01  # share of the gradients: fewer that vanish are no reason for a scaler
+LOST = 0.01  # share of the gradients: if fewer vanish, a scaler is not needed
 NO_FIGURES = "no figures"
 GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 GPU_SIZES = ("1024x2", "2048x4", "4096x4", "8192x8")  # the cases of the experiment amp-size-gpu
@@ -51,32 +51,32 @@ class Size:
 
     @property
     def weights(self) -> float:
-        """Millions of weights."""
+        """The number of weights in millions."""
         dim, depth = (int(text) for text in self.label.split("x"))
         return dim * dim * depth / 1e6
 
     @property
     def ratio_cell(self) -> Cell:
-        """Below 1: the lower precision is faster."""
+        """The ratio; below 1, the lower precision is faster."""
         return estimate_cell(self.ratio, mark=self.mark)
 
 
 @dataclass(frozen=True)
 class Precisions:
-    """Everything that P7.3 rests on."""
+    """The data for P7.3."""
 
     points: dict[str, Point]
-    changes: dict[str, Change]  # against float32
+    changes: dict[str, Change]  # changes against float32
     sizes: tuple[Size, ...]
     gpu_name: str
     scaled: Stability | None
     bare: Stability | None  # float16 without the scaler
     reference: Stability | None  # float32
-    lost: dict[str, Gradients]  # by the label of the scaler's table
+    lost: dict[str, Gradients]  # label in the scaler's table -> its gradients
 
 
 def build(evidence: Evidence) -> Section:
-    """Precisions, sizes, the scaler; tables, figures, answers."""
+    """Builds the section: precisions, sizes and the scaler as tables, figures and answers."""
     found = precisions(evidence)
     figures = [one for one in (_crossover(found), _losses(evidence)) if one]
     blocks: list[Block] = [_table(evidence, found), *_size_table(evidence, found), *figures, _why(found)]
@@ -85,7 +85,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def precisions(evidence: Evidence) -> Precisions:
-    """Rows, their changes, the ratio over the size, and the runs with and without the scaler."""
+    """Returns rows, their changes, the ratio over the size, and the runs with and without the scaler."""
     points = {name: point(evidence, name, "amp", precision=name) for name in PRECISIONS}
     changes = {name: change_between(evidence, points["float32"], points[name]) for name in HALVES}
     known = known_of(evidence)
@@ -108,7 +108,7 @@ def precisions(evidence: Evidence) -> Precisions:
 
 
 def _stability(evidence: Evidence, scaler: int | None) -> Stability | None:
-    """Of the float16 run with or without the scaler beside float32; None: float32 itself."""
+    """Returns the stability of the float16 run with or without the scaler against float32; None: of float32."""
     reference = figures_of(evidence, usable(evidence, "scaler-reference"))
     if scaler is None:
         return stability(reference, None, ())
@@ -123,7 +123,7 @@ def _sizes_here(evidence: Evidence) -> list[Size]:
     sizes = []
     for case in cases:
         if case in GPU_SIZES and evidence.experiment("amp-size-gpu") is not None:
-            continue  # the same size on the same GPU: it stands among the sizes of GPUs
+            continue  # the same size on the same GPU is among the sizes of GPUs
         full = point(evidence, case, "amp-size", case=case, precision="float32")
         half = point(evidence, case, "amp-size", case=case, precision="bfloat16")
         ratio = step_ratio(evidence, half.row, full.row)
@@ -191,7 +191,7 @@ def _cells(found: Precisions, name: str) -> tuple[Cell, ...]:
 
 
 def _gpu_rows(evidence: Evidence) -> list[tuple[Cell, ...]]:
-    """Two GPUs, where the ranks of this machine had none of their own."""
+    """Returns rows of two GPUs, if the ranks of this machine had none of their own."""
     rows = []
     for name in PRECISIONS:
         for one in gpu_steps(evidence, "amp", (2,), precision=name):
@@ -311,7 +311,7 @@ def _why(found: Precisions) -> Answer:
 
 
 def _why_here(found: Precisions) -> str:
-    """Why a precision lost time, or that the gain shows; empty where neither does."""
+    """Returns why a precision lost time, or that the gain shows; empty if neither is so."""
     slower = [key for key, one in found.changes.items() if one.verdict == "slower"]
     if not slower:
         faster = any(one.verdict == "faster" for one in found.changes.values())
@@ -329,7 +329,7 @@ def _why_here(found: Precisions) -> str:
 
 
 def _memory_words(found: Precisions) -> str:
-    """What lower precision did to the peak, both numbers from the table."""
+    """Returns the effect of lower precision on the peak, with both numbers from the table."""
     full, half = found.points["float32"], found.points["float16"]
     if full.peak_bytes is None or half.peak_bytes is None:
         return ""

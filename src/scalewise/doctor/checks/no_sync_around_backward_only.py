@@ -1,4 +1,4 @@
-"""`no_sync()` is around backward only and has no effect: DDP decides in forward whether it will reduce."""
+"""Detects `no_sync()` around backward only, which has no effect: DDP decides in forward whether to reduce."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -27,7 +27,7 @@ with model.no_sync() if not last else nullcontext():
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Several reducing micro-batches per window although no_sync() is entered."""
+    """Returns a finding if several micro-batches per window reduce although no_sync() is entered."""
     over = oversynchronised(case)
     if over is None or over.entered < len(over.windows) / 2:
         return ()
@@ -63,5 +63,5 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Prices it in milliseconds."""
+    """Prices the finding in milliseconds."""
     return settle_by_time(finding, replayed)

@@ -1,4 +1,4 @@
-"""Batches are copied to the GPU from memory that is not pinned."""
+"""Detects batches that are copied to the GPU from memory that is not pinned."""
 
 from statistics import median
 
@@ -31,11 +31,11 @@ CHECK = Check(
     silent="Small copies; the same tensor copied again and again, which needs another cure; loops that would not be "
     "faster.",
 )
-LEAST_BYTES = 1 << 20  # in a step
+LEAST_BYTES = 1 << 20  # copied in a step
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for all lines that copy from pageable memory."""
+    """Returns one finding for all lines that copy from pageable memory."""
     gpu_settings(case)
     windows = settled_windows(case)
     lines: dict[PlaceRow, float] = {}
@@ -87,5 +87,5 @@ def _fix(case: Case, line: PlaceRow, unpinned: list[LoaderRow]) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What the whole loop gains."""
+    """Prices the finding by the time that the whole loop gains, or dismisses it."""
     return priced_or_dismissed(finding, replayed, "copies from pageable memory, against pinned ones")

@@ -1,4 +1,4 @@
-"""Gradients are all-reduced in every micro-batch of a window, though only the last reduction is needed."""
+"""Detects gradients that are all-reduced in every micro-batch of a window; only the last reduction is needed."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -35,7 +35,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Several reducing micro-batches per window, and no_sync() never tried."""
+    """Returns a finding if several micro-batches per window reduce and no_sync() is rarely or never entered."""
     over = oversynchronised(case)
     if over is None or over.entered >= len(over.windows) / 2:
         return ()
@@ -75,5 +75,5 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Prices it in milliseconds."""
+    """Prices the finding in milliseconds."""
     return settle_by_time(finding, replayed)
