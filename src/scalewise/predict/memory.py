@@ -97,7 +97,7 @@ def _buffers(answer: Answer, at: AtRanks) -> tuple[str, ...]:
 
 
 def _beside_tensors(answer: Answer) -> tuple[str, ...]:
-    """A guess about other memory on a GPU: PyTorch's peak counts tensors only, and a rehearsed rank sends no NCCL."""
+    """A guess about other memory on a GPU: PyTorch's peak counts tensors only; rehearsed ranks send nothing by NCCL."""
     if answer.device != "cuda":
         return ()
     return (
@@ -113,7 +113,10 @@ def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:
 
 
 def _heap(answer: Answer) -> tuple[str, ...]:
-    """A guess about the heap: measured, a process that freed many blocks of a few MiB held a third over its tensors."""
+    """A guess about the heap of a process.
+
+    Measured: one that freed many blocks of a few MiB held a third more than its tensors explain.
+    """
     return () if answer.device == "cuda" else ("that the heap of a process keeps no more of what was freed than now",)
 
 
