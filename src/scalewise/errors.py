@@ -1,4 +1,4 @@
-"""What a user can cause: a request that cannot be done, told with what to do next; or nobody left to tell."""
+"""Errors that a user can cause: a request that cannot be done, and an output that nobody reads any more."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -14,10 +14,10 @@ class BadRequest(Exception):
 
 
 class ReaderGone(Exception):
-    """Whoever read the output has stopped (`| head`): nothing is left to say."""
+    """The end of output because its reader has stopped (`| head`); nothing more is to be written."""
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """A short question naming the nearest allowed word, or nothing when none is near."""
+    """A short question that names the nearest allowed word; empty if none is near."""
     near = get_close_matches(word, list(allowed), n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""A model spread over devices in one inspected step: layers, hand-overs, who works when, and the ideal beside it."""
+"""Describes a model spread over devices in one inspected step: layers, transfers, work over time, and the ideal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """One device in one step."""
+    """The share of one device in one step."""
 
     device: str
     layers: tuple[str, ...]
@@ -52,19 +52,19 @@ class Pipeline:
     hand_overs: tuple[HandOver, ...]
     forward: Moves
     backward: Moves
-    step_seconds: float  # of the inspected step, which is slower than a plain one
-    one_busy_share: float  # of the step: exactly one device at work
-    together_share: float  # of the step: more than one
-    idle_share: float  # of the step: none
+    step_seconds: float  # of the inspected step, which is slower than an ordinary one
+    one_busy_share: float  # of the step, with exactly one device at work
+    together_share: float  # of the step, with more than one
+    idle_share: float  # of the step, with none
 
     @property
     def device_count(self) -> int:
-        """How many devices hold layers."""
+        """The number of devices that hold layers."""
         return len(self.devices)
 
 
 def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
-    """What the inspected step shows; None where no layer was seen."""
+    """The pipeline seen in the inspected step; None if no layer was seen."""
     if inspection is None or not inspection.layers:
         return None
     begin, end = _extent(inspection.timeline)
@@ -84,16 +84,16 @@ def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
 
 
 def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None = None) -> float:
-    """The step if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
+    """The step time if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
     ideal = step_seconds / devices
     return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
 
 
 def copy_seconds(inspection: Inspection) -> float | None:
-    """What one copy between two devices takes: the pause there, less the pause between layers on the same device.
+    """The time of one copy between two devices: the pause there, minus the pause between layers on one device.
 
-    Medians over one step whose devices waited after every layer. None where nothing was copied, or where the pauses do
-    not differ.
+    Medians over one step whose devices waited after every layer. None if nothing was copied, or if the pauses do not
+    differ.
     """
     rows = sorted(inspection.timeline, key=lambda row: row.begin_ns)
     pauses: dict[bool, list[int]] = {True: [], False: []}
@@ -107,7 +107,7 @@ def copy_seconds(inspection: Inspection) -> float | None:
 
 
 def placement_rule(devices: Sequence[str]) -> str | None:
-    """The rule that gives layer i its device, checked against the measured list; None where no known rule fits.
+    """The rule that gives layer i its device, checked against the measured list; None if no known rule fits.
 
     The first device that appears is device 0, and so on.
     """
@@ -126,7 +126,7 @@ def placement_rule(devices: Sequence[str]) -> str | None:
 
 
 def contiguous(devices: Sequence[str]) -> bool:
-    """Whether each device holds one unbroken block of layers."""
+    """Tells whether each device holds one unbroken block of layers."""
     blocks = [device for device, before in zip(devices, [None, *devices], strict=False) if device != before]
     return len(blocks) == len(set(blocks))
 
@@ -136,7 +136,7 @@ def _extent(rows: Sequence[BusyRow]) -> Interval:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Overlapping stretches merged, in order."""
+    """The intervals in order, with overlapping ones merged."""
     merged: list[Interval] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:
@@ -147,7 +147,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
-    """How long exactly so many devices were busy at once, in nanoseconds; none is left out."""
+    """The time in nanoseconds for which exactly this many devices were busy at once; zero devices are left out."""
     devices = {row.device for row in rows}
     stretches = [
         stretch
@@ -173,13 +173,13 @@ def _device(inspection: Inspection, device: str, length: int) -> DeviceShare:
 
 
 def _between_devices(inspection: Inspection) -> list[TransferRow]:
-    """Copies among the devices of the layers: bringing the input from elsewhere is no hand-over."""
+    """The copies among the devices of the layers: bringing the input from elsewhere does not count."""
     own = set(inspection.devices)
     return [row for row in inspection.transfers if row.source in own and row.target in own]
 
 
 def _hand_overs(inspection: Inspection) -> tuple[HandOver, ...]:
-    """The lines that really moved something, in the order of their first copy."""
+    """The lines that really moved data, in the order of their first copy."""
     lines: dict[tuple[str, int, str], list[int]] = {}
     for row in _between_devices(inspection):
         if row.direction == "forward" and row.file:

@@ -1,4 +1,4 @@
-"""Rehearsed runs of a folder, as what they are: no measurement of ranks, but what a prediction is made from."""
+"""Lists the rehearsed runs of a folder; they are no measurement of ranks, but the basis of a prediction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from scalewise.results.run import Run
 
 @dataclass(frozen=True)
 class RehearsedRun:
-    """A few processes that stood for ranks of many; its times are in no table."""
+    """A run whose few processes represented ranks of a larger group; its times are in no table."""
 
     run: str
     experiment: str
-    ranks: int  # that it stood for
-    company: int  # processes that were really there
+    ranks: int  # that its processes represented
+    company: int  # processes that really ran
     failure: str  # empty: it can be used
 
 
 def rehearsed_runs_of(runs: Iterable[Run]) -> tuple[RehearsedRun, ...]:
-    """Of a folder, by name; one that did not end counts as failed."""
+    """The rehearsed runs of a folder, by name; one that did not end counts as failed."""
     found = [
         RehearsedRun(run.spec.name, run.spec.experiment, run.spec.rehearse.world_size, run.spec.ranks, _failure(run))
         for run in runs
@@ -28,7 +28,7 @@ def rehearsed_runs_of(runs: Iterable[Run]) -> tuple[RehearsedRun, ...]:
 
 
 def timed(run: Run) -> bool:
-    """Whether its times are those of real ranks with nothing but the watcher beside them."""
+    """Tells whether the run's times are those of real ranks with nothing but the watcher beside them."""
     return not run.spec.inspect and run.spec.rehearse is None
 
 

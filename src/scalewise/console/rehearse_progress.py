@@ -6,17 +6,17 @@ from scalewise.records.spec import RunSpec
 
 
 class RehearseProgress(Progress):
-    """Listens to the campaign as the ordinary progress does, but says whom a process stood for."""
+    """Progress of rehearsals, which says which ranks the processes of a run represented."""
 
     def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """What was rehearsed or measured, or why not."""
+        """Prints what was rehearsed or measured, or the reason why it was not."""
         what = _what(spec)
         if outcome.measured:
             self.output.say(f"{what}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
             return
-        if outcome.kind == "interrupted":  # by the user, who is told what comes of it at the end
+        if outcome.kind == "interrupted":  # by the user, who is told at the end what follows from it
             return
-        if spec.inspect or spec.remedies:  # of our own, not the script's; the advice says what it does not know
+        if spec.inspect or spec.remedies:  # a run of our own, not the script's; the advice says what it does not know
             self.output.say(f"{what}: not possible with this script, so the advice goes without it")
             return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
@@ -26,7 +26,7 @@ class RehearseProgress(Progress):
 
 
 def stood_for(spec: RunSpec) -> str:
-    """The ranks that the processes of a rehearsal stood for."""
+    """The ranks that the processes of a rehearsal represented, such as `ranks 0 to 1 of 8`."""
     assert spec.rehearse is not None
     first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
     return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"

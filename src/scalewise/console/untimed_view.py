@@ -1,15 +1,15 @@
-"""Lines about the runs that stand in no table: those that were looked into, and those that were rehearsed."""
+"""Lines about the runs that are in no table: inspected and rehearsed ones."""
 
 from scalewise.analysis.summary import Analysis
 
 
 def untimed_lines(analysis: Analysis) -> list[str]:
-    """Each kind with what it came to."""
+    """Lines about inspected and rehearsed runs, each kind with its outcome."""
     return [*_inspected(analysis), *_rehearsed(analysis)]
 
 
 def _inspected(analysis: Analysis) -> list[str]:
-    """How many runs were looked into; they are in none of the tables."""
+    """The number of inspected runs and which of them failed; they are in none of the tables."""
     count, failed = analysis.inspected_runs, analysis.failed_inspections
     if not count:
         return []
@@ -19,7 +19,7 @@ def _inspected(analysis: Analysis) -> list[str]:
 
 
 def _rehearsed(analysis: Analysis) -> list[str]:
-    """What stood for ranks that are not here; they are in none of the tables, either."""
+    """The rehearsed runs, which represented ranks that are not here; they are in none of the tables either."""
     good = [one for one in analysis.rehearsed_runs if not one.failure]
     stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
     holes = [

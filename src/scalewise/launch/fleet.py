@@ -1,4 +1,4 @@
-"""The processes of one run, whichever way they are started: polled, asked for their stacks, and ended together."""
+"""Handles the processes of one run, however they are started: polls them, asks for their stacks, ends them together."""
 
 import os
 import signal
@@ -17,39 +17,39 @@ from scalewise.records.pulse import STACK_SIGNAL
 
 
 class Fleet(Protocol):
-    """What supervision needs to know of the processes of a run."""
+    """The processes of a run, as supervision needs them."""
 
     exits: dict[int, Exit]  # by rank
     pids: dict[int, int]  # by rank, as far as known
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Tells whether nothing more will happen."""
 
     def poll(self, timeout_seconds: float) -> None:
-        """Waits for news and takes them in."""
+        """Waits for news, and records them."""
 
     def ask_for_stacks(self, rank: int) -> None:
         """Makes the rank write its Python stacks into the run's folder."""
 
     def end(self) -> None:
-        """Kills what is left, with everything it has started, and puts the logs in their places."""
+        """Kills what is left, with everything it has started, and moves the logs to their places."""
 
 
 def seconds_since(start_ns: int, at_ns: int | None = None) -> float:
-    """Seconds of the monotonic clock since the run began."""
+    """Seconds on the monotonic clock since the run began."""
     return ((time.monotonic_ns() if at_ns is None else at_ns) - start_ns) * 1e-9
 
 
 def exit_from_status(code: int, at_seconds: float, stderr: Path) -> Exit:
-    """An exit from a status as Python's subprocess gives it: negative means a signal."""
+    """The exit that a status means, as Python's subprocess gives it: negative values are signals."""
     if code < 0:
         return Exit(None, signal_name(-code), at_seconds)
     return Exit(code, None, at_seconds, secondary=code != 0 and blames_another(tail(stderr)))
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; real-time signals have only numbers."""
+    """The name of a signal, SIGKILL for 9; real-time signals have only numbers."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -73,22 +73,22 @@ class DirectFleet:
 
     @property
     def over(self) -> bool:
-        """Every rank has ended."""
+        """Tells whether every rank has ended."""
         return len(self.exits) == len(self._ranks)
 
     def poll(self, timeout_seconds: float) -> None:
-        """The server tells at once when a rank starts or ends."""
+        """Takes the server's events, which come at once when a rank starts or ends."""
         for event in self._server.events(timeout_seconds):
             self._take(event)
 
     def ask_for_stacks(self, rank: int) -> None:
-        """By the server, which knows its processes; a rank that is not watched would die of the signal."""
+        """Asks the server, which knows its processes, to signal the rank; an unwatched rank would die of the signal."""
         for label, known in self._ranks.items():
             if known == rank and self._folder.stack(rank).exists():
                 self._server.signal(label, STACK_SIGNAL)
 
     def end(self) -> None:
-        """What had not ended before this call was ended by us and gets no exit."""
+        """Ends all processes; ranks that had not ended before this call get no exit."""
         for event in self._server.events(0.0):
             self._take(event)
         self._server.clean()
@@ -105,7 +105,7 @@ class DirectFleet:
 
 
 def send_stack_signal(pid: int) -> None:
-    """Asks a rank that another program has started."""
+    """Sends the stack signal to a rank that another program has started."""
     if process_runs(pid):
         try:
             os.kill(pid, STACK_SIGNAL)

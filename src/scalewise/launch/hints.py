@@ -1,4 +1,4 @@
-"""One sentence about how a run ended, and what to do next."""
+"""Writes the sentence about how a run ended, and the hint on what to do next."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -81,7 +81,7 @@ def explain(
 
 
 def _who(rank: int | None, processes: int, rehearse: Rehearsal | None) -> str:
-    """A process that was rehearsed goes by the rank that it stood for, as the script itself does."""
+    """The name of the rank for sentences; a rehearsed process is named after the rank that it represents."""
     if rank is None:
         return f"no single one of {processes} ranks"
     return f"rank {rehearse.rank + rank} of {rehearse.world_size}" if rehearse else f"rank {rank} of {processes}"

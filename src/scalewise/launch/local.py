@@ -1,4 +1,4 @@
-"""Starts the ranks of one run on this machine, watches over them, and tells how the run ended."""
+"""Starts the ranks of one run on this machine, supervises them, and concludes how the run ended."""
 
 import sys
 import time
@@ -31,7 +31,7 @@ Pulses = tuple[Pulse, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run is made: its folder, its machine, and the servers that can start its ranks."""
+    """The setting of a run: its folder, its machine, and the servers that can start its ranks."""
 
     folder: RunFolder
     spec_path: Path
@@ -40,7 +40,7 @@ class Place:
 
 
 def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], stop: Callable[[], bool]) -> Outcome:
-    """Makes one run; whatever happens to it is an outcome, and nothing of it is left running."""
+    """Makes one run; whatever happens in it becomes an outcome, and none of its processes is left running."""
     refusal = _refusal(spec)
     if refusal is not None:
         return refusal
@@ -65,7 +65,7 @@ def run_one(spec: RunSpec, place: Place, hear: Callable[[Pulses, float], None], 
 
 @dataclass(frozen=True)
 class _Start:
-    """What the ranks of a run are started with."""
+    """The server, variables and working folder with which the ranks of a run are started."""
 
     server: Connection
     visible: dict[str, str]
@@ -79,9 +79,9 @@ class _Start:
 def _supervised(
     spec: RunSpec, place: Place, start: _Start, hear: Callable[[Pulses, float], None], stop: Callable[[], bool]
 ) -> Outcome:
-    """Starts the ranks, stays until they are gone, and concludes."""
+    """Starts the ranks, waits until they have ended, and concludes."""
     kills_before = memory_kills()
-    # The time a server takes to start is nobody's standstill: the run's own clock starts here.
+    # The time that a server takes to start does not count against the stall limit: the run's own clock starts here.
     start_ns = time.monotonic_ns()
     fleet = _started(spec, place, start, start_ns)
     supervision = Supervision(spec, place.folder, fleet, start_ns)
@@ -108,7 +108,7 @@ def _server_ended(death: ServerDied, asked_ns: int) -> Outcome:
 
 
 def not_started(sentence: str, hint: str, wall_seconds: float = 0.0) -> Outcome:
-    """The outcome of a run that never came to its ranks."""
+    """The outcome of a run whose ranks were never started."""
     return Outcome("not_started", sentence, hint, None, (), wall_seconds, wall_seconds, ())
 
 
@@ -128,7 +128,7 @@ def _refusal(spec: RunSpec) -> Outcome | None:
 
 
 def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
-    """On several nodes the folder is shared, and the file another node's ranks already write must not be touched."""
+    """Creates the file for signs of life, unless another node, which shares the folder, has created it."""
     size = BYTES_PER_RANK * spec.world_size
     if spec.nodes is None or not folder.pulses.is_file() or folder.pulses.stat().st_size != size:
         create_pulses(folder.pulses, spec.world_size)

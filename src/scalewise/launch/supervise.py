@@ -1,4 +1,4 @@
-"""The loop beside a running run: reads signs of life, asks for a verdict, and ends what has to end."""
+"""The loop that supervises a run: reads signs of life, asks for a verdict, and ends what has to end."""
 
 import time
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import Pulse, read_pulses
 from scalewise.records.spec import RunSpec
 
-# News of an exit wakes the loop at once; the rest is looked at so rarely that it does not disturb the ranks.
+# News of an exit wakes the loop at once; the rest is read so rarely that it does not disturb the ranks.
 _LOOK_SECONDS = 0.25
 _LOOK_SECONDS_AFTER_FAILURE = 0.05
 _TELL_SECONDS = 0.5
 _STACK_SECONDS = 0.5
-# A rank writes what it has noted ten times a second, and its rows between two steps.
+# A rank writes its notes ten times a second, and its rows between two steps.
 _WRITE_SECONDS = 0.3
 
 
 class Supervision:
-    """One run from its start to its end."""
+    """The supervision of one run from its start to its end."""
 
     def __init__(self, spec: RunSpec, folder: RunFolder, fleet: Fleet, start_ns: int) -> None:
         self.stacks: dict[int, tuple[str, ...]] = {}
@@ -43,7 +43,7 @@ class Supervision:
     def watch_over(
         self, sampler: Sampler, hear: Callable[[tuple[Pulse, ...], float], None], stop: Callable[[], bool]
     ) -> Verdict | None:
-        """Returns when the run is over and every process of it gone; None when the user asked for the end."""
+        """Returns the verdict when the run is over and its processes have ended; None if the user stopped it."""
         told_seconds = 0.0
         verdict: Verdict | None = None
         while verdict is None and not stop():
@@ -74,7 +74,7 @@ class Supervision:
         self.seconds = seconds_since(self._start_ns)
 
     def _needs_stacks(self, verdict: Verdict) -> bool:
-        """A rank that failed for a reason of its own tells more than the stacks of those that outlived it."""
+        """Tells whether stacks are needed; they are not if a rank failed for a reason of its own."""
         failures = [end for end in self._fleet.exits.values() if not end.clean]
         return verdict.kind != "failed" or all(end.secondary for end in failures)
 
@@ -86,7 +86,7 @@ class Supervision:
         end = time.monotonic() + _STACK_SECONDS
         while time.monotonic() < end and any(_size(self._folder.stack(rank)) == sizes[rank] for rank in live):
             time.sleep(0.02)
-        # The dump is written in pieces: the last ones may still be on their way.
+        # The dump is written in pieces, and the last ones may not be there yet.
         time.sleep(0.05)
         for rank in live:
             self.stacks[rank] = parse_stack(_text_from(self._folder.stack(rank), sizes[rank]))
@@ -101,12 +101,12 @@ class Supervision:
             pid = self._fleet.pids.get(rank, 0)
             return RankView(rank, end, pid=pid, queued_seconds=self._queued_since(rank, pid, 0))
         moved = seconds_since(self._start_ns, pulse.moved_ns) if pulse.moved_ns else None
-        pid = pulse.pid or self._fleet.pids.get(rank, 0)  # a rank tells its own only when it has begun to train
+        pid = pulse.pid or self._fleet.pids.get(rank, 0)  # a rank reports its own pid only when it has begun to train
         queued = self._queued_since(rank, pid, pulse.moved_ns)
         return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid, queued)
 
     def _queued_since(self, rank: int, pid: int, moved_ns: int) -> float:
-        """How long a rank has waited for a core since it last moved: on a crowded machine that is no standstill."""
+        """The time for which a rank waited for a core since it last moved: on a crowded machine, no standstill."""
         queued = queued_seconds(pid) if pid else 0.0
         last_ns, before = self._queued.get(rank, (-1, 0.0))
         if moved_ns != last_ns:
@@ -116,9 +116,9 @@ class Supervision:
 
 
 def enough_steps(spec: RunSpec) -> int:
-    """How many steps of every rank end the run in order; 0: the script ends it.
+    """The number of steps after which every rank's run is ended in order; 0: the script ends it.
 
-    In a ring the last run makes its step after all others have made theirs. They are given one step more, which they
+    In a ring the last run makes its step after all others have made theirs. The others get one step more, which they
     begin only when the last has made all of its own: so every step that counts was made in turns.
     """
     waits_for_last = spec.turns is not None and spec.turns.index < spec.turns.size - 1
@@ -126,7 +126,7 @@ def enough_steps(spec: RunSpec) -> int:
 
 
 def memory_kills() -> int:
-    """Processes the kernel has killed for want of memory, here or in this control group, since the system started."""
+    """Processes that the kernel has killed for lack of memory, here or in this control group, since boot."""
     counts = [0]
     for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         try:

@@ -1,4 +1,4 @@
-"""Runs of torchrun itself: its command line, its logs, and what it says about the ranks it has started."""
+"""Runs torchrun itself: its command line, its logs, and what it says about the ranks that it has started."""
 
 import os
 import re
@@ -20,12 +20,12 @@ _FIRST_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
 _SUMMARY = re.compile(r"\(local_rank: (\d+)\)\s*\n\s*exitcode\s*: (-?\d+)")
 _ENDED_BY_TORCHRUN = re.compile(r"Sending process (\d+) closing signal")
 _SIGTERM_STATUS = -15
-# A rank that failed is still alive for torchrun until its next look, ten times a second.
+# For torchrun a failed rank is alive until torchrun's next look; it looks ten times a second.
 _GONE_SECONDS = 1.0
 
 
 def torchrun_options(spec: RunSpec) -> list[str]:
-    """How the ranks find each other: alone on this machine, or by the address of the first node."""
+    """The options by which the ranks find each other: alone on this machine, or by the first node's address."""
     if spec.nodes is None:
         return ["--standalone", f"--nproc-per-node={spec.ranks}"]
     return [
@@ -43,7 +43,7 @@ def first_rank(spec: RunSpec) -> int:
 
 
 def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]) -> ExecOrder:
-    """torchrun with its output in one log and that of its ranks in a folder beside it."""
+    """The order for torchrun, with its output in one log and that of its ranks in a folder beside it."""
     log = str(_log(spec, folder))
     python = spec.python or sys.executable
     logs = ["--redirects=3", f"--log-dir={_log_folder(spec, folder)}"]
@@ -52,7 +52,7 @@ def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]
 
 
 class TorchrunFleet:
-    """The ranks of one torchrun; known by the processes it has and by its log."""
+    """The ranks of one torchrun, observed through their processes and torchrun's log."""
 
     def __init__(self, server: Connection, order: ExecOrder, spec: RunSpec, folder: RunFolder, start_ns: int) -> None:
         self.exits: dict[int, Exit] = {}
@@ -68,11 +68,11 @@ class TorchrunFleet:
 
     @property
     def over(self) -> bool:
-        """torchrun has ended."""
+        """Tells whether torchrun has ended."""
         return self._status is not None
 
     def poll(self, timeout_seconds: float) -> None:
-        """Looks at torchrun's end, its log, and which of the ranks' processes are still there."""
+        """Reads whether torchrun has ended, its log, and which of the ranks' processes still run."""
         for event in self._server.events(timeout_seconds):
             if event["label"] == LABEL and event["event"] == "started":
                 self._pid = event["pid"]
@@ -91,7 +91,7 @@ class TorchrunFleet:
             self._take_quiet_exits()
 
     def ask_for_stacks(self, rank: int) -> None:
-        """Only where the watcher has made its file for them: a process without it would die of the signal."""
+        """Signals the rank, but only if the watcher has made its stack file: an unwatched rank would die of it."""
         if rank in self.pids and self._folder.stack(rank).exists():
             send_stack_signal(self.pids[rank])
 
@@ -106,7 +106,7 @@ class TorchrunFleet:
         shutil.rmtree(_log_folder(self._spec, self._folder), ignore_errors=True)
 
     def last_words(self) -> str:
-        """The end of torchrun's own log."""
+        """The last part of torchrun's own log."""
         return tail(_log(self._spec, self._folder))
 
     def _ranks(self) -> range:
@@ -135,7 +135,7 @@ class TorchrunFleet:
                 self.exits[rank] = Exit(0, None, gone)
 
     def _take_earlier_exits(self) -> None:
-        """Ranks that torchrun neither names as failed nor had to end had left in order before the first failure."""
+        """Records ranks that left in order before the first failure: torchrun neither named nor ended them."""
         log = self.last_words()
         named = {first_rank(self._spec) + local for local, _ in read_failures(log)}
         ended = {int(pid) for pid in _ENDED_BY_TORCHRUN.findall(log)}
@@ -145,7 +145,7 @@ class TorchrunFleet:
                 self.exits[rank] = Exit(0, None, min(failed_seconds, self._gone.get(rank, failed_seconds)))
 
     def _take_failures_from_ranks(self) -> None:
-        """torchrun's log names no rank: those whose own last words are a traceback have failed."""
+        """Records the ranks as failed whose log ends with a traceback, for torchrun's log names no rank."""
         for rank in self._ranks():
             log = self._rank_log(rank, "stderr.log")
             if rank not in self.exits and log is not None and exception_line(tail(log)):
@@ -162,7 +162,7 @@ class TorchrunFleet:
 
 
 def _ranks_of(torchrun: int) -> dict[int, int]:
-    """The processes that torchrun has started, by the rank it has given each."""
+    """The processes that torchrun has started, by their ranks."""
     found = {}
     for pid in child_processes(torchrun):
         try:
@@ -176,7 +176,7 @@ def _ranks_of(torchrun: int) -> dict[int, int]:
 
 
 def read_failures(log: str) -> tuple[tuple[int, int], ...]:
-    """Local ranks and statuses that torchrun's log names as failed, the one it saw first in front."""
+    """Local ranks and statuses that torchrun's log names as failed, the first one that it noticed in front."""
     first = [(int(local), int(status)) for status, local in _FIRST_FAILURE.findall(log)]
     others = [(int(local), int(status)) for local, status in _SUMMARY.findall(log)]
     return tuple(dict.fromkeys([*first, *others]))

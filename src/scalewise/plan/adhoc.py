@@ -1,4 +1,4 @@
-"""The suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
+"""Makes the suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def script_suite(
     steps: int = 0,
     env: Mapping[str, str] | None = None,
 ) -> Suite:
-    """One experiment named after the script; its arguments are passed on as they are, braces and all."""
+    """A suite of one experiment named after the script; its arguments are passed on unchanged, with any braces."""
     _check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
@@ -117,6 +117,6 @@ def _toml(suite: Suite) -> str:
 
 
 def _quoted(value: object) -> str:
-    """JSON is TOML for texts, numbers and lists, save for DEL and for bytes that are no text."""
+    """A value as TOML: JSON serves for texts, numbers and lists, except for DEL and for bytes that are no text."""
     text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return text.encode("utf-8", errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Short texts that people type: ranks, interventions, and {axis} placeholders."""
+"""Parses and writes short texts that people type: ranks, interventions, and {axis} placeholders."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from fractions import Fraction
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.spec import AxisValue, Intervention
 
-MOST_RANKS = 1024  # more is a slip of the finger on one node
+MOST_RANKS = 1024  # more on one node is a typing error
 PLAIN = "none"  # the intervention that changes nothing
 
 LINK = "emulate_link"
@@ -22,7 +22,7 @@ INTERVENTIONS = {
     LINK: (True, False, "emulate_link:1ms,1GB/s"),
     WORKERS: (True, False, "workers:4"),
 }
-# Exact, so that 20us is 2e-05 and not a neighbour of it.
+# Exact fractions, so that 20us is 2e-05 and not a neighbouring float.
 _SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6)}
 _BYTES = {f"{prefix}B/s": Fraction(1000**power) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
 _BITS = {f"{prefix}bit/s": Fraction(1000**power, 8) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
@@ -32,7 +32,7 @@ _PLACEHOLDER = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}", re.ASCII
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
-    """`1,2,4` as numbers of ranks, in the order given."""
+    """The numbers of ranks in a text such as `1,2,4`, in the order given."""
     words = [word.strip() for word in text.split(",")]
     if not any(words):
         raise BadRequest("--ranks is empty.", "Give numbers of ranks to measure, such as --ranks 1,2,4.")
@@ -58,7 +58,7 @@ def _one_rank_count(word: str, text: str) -> int:
 
 
 def ranks_problem(count: int) -> str:
-    """Why this cannot be a number of ranks; empty when it can."""
+    """The reason why this cannot be a number of ranks; empty if it can."""
     if count < 1:
         return f"{count} is not a number of ranks; the smallest is 1"
     if count > MOST_RANKS:
@@ -67,7 +67,10 @@ def ranks_problem(count: int) -> str:
 
 
 def parse_intervention(text: str) -> tuple[Intervention, ...]:
-    """`none`, or one or more of `KIND[:SECONDS][@RANK]`, `emulate_link:LATENCY,RATE`, `workers:COUNT` joined by `+`."""
+    """The interventions in a text: `none`, or parts joined by `+`.
+
+    A part is `KIND[:SECONDS][@RANK]`, `emulate_link:LATENCY,RATE` or `workers:COUNT`.
+    """
     if text.strip() == PLAIN:
         return ()
     found = tuple(_one_intervention(part.strip()) for part in text.split("+"))
@@ -108,7 +111,7 @@ def _workers(word: str, text: str, hint: str) -> Intervention:
 
 
 def parse_link(words: str, text: str, hint: str) -> Intervention:
-    """`1ms,1GB/s` as an emulated link; `text` is what the person wrote, for the sentence that refuses it."""
+    """An emulated link from `1ms,1GB/s`; `text` is what the person wrote, for the sentence that refuses it."""
     latency_word, comma, rate_word = (part.strip() for part in words.partition(","))
     if not comma:
         raise BadRequest(f"{text!r} lacks its {'rate' if words else 'latency and rate'}.", hint)
@@ -122,7 +125,7 @@ def parse_link(words: str, text: str, hint: str) -> Intervention:
 
 
 def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
-    """A number with one of the units behind it; None where it is not."""
+    """A number followed by one of the units; None if the word is not of that form."""
     found = re.fullmatch(r"([0-9.]+(?:e-?[0-9]{1,3})?) ?([A-Za-z/]*)", word, re.ASCII)
     try:
         return float(Fraction(found[1]) * units[found[2]]) if found else None
@@ -131,7 +134,7 @@ def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
 
 
 def _link_text(link: Intervention) -> str:
-    """So that it reads back as the very same numbers."""
+    """The link as text that reads back as exactly the same numbers."""
     for unit, scale in reversed(_BYTES.items()):
         number = f"{link.bytes_per_second / float(scale):.10g}"
         if link.bytes_per_second >= scale and _with_unit(f"{number}{unit}", _BYTES) == link.bytes_per_second:
@@ -156,7 +159,7 @@ def _rank(word: str, text: str, hint: str) -> int:
 
 
 def intervention_text(interventions: Iterable[Intervention]) -> str:
-    """The inverse of `parse_intervention`."""
+    """The text from which `parse_intervention` gives these interventions."""
     parts = []
     for one in interventions:
         if one.kind == LINK:
@@ -172,17 +175,17 @@ def intervention_text(interventions: Iterable[Intervention]) -> str:
 
 
 def value_text(value: AxisValue) -> str:
-    """An axis value as a script would be given it; booleans as TOML writes them."""
+    """An axis value as a script is given it; booleans as TOML writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """The names in {braces}; {{name}} stands for {name} itself, other braces are left alone."""
+    """The names in {braces}; {{name}} means the text {name} itself, and other braces are left alone."""
     return tuple(match[2] for match in _PLACEHOLDER.finditer(text) if match[2])
 
 
 def escaped(text: str) -> str:
-    """The text with {name} kept as it is when filled."""
+    """The text with every {name} doubled to {{name}}, so that `filled` leaves it as it is."""
     return re.sub(r"\{([A-Za-z_]\w*)\}", r"{{\1}}", text, flags=re.ASCII)
 
 

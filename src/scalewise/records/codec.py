@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, with a schema version and an error that names the wrong field."""
+"""Turns frozen dataclasses into JSON and back, with a schema version and an error that names the wrong field."""
 
 import contextlib
 import dataclasses
@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 SCHEMA_VERSION = 1
-LARGEST_WHOLE = 10**300  # a whole number beyond this is damage, and would not fit a float
+LARGEST_WHOLE = 10**300  # a larger whole number is damage, and would not fit a float
 
 Record = TypeVar("Record")
 
 
 class BadRecord(ValueError):
-    """A file in a run folder that cannot be read as what it should be; says where and why."""
+    """The error for a file in a run folder that cannot be read as what it should be; says where and why."""
 
 
 def encode(record: object) -> dict[str, Any]:
-    """The record as plain JSON values, stamped with the schema version."""
+    """The record as plain JSON values, with the schema version."""
     if not dataclasses.is_dataclass(record) or isinstance(record, type):
         raise TypeError(f"not a record: {record!r}")
     return {"schema": SCHEMA_VERSION, **dataclasses.asdict(record)}
@@ -41,9 +41,9 @@ def decode(kind: type[Record], data: object, where: str = "") -> Record:
 
 
 def write_json(path: Path, record: object) -> None:
-    """Writes the record aside and renames it into place, so that a reader sees all of it or none.
+    """Writes the record to a temporary file and renames it into place, so that a reader sees all of it or none.
 
-    On a disk that is full nothing of it stays behind.
+    On a full disk the temporary file is removed.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -68,7 +68,7 @@ def read_json(path: Path, kind: type[Record]) -> Record:
     return decode(kind, data, str(path))
 
 
-@functools.cache  # reading them costs more than all else in a row
+@functools.cache  # reading the hints costs more than everything else about a row
 def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 

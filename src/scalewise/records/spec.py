@@ -1,4 +1,4 @@
-"""What one run is to do: written by the parent as `spec.json`, read by the launcher and by every rank."""
+"""The description of one run: written by the parent as `spec.json`, read by the launcher and by every rank."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,7 +16,7 @@ FolderUse = Literal["plain", "private", "in_place"]
 
 @dataclass(frozen=True)
 class Intervention:
-    """One thing changed from outside to learn its price; named in the spec and in every rank's records."""
+    """One thing changed from outside to learn its cost; named in the spec and in every rank's records."""
 
     kind: InterventionKind
     seconds: float = 0.0  # of emulate_link: the latency of a message
@@ -52,19 +52,19 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A few processes stand for ranks of many that are not there, none of which hears of the others.
+    """The setting of a rehearsal: a few processes act as ranks of a larger group, without exchanging data.
 
-    Several at once keep each other company: on a CPU they share its memory as the real ranks would.
+    Processes that run at once affect each other: on a CPU they share its memory as the real ranks would.
     """
 
     world_size: int
-    rank: int  # that the first process stands for; the next ones for the next
+    rank: int  # rank of the first process; the next processes have the next ranks
     ranks_per_node: int  # as the script is told
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Several hosts: torchrun's static rendezvous."""
+    """The settings for several hosts: torchrun's static rendezvous."""
 
     count: int
     node_rank: int
@@ -74,7 +74,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Turns:
-    """A place in a ring: runs that are alive together, on the same cores, and make their steps in turns."""
+    """A place in a ring: runs that are alive together on the same cores and take turns step by step."""
 
     ring: str  # its name, the same for all its runs and for no other ring of the suite
     index: int  # 0 makes the first step
@@ -83,7 +83,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run of a subject: which script, how many ranks, where, with what changed."""
+    """One run: which script, how many ranks, where, and what is changed."""
 
     name: str  # of the run's folder
     suite: str
@@ -113,20 +113,20 @@ class RunSpec:
     emulated: bool = False  # fewer GPUs than devices: several stand on one GPU, or logical ones on the cores
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
     asked: dict[str, str] = field(default_factory=dict)  # values of `env` that were too large for the machine
-    shrink_rule: str = ""  # by which they were made smaller, in words
+    shrink_rule: str = ""  # the rule by which those were made smaller, in words
     inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
     examine: bool = False  # writes `records.notes` and `records.examination` rows, for the doctor
     remedies: tuple[Remedy, ...] = ()
-    show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
+    show_gradients: bool = False  # of the first steps, so that the two sides of a replay can be compared
     rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     devices: int = 0  # GPUs that the script is to see; 0: all there are
-    stand_ins: bool = False  # they are stand-ins, on the one GPU that is there or on the CPU
-    enough_steps: int = 0  # the run is ended when every rank has made so many; 0: the script ends it
+    stand_ins: bool = False  # the GPUs are stand-ins, on the one GPU that is there or on the CPU
+    enough_steps: int = 0  # the run is ended when every rank has made this many; 0: the script ends it
     without_hooks: dict[str, str] = field(default_factory=dict)  # concerns of `records.wrapped` left out: name -> why
     folder_use: FolderUse = "plain"  # how it uses the working folder
 
     @property
     def world_size(self) -> int:
-        """Ranks over all nodes."""
+        """The number of ranks over all nodes."""
         return self.ranks * (self.nodes.count if self.nodes else 1)

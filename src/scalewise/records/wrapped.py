@@ -1,12 +1,13 @@
-"""What the watcher replaces in torch: every concern, what it wraps, in which kind of run, and what is lost without it.
+"""The list of what the watcher replaces in torch: every concern, what it wraps, in which runs, and what it is for.
 
-The one list of it: `tests/watch/test_wrapped.py` compares torch before and after the watcher has come and fails where
-something is replaced that is not listed here, or listed and not replaced. A concern goes by its file below `watch/`.
+There is no other list: `tests/watch/test_wrapped.py` compares torch before and after the watcher is installed and fails
+if something is replaced that is not listed here, or listed and not replaced. A concern is named after its file below
+`watch/`.
 
-Besides, for a while only: `examination/reseeding` replaces the seeding functions of torch, random and numpy during the
-first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
-steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them;
-`examination/loading` gives each fetcher of a loader another collate function, which calls the fetcher's own;
+Some replacements last only for a while: `examination/reseeding` replaces the seeding functions of torch, random and
+numpy during the first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own
+models while fast steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made
+of them; `examination/loading` gives each fetcher of a loader another collate function, which calls the fetcher's own;
 `examination/graph` wraps `Module.__call__` once more between the first backward pass and the next; `remedies/scaler`
 wraps the `step` of each class of optimizers when its first one is made, and `remedies/compiled_model` replaces the
 `forward` of a model. `redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which
@@ -15,7 +16,7 @@ they see every function or operation.
 On import: functions of `torch._dynamo`, of `torch.distributed._functional_collectives` and of `numpy.random` are
 wrapped as soon as the script, or torch itself, imports these modules.
 
-`remedies/workers` is also at work, without a replay, in runs that compare numbers of workers.
+`remedies/workers` also acts, without a replay, in runs that compare numbers of workers.
 """
 
 from collections.abc import Mapping
@@ -36,13 +37,13 @@ class Concern:
     name: str
     runs: RunKind  # plain: of one process that torchrun did not start; private: in a view of the working folder
     wraps: tuple[str, ...]  # by their shortest public name; (before), (after): through a hook that torch offers
-    without: str = ""  # what is not known without it; empty: the run is worth nothing without it
-    essential: bool = False  # without it the step itself is cut elsewhere, or not seen
-    part_of: str = ""  # the concern that it is left out with
+    without: str = ""  # what is not known without it; empty: the run is useless without it
+    essential: bool = False  # without it the step itself is measured differently, or not seen
+    part_of: str = ""  # the concern together with which it is left out
 
     @property
     def removable(self) -> bool:
-        """Whether the run can be made without it, so that the script goes on where it has failed."""
+        """Tells whether the run can be made without this concern, so that the script continues where it has failed."""
         return bool(self.without)
 
 
@@ -330,7 +331,7 @@ _REHEARSAL = (
     ),
     Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
     Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
-    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # sending needs nobody
+    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # no other rank is needed for sending
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
 
@@ -410,7 +411,7 @@ CONCERNS = {concern.name: concern for concern in WRAPPED}
 
 
 def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
-    """The concerns that are at work in a run and that it could do without."""
+    """The concerns that act in a run and that it can do without."""
     kinds: dict[RunKind, bool] = {
         "every": True,
         "plain": True,
@@ -426,7 +427,7 @@ def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
 
 
 def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
-    """What a run cannot show, of which these concerns were left out: a sentence for each."""
+    """Sentences about what a run cannot show because these concerns were left out, one for each."""
     return tuple(
         f"scalewise's own {name} failed in this script ({why}) and was left out, so this was not observed: "
         f"{CONCERNS[name].without if name in CONCERNS else 'what it sees'}"
@@ -435,7 +436,7 @@ def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def left_out_with(name: str) -> str:
-    """The concern to leave out where this one has failed; empty where the run needs it."""
+    """The concern to leave out if this one has failed; empty if the run needs it."""
     concern = CONCERNS.get(name)
     if concern is None or not concern.removable:
         return ""
