@@ -1,16 +1,12 @@
 """What a person asked `scalewise run` for, as a suite: a script of their own, or a suite by name or file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scalewise.errors import BadRequest
 from scalewise.plan.experiment import Suite, changed
 from scalewise.records.spec import Intervention, Nodes
-
-if TYPE_CHECKING:
-    from scalewise.results.run import LoadedSuite
 
 
 def requested_suite(what: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
@@ -33,24 +29,6 @@ def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
     if options["launcher"] != "torchrun":
         raise BadRequest("Several hosts need torchrun.", "Add: --launcher torchrun.")
     return Nodes(count, node_rank, address, int(port))
-
-
-def requested_sides(a: Path, b: Path) -> "tuple[LoadedSuite, LoadedSuite]":
-    """What is to be compared; two runs that took turns with each other stand for all the repeats of their arms."""
-    from scalewise.analysis.arms import arm_key
-    from scalewise.results.load import load
-
-    sides = load(a), load(b)
-    chosen = [side.runs[0] for side in sides if len(side.runs) == 1 and side.runs[0].folder == side.path]
-    rings = {(run.folder.resolve().parent, run.spec.turns and run.spec.turns.ring) for run in chosen}
-    if len(chosen) < 2 or len(rings) > 1 or chosen[0].spec.turns is None:
-        return sides
-    together = load(a.resolve().parent).runs
-    one, two = (
-        replace(side, runs=tuple(other for other in together if arm_key(other.spec) == arm_key(run.spec)))
-        for side, run in zip(sides, chosen, strict=True)
-    )
-    return one, two
 
 
 def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Suite:

@@ -1,19 +1,24 @@
-"""What a person asked `scalewise rehearse` for, checked as a whole before anything runs."""
+"""What `scalewise rehearse` was asked, checked as a whole, and its answer: in the terminal, as JSON or as a page."""
 
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
+from scalewise.console.output import Output
 from scalewise.errors import BadRequest
-from scalewise.plan.experiment import DeviceChoice
-from scalewise.predict.answer import Scaling
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.predict.answer import Answer
 from scalewise.predict.catalogue import named_link
+from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.link import Link
 from scalewise.predict.link_file import link_from_file
+
+DONE = 0
+FAILED = 2  # some number of ranks has no prediction, or real ranks that were to check one did not get through
+DOUBTFUL = 3  # what was measured lies outside the interval that was predicted for it
 
 MEASURED = "measured"
 MOST_RANKS = 65_536  # more is a slip of the finger
@@ -22,31 +27,7 @@ _UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 1
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
-@dataclass(frozen=True)
-class Request:
-    """A script, numbers of ranks, and a link."""
-
-    script: Path
-    args: tuple[str, ...]
-    ranks: tuple[int, ...]  # fewest first
-    link: Link | None  # None: as measured here
-    measured_asked: bool  # that the link is to be the measured one even for ranks that do not fit here
-    per_node: int | None
-    scaling: Scaling
-    memory_bytes: float | None
-    price_per_hour: float | None  # of one rank's device
-    steps: int | None  # of the whole training, for its cost
-    check: bool
-    advice: bool
-    also: tuple[tuple[str, ...], ...]  # further arguments, for rehearsals with other batches
-    device: DeviceChoice
-    limit_seconds: float
-    stall_seconds: float
-    out: Path
-    in_place: bool = False
-
-
-def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> Request:
+def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> RehearseRequest:
     """The request, or a BadRequest with everything that is wrong with it."""
     problems: list[tuple[str, str]] = []
     ranks = _ranks(options["ranks"], problems)
@@ -65,7 +46,7 @@ def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> R
     if problems:
         hints = dict.fromkeys(hint for _, hint in problems if hint)
         raise BadRequest(" ".join(sentence for sentence, _ in problems), "\n".join(hints))
-    return Request(
+    return RehearseRequest(
         script=Path(script),
         args=tuple(args),
         ranks=ranks,
@@ -153,3 +134,48 @@ def _bytes(text: str | None, problems: list[tuple[str, str]]) -> float | None:
         )
         return None
     return size
+
+
+def give(output: Output, answer: Answer, request: RehearseRequest, as_json: bool, html: Path | None) -> int:
+    """Shows it and writes it; the exit code says whether all was predicted and none refuted."""
+    from scalewise.jobs.rehearse import concluded
+
+    found = concluded(answer, request)
+    if as_json:
+        from scalewise.predict.as_json import rehearsal_json
+
+        output.json(rehearsal_json(answer, found))
+    else:
+        from scalewise.console.rehearse_view import show_rehearsal
+
+        show_rehearsal(output, answer, found)
+        _show_words(output, answer)
+    if html is not None:
+        _write(output, html, answer, found)
+    return exit_code(answer)
+
+
+def exit_code(answer: Answer) -> int:
+    """What is not there weighs more than what is in doubt."""
+    if answer.refused or answer.check_failed:
+        return FAILED
+    return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
+
+
+def _show_words(output: Output, answer: Answer) -> None:
+    for one in answer.refused:
+        if one.words:
+            output.show()
+            output.show(f"What the script itself said last as one of {one.ranks} ranks:", style="bold")
+            for line in one.words:
+                output.show(f"    {line}")
+
+
+def _write(output: Output, path: Path, answer: Answer, found: Conclusions) -> None:
+    from scalewise.report.rehearse_page import write_rehearse_page
+
+    try:
+        write_rehearse_page(path, answer, found)
+    except OSError as error:
+        raise BadRequest(f"{error.filename} cannot be written: {error.strerror}.", "Choose another path.") from error
+    output.say(f"written: {path}")
