@@ -100,11 +100,12 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.request import requested_nodes, requested_suite
+    from scalewise.cli.request import requested, requested_nodes, spelled
     from scalewise.jobs.measure import Where, measure
+    from scalewise.jobs.measure_request import suite_of
 
     output, reporter = _streams(quiet)
-    suite, where = requested_suite(what, args, options), Where(options["out"], options["again"])
+    suite, where = suite_of(requested(what, args, options), spelled), Where(options["out"], options["again"])
     folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json)
     _trace(output, folder.path, options["trace"])

@@ -1,5 +1,6 @@
 """Whoever wants to hear how a job goes. A job prints nothing itself: without a reporter it is silent."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, Protocol
 
@@ -54,6 +55,33 @@ class Silent:
     def runs(self, job: Job) -> AbstractContextManager[Listener]:
         """A listener that is as silent."""
         return nullcontext(SilentListener())
+
+
+class Lines(SilentListener):
+    """Tells what happens line by line: `Lines(print)`."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        """One line."""
+        self._write(text)
+
+    def refuse(self, error: BadRequest) -> None:
+        """The sentence and what to do."""
+        self._write(" ".join(filter(None, (error.sentence, error.hint))))
+
+    def runs(self, job: Job) -> AbstractContextManager[Listener]:
+        """A line for each run that has ended."""
+        return nullcontext(self)
+
+    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """How it ended, and after how long."""
+        self._write(f"{spec.name}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
+
+    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """It is not made again."""
+        self._write(f"{spec.name}: made before, {outcome.sentence}")
 
 
 SILENT = Silent()
