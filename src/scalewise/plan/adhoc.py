@@ -34,8 +34,8 @@ def script_suite(
     steps: int = 0,
     env: Mapping[str, str] | None = None,
 ) -> Suite:
-    """A suite of one experiment named after the script; its arguments are passed on unchanged, with any braces."""
-    _check_script(script)
+    """One experiment named after the script; its arguments are passed on as they are, braces and all."""
+    check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
     if steps < 0:
@@ -74,7 +74,8 @@ def script_suite(
     return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
 
 
-def _check_script(script: Path) -> None:
+def check_script(script: Path) -> None:
+    """Refuses what is no file, with the name of one that was perhaps meant."""
     if script.is_file():
         return
     if script.is_dir():

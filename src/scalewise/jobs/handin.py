@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalewise.analysis.phrases import listed
-from scalewise.console.output import Output
 from scalewise.course.handin import edited_since, newest_folder, problem_of, read_me, scripts_of, write_zip
 from scalewise.course.pages import course_suites
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.jobs.reporter import Reporter
 from scalewise.report.gather import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
 
 MOST_BYTES = 200  # of a person's name in the name of a file
 
 
-def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, output: Output) -> Path:
+def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, reporter: Reporter) -> Path:
     """The zip; a BadRequest names everything that is missing at once."""
     path = out or Path(f"{suite}-{_file_name(options.author.name)}.zip")
     _check(suite, options, path)
@@ -25,7 +25,7 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, ou
     scripts = scripts_of(evidence)
     problems = []
     for script in scripts:
-        output.say(f"trying {script.file.name} in an empty folder")
+        reporter.say(f"trying {script.file.name} in an empty folder")
         problems.append(problem_of(script))
     found = [problem for problem in problems if problem]
     if found:
@@ -35,20 +35,20 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, ou
     edited = edited_since(evidence, scripts)
     if edited:
         told = f"{listed(edited)} {'was' if len(edited) == 1 else 'were'} saved after measuring"
-        output.say(f"{told}; if you changed it, measure again: scalewise run {suite}", style="yellow")
-    document = document_of(evidence, output.say, options.pages_of)
+        reporter.say(f"{told}; if you changed it, measure again: scalewise run {suite}", tone="warning")
+    document = document_of(evidence, reporter.say, options.pages_of)
     seen = document.title_block
     author = replace(options.author, date=seen.date, machine=seen.machine) if seen else options.author
     files = {script.file.name: script.file.read_bytes() for script in scripts}
     with tempfile.TemporaryDirectory(prefix="scalewise-handin-") as name:
-        made = write_report(folder, replace(options, out=Path(name), formats=("pdf",)), output.say)
+        made = write_report(folder, replace(options, out=Path(name), formats=("pdf",)), reporter.say)
         report = next((path for path in made if path.suffix == ".pdf"), None)
         if report is None:
             raise BadRequest("The PDF could not be made, so there is nothing to hand in.", "See what was said above.")
         files[report.name] = report.read_bytes()
     files["README.txt"] = read_me(document.title, author, scripts, report.name, suite).encode()
     if path.exists():
-        output.say(f"{path} was there already and is replaced")
+        reporter.say(f"{path} was there already and is replaced")
     try:
         write_zip(path, {f"{path.stem}/{name}": content for name, content in files.items()})
     except OSError as error:
