@@ -206,7 +206,7 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
 def line_typed() -> str:
     """Returns the next line of standard input; empty if nobody can type: it is at its end, or closed."""
-    if isinstance(sys.stdin, io.TextIOWrapper):
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
         sys.stdin.reconfigure(errors="replace")  # letters of another encoding are no number, and no reason to end
     return sys.stdin.readline() if sys.stdin is not None else ""
 
