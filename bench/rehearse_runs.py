@@ -28,7 +28,8 @@ from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Intervention, Rehearsal, RunSpec, Turns
+from scalewise.records.spec import Intervention, RunSpec, Turns
+from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
@@ -86,7 +87,8 @@ class Place:
 
     def rehearsal(self, spec: RunSpec) -> RunSpec:
         """The same in company of as many as there will be."""
-        return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
+        kind = StandIns(self.ranks, 0, self.ranks, inspected=spec.inspected)
+        return replace(spec, name=f"{spec.name}-rehearsed", kind=kind)
 
     def messages(self, runs: int) -> tuple[Run, ...]:
         """All-reduces right after computing, as they come in a step."""

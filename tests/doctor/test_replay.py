@@ -20,7 +20,7 @@ from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
-from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.spec import Examined, Intervention, RunSpec
 from scalewise.results.run import Run
 
 SCRIPT = """
@@ -76,7 +76,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Diagnos
         cores = tuple(sorted(os.sched_getaffinity(0)))
         machine: MachineFacts = make_machine(cores=len(cores))
         make = maker(SuiteFolder(home / "runs"), Here(servers, machine), Quiet())
-        spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), examine=True)
+        spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), kind=Examined())
         spec = replace(spec, interventions=(SLOW_LINK,))
         (run,) = make([replace(spec, name="observed", enough_steps=12)])
         runs: list[Run] = []

@@ -19,7 +19,7 @@ from scalewise.doctor.replay_plan import (
 )
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import MemoryRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Examined, Remedy
 
 NO_SYNC = Remedy("no_sync", {"window": 4})
 
@@ -28,7 +28,7 @@ def a_case(
     step_seconds: float = 0.01, wall_seconds: float = 1.0, kind: str = "finished", steps: int = 70, **changes: Any
 ) -> Case:
     outcome = replace(make_outcome(kind), wall_seconds=wall_seconds)  # type: ignore[arg-type]
-    run = make_run([0.01] * 4, ranks=2, outcome=outcome, examine=True, **changes)
+    run = make_run([0.01] * 4, ranks=2, outcome=outcome, kind=Examined(), **changes)
     notes = tuple(StepNote(int(n * step_seconds * 1e9), 0, 0, 5, False, False, 1.0, 2, 2) for n in range(steps))
     return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
 
@@ -46,16 +46,16 @@ def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> N
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
     assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
-    assert plain.examine and plain.show_gradients and plain.enough_steps == LEAST_STEPS
+    assert plain.shows_gradients and plain.enough_steps == LEAST_STEPS
     assert replace(mended, name=plain.name, turns=plain.turns, remedies=()) == plain
     assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
 
 
 def test_times_come_from_runs_that_are_not_examined() -> None:
     (replay,) = plan_replays(a_case(), a_diagnosis(NO_SYNC))
-    assert [pair[0].examine for pair in replay.pairs] == [True, False]
+    assert [pair[0].timed for pair in replay.pairs] == [False, True]
     timed = replay.pairs[1]
-    assert not any(one.examine or one.show_gradients for one in timed)
+    assert all(one.timed for one in timed)
     assert [one.enough_steps for one in timed] == [STEPS, STEPS]
 
 

@@ -18,7 +18,7 @@ from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import EndRow, TroubleRow
-from scalewise.records.spec import Remedy, RunSpec
+from scalewise.records.spec import Examined, Remedy, RunSpec
 from scalewise.results.run import Run
 
 NO_SYNC = Remedy("no_sync", {"window": 4})
@@ -32,7 +32,7 @@ def with_notes(run: Run, **changes: Any) -> Run:
 
 
 def observed() -> Case:
-    return case_of(with_notes(make_run([0.01] * 4, ranks=2, examine=True)))
+    return case_of(with_notes(make_run([0.01] * 4, ranks=2, kind=Examined())))
 
 
 def a_diagnosis(*findings: Finding) -> Diagnosis:
@@ -53,7 +53,7 @@ class Bench:
 
     def _run(self, spec: RunSpec) -> Run:
         seconds = self.mended_seconds if spec.remedies else 0.01
-        seconds += EXAMINING_SECONDS * spec.examine * bool(spec.remedies)
+        seconds += EXAMINING_SECONDS * (spec.examined is not None) * bool(spec.remedies)
         noise = 1 + 0.01 * np.random.default_rng(sum(spec.name.encode())).normal(size=50)
         changes = dict(self.mended if spec.remedies else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}

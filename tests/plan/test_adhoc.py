@@ -9,7 +9,7 @@ from scalewise.plan.expand import expand, suite_id
 from scalewise.plan.experiment import Examination
 from scalewise.plan.suite import read_suite
 from scalewise.plan.words import parse_intervention
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Examined, Remedy
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_an_inspected_run_follows_the_timed_ones_of_every_arm(script, tmp_path):
     changes = ((), parse_intervention("slow_rank:0.02@0"))
     suite = script_suite(script, ranks=(1, 2), repeat=2, interventions=changes, inspect=True)
     runs = expand(suite, make_machine(), tmp_path).runs
-    assert [run.inspect for run in runs] == [False] * 8 + [True] * 2
+    assert [run.inspected for run in runs] == [False] * 8 + [True] * 2
     assert all(run.name.endswith("-inspect") and not run.interventions for run in runs[8:])
     assert read_suite(suite.source, script.parent / "suite.toml").experiments == suite.experiments
 
@@ -65,7 +65,7 @@ def test_an_examined_script_has_an_arm_for_every_remedy_and_a_folder_of_its_own(
     examination = Examination(remedies, on_cpu=True, enough_steps=30)
     suite = script_suite(script, ranks=(2,), device="cuda", turns=True, examination=examination)
     plain, mended = expand(suite, make_machine(), tmp_path).runs
-    assert (plain.examine, plain.on_cpu, plain.enough_steps, plain.device) == (True, True, 30, "cpu")
+    assert (plain.kind, plain.on_cpu, plain.enough_steps, plain.device) == (Examined(), True, 30, "cpu")
     assert (plain.remedies, mended.remedies) == remedies
     assert plain.name != mended.name and "divide_loss" in mended.name
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring

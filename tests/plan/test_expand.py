@@ -189,8 +189,8 @@ def test_an_inspected_run_follows_the_timed_ones_of_its_experiment():
     )
     plan = expand(suite, make_machine(), CWD)
     *timed, one, two = plan.runs
-    assert len(timed) == 8 and not any(spec.inspect for spec in timed)
-    assert [(spec.name, spec.inspect, spec.repeat, spec.env) for spec in (one, two)] == [
+    assert len(timed) == 8 and not any(spec.inspected for spec in timed)
+    assert [(spec.name, spec.inspected, spec.repeat, spec.env) for spec in (one, two)] == [
         ("e-ranks1-inspect", True, 0, {"STEPS": "1"}),
         ("e-ranks2-inspect", True, 0, {"STEPS": "2"}),
     ]

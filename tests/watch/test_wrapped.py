@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import scalewise
-from scalewise.records.spec import Intervention, Rehearsal, Remedy
+from scalewise.records.spec import Examined, Inspected, Intervention, Rehearsed, Remedy
 from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
 from scalewise.watch.examination import CONCERNS as EXAMINED
 from scalewise.watch.examination import OF_DISTRIBUTED
@@ -49,14 +49,14 @@ RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},
     "private": {"ranks": 2, "folder_use": "private"},
-    "inspected": {"ranks": 2, "inspect": True},
-    "examined": {"ranks": 2, "examine": True},
-    "rehearsed": {"ranks": 2, "rehearse": Rehearsal(4, 0, 4)},
+    "inspected": {"ranks": 2, "kind": Inspected()},
+    "examined": {"ranks": 2, "kind": Examined()},
+    "rehearsed": {"ranks": 2, "kind": Rehearsed(4, 0, 4)},
     "redirected": {"ranks": 2, "on_cpu": True},
     "emulated": {"ranks": 2, "interventions": (Intervention("emulate_link", 0.001, None, 1e9),)},
     "replayed": {
         "ranks": 2,
-        "show_gradients": True,
+        "kind": Examined(show_gradients=True),
         "remedies": tuple(Remedy(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
     },
 }
@@ -72,8 +72,11 @@ def changed(runner, **how) -> set[tuple[str, str]]:
 
 def listed(kind: str) -> set[tuple[str, str]]:
     """The same by the list, as far as this torch and this machine go."""
-    concerns = [one for one in WRAPPED if one.runs in ("every", kind) and one.name not in _absent()]
-    hidden = {("crash", "sys.excepthook")} if kind == "examined" else set()  # beneath the doctor's own
+    kinds = ("every", kind, *(("examined",) if kind == "replayed" else ()))  # a replay is examined as well
+    concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
+    hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
+    if kind == "replayed":
+        hidden.add(("examination/settings", "torch.autograd.detect_anomaly.__enter__"))  # beneath a remedy's
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
@@ -108,7 +111,7 @@ def test_what_is_listed_is_replaced_and_nothing_else(runner, kind) -> None:
 
 def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
     """Only with a GPU, or with one stood in for; then the methods of tensors are wrapped, too."""
-    found = changed(runner, ranks=2, on_cpu=True, examine=True)
+    found = changed(runner, ranks=2, on_cpu=True, kind=Examined())
 
     reads = {name for file, name in found if file == "examination/host_reads"}
     assert {"torch.Tensor.item", "torch.Tensor.to", "torch.Tensor.cpu"} <= reads

@@ -16,6 +16,7 @@ from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
 from scalewise.predict.probe import LinkProbe, kept_probes
 from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Inspected
 
 
 def look(measure: bool, output: Output) -> tuple[MachineFacts, tuple[LinkProbe, ...]]:
@@ -33,7 +34,7 @@ def _measure_peaks(here: Here, output: Output) -> None:
     """Of one rank that has the machine to itself."""
     alone = script_suite(subject_folder() / "peaks.py", mode="python")
     runs = expand(alone, here.facts, Path.cwd()).runs
-    with_peaks(here, [replace(run, inspect=True) for run in runs], output, anew=True)
+    with_peaks(here, [replace(run, kind=Inspected()) for run in runs], output, anew=True)
 
 
 def _measure_link(here: Here, output: Output) -> None:

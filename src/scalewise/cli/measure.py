@@ -44,7 +44,7 @@ def measure_here(
 ) -> tuple[SuiteFolder, bool]:
     """The same on a machine that was looked at already."""
     plan = planned(suite, output, here, nodes)
-    if any(spec.inspect for spec in plan.runs):
+    if any(spec.inspected for spec in plan.runs):
         from scalewise.cli.peak_probe import with_peaks
 
         here = with_peaks(here, plan.runs, output)

@@ -13,7 +13,7 @@ from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Device, Rehearsal, Remedy, RunSpec
+from scalewise.records.spec import Device, Rehearsed, Remedy, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -63,15 +63,13 @@ class Stage:
         spec = self._specs[company or self.company(ranks)]
         told = self.request.per_node or (self.request.link.ranks_per_node if self.request.link else 0)
         per_node = told or min(ranks, 8 if self.device == "cuda" else ranks)
-        rehearsal = Rehearsal(ranks, first, per_node)
         return self._made(
             replace(
                 spec,
                 name=f"rehearse{ranks}{name}",
                 args=spec.args + args,
-                rehearse=rehearsal,
+                kind=Rehearsed(ranks, first, per_node, inspected=inspect),
                 remedies=remedies,
-                inspect=inspect,
             )
         )
 

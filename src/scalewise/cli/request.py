@@ -37,7 +37,7 @@ def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
 
 def requested_sides(a: Path, b: Path) -> "tuple[LoadedSuite, LoadedSuite]":
     """What is to be compared; two runs that took turns with each other stand for all the repeats of their arms."""
-    from scalewise.analysis.arms import arm_key
+    from scalewise.records.spec import ARM
     from scalewise.results.load import load
 
     sides = load(a), load(b)
@@ -47,7 +47,7 @@ def requested_sides(a: Path, b: Path) -> "tuple[LoadedSuite, LoadedSuite]":
         return sides
     together = load(a.resolve().parent).runs
     one, two = (
-        replace(side, runs=tuple(other for other in together if arm_key(other.spec) == arm_key(run.spec)))
+        replace(side, runs=tuple(other for other in together if other.spec.key(ARM) == run.spec.key(ARM)))
         for side, run in zip(sides, chosen, strict=True)
     )
     return one, two

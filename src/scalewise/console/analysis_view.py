@@ -20,8 +20,8 @@ from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.analysis.untimed_text import untimed_lines
 from scalewise.console.output import Output, printable
-from scalewise.console.untimed_view import untimed_lines
 from scalewise.console.utilisation_view import use_lines, use_table
 from scalewise.plan.words import value_text
 from scalewise.units import bytes_text, seconds_text, three_digits

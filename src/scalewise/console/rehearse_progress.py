@@ -16,24 +16,24 @@ class RehearseProgress(Progress):
             return
         if outcome.kind == "interrupted":  # by the user, who is told what comes of it at the end
             return
-        if spec.inspect or spec.remedies:  # of our own, not the script's; the advice says what it does not know
+        if spec.inspected or spec.remedies:  # of our own, not the script's; the advice says what it does not know
             self.output.say(f"{what}: not possible with this script, so the advice goes without it")
             return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
-        if spec.rehearse is None:
+        if spec.rehearsed is None:
             for line in failure_lines(outcome):
                 self.output.say(f"    {line}")
 
 
 def stood_for(spec: RunSpec) -> str:
     """The ranks that the processes of a rehearsal stood for."""
-    assert spec.rehearse is not None
-    first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
+    assert spec.rehearsed is not None
+    first, last, size = spec.rehearsed.rank, spec.rehearsed.rank + spec.ranks - 1, spec.rehearsed.world_size
     return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
 
 
 def _what(spec: RunSpec) -> str:
-    if spec.rehearse is None:
+    if spec.rehearsed is None:
         return f"measured {spec.ranks} rank{'s' if spec.ranks > 1 else ''}"
-    how = ", inspected" if spec.inspect else ", small buckets" if spec.remedies else ""
+    how = ", inspected" if spec.inspected else ", small buckets" if spec.remedies else ""
     return f"rehearsed {stood_for(spec)}{how}"

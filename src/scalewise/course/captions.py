@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.rehearsals import timed
 
 BRACKET = "a bracket is the 95 % interval of the median"
 SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "STEPS": "steps"}
@@ -16,7 +15,7 @@ def setting(evidence: Evidence, experiment: str, *, but: Collection[str] = ()) -
     Values that the table itself shows in a column are named in `but`. Where the machine could not carry what the course
     asks for, both sizes are said.
     """
-    runs = [run for run in evidence.loaded.runs if run.spec.experiment == experiment and timed(run)]
+    runs = [run for run in evidence.loaded.runs if run.spec.experiment == experiment and run.spec.timed]
     if not runs:
         return ""
     said = []

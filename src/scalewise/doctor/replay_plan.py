@@ -6,7 +6,7 @@ from itertools import pairwise, product
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Diagnosis
-from scalewise.records.spec import Remedy, RunSpec, Turns
+from scalewise.records.spec import Examined, Remedy, RunSpec, Timed, Turns
 from scalewise.results.run import Run
 
 MOST_REPLAYS = 6
@@ -94,8 +94,7 @@ def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
             case.run.spec,
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
-            examine=not repeat,
-            show_gradients=not repeat,
+            kind=Timed() if repeat else Examined(show_gradients=True),
             remedies=(remedy,) if index else (),
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=LEAST_STEPS if timed and not repeat else steps,

@@ -116,7 +116,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
 
 def _timed(runs: Sequence[Run]) -> Sequence[Run]:
     """Those that were not examined, where there are any."""
-    return [run for run in runs if not run.spec.examine] or runs
+    return [run for run in runs if run.spec.timed] or runs
 
 
 def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:

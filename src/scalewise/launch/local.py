@@ -96,7 +96,7 @@ def _supervised(
         stall_seconds=spec.stall_seconds,
         limit_seconds=spec.limit_seconds,
         memory_kills=memory_kills() - kills_before,
-        rehearse=spec.rehearse,
+        rehearse=spec.rehearsed,
         without_hooks=spec.without_hooks,
     )
     ranks = [gather(view, place.folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]

@@ -251,7 +251,7 @@ def _temporary_place() -> Path:
 
 def owners(spec: RunSpec) -> tuple[int | None, ...]:
     """Who has a view: all ranks one together; of a rehearsal each its own."""
-    return tuple(range(spec.ranks)) if spec.rehearse is not None else (None,)
+    return tuple(range(spec.ranks)) if spec.rehearsed is not None else (None,)
 
 
 def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:

@@ -16,7 +16,7 @@ from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
 from scalewise.plan.words import LINK, filled, intervention_text, placeholders, value_text
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import AxisValue, Device, FolderUse, Nodes, RunSpec
+from scalewise.records.spec import AxisValue, Device, Examined, FolderUse, Inspected, Nodes, RunSpec, Timed
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 
@@ -80,7 +80,7 @@ def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence
         if not spec.interventions:
             values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}
             more = {key: filled(text, values) for key, text in experiment.inspect_env.items()}
-            yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
+            yield dataclasses.replace(spec, name=f"{name}-inspect", kind=Inspected(), env=spec.env | more)
 
 
 def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[str, object]) -> Iterator[RunSpec]:
@@ -250,7 +250,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         stand_ins=stand_ins,
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
-        examine=experiment.examination is not None,
+        kind=Examined() if experiment.examination else Timed(),
         remedies=arm.remedies,
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
         enough_steps=experiment.examination.enough_steps if experiment.examination else experiment.steps,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scalewise.plan.experiment import Arm, Experiment
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Rehearsal, RunSpec
+from scalewise.records.spec import Rehearsed, RunSpec
 
 GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all of one node
 
@@ -58,5 +58,5 @@ def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
         shares=spec.shares[:company],
         oversubscribed=False,
         emulated=False,
-        rehearse=Rehearsal(spec.ranks, 0, per_node),
+        kind=Rehearsed(spec.ranks, 0, per_node),
     )

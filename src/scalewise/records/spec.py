@@ -1,7 +1,7 @@
 """What one run is to do: written by the parent as `spec.json`, read by the launcher and by every rank."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Literal
 
 Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
@@ -51,7 +51,30 @@ class Remedy:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class Timed:
+    """A measurement: nothing but the watcher's stamps beside the script. Only such runs stand in tables."""
+
+    name: Literal["timed"] = "timed"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """Watched so closely that its times mean nothing; writes `records.inspection` rows, for reports."""
+
+    name: Literal["inspected"] = "inspected"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Writes `records.notes` and `records.examination` rows, for the doctor and for checks of tasks."""
+
+    show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
+    inspected: bool = False  # writes the rows of an inspected run as well
+    name: Literal["examined"] = "examined"
+
+
+@dataclass(frozen=True)
+class Rehearsed:
     """A few processes stand for ranks of many that are not there, none of which hears of the others.
 
     Several at once keep each other company: on a CPU they share its memory as the real ranks would.
@@ -60,6 +83,11 @@ class Rehearsal:
     world_size: int
     rank: int  # that the first process stands for; the next ones for the next
     ranks_per_node: int  # as the script is told
+    inspected: bool = False  # writes the rows of an inspected run as well
+    name: Literal["rehearsed"] = "rehearsed"
+
+
+RunKind = Timed | Inspected | Examined | Rehearsed
 
 
 @dataclass(frozen=True)
@@ -83,7 +111,9 @@ class Turns:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run of a subject: which script, how many ranks, where, with what changed."""
+    """One run of a subject: which script, how many ranks, where, of which kind, with what changed."""
+
+    SCHEMA: ClassVar[int] = 2
 
     name: str  # of the run's folder
     suite: str
@@ -114,11 +144,8 @@ class RunSpec:
     python: str = ""  # interpreter of the ranks; empty: the one scalewise runs in
     asked: dict[str, str] = field(default_factory=dict)  # values of `env` that were too large for the machine
     shrink_rule: str = ""  # by which they were made smaller, in words
-    inspect: bool = False  # watched so closely that its times mean nothing; writes `records.inspection` rows
-    examine: bool = False  # writes `records.notes` and `records.examination` rows, for the doctor
+    kind: RunKind = Timed()
     remedies: tuple[Remedy, ...] = ()
-    show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
-    rehearse: Rehearsal | None = None  # None: all ranks are there
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     devices: int = 0  # GPUs that the script is to see; 0: all there are
     stand_ins: bool = False  # they are stand-ins, on the one GPU that is there or on the CPU
@@ -130,3 +157,91 @@ class RunSpec:
     def world_size(self) -> int:
         """Ranks over all nodes."""
         return self.ranks * (self.nodes.count if self.nodes else 1)
+
+    @property
+    def timed(self) -> bool:
+        """Whether its times are those of real ranks with nothing but the watcher beside them."""
+        return isinstance(self.kind, Timed)
+
+    @property
+    def inspected(self) -> bool:
+        """Whether it writes the rows of an inspected run, alone or beside those of its own kind."""
+        return isinstance(self.kind, Inspected) or getattr(self.kind, "inspected", False)
+
+    @property
+    def examined(self) -> Examined | None:
+        """How it is examined; None where it is not."""
+        return self.kind if isinstance(self.kind, Examined) else None
+
+    @property
+    def shows_gradients(self) -> bool:
+        """Whether it writes what the gradients of its first steps are."""
+        return self.examined is not None and self.examined.show_gradients
+
+    @property
+    def rehearsed(self) -> Rehearsed | None:
+        """Whom its processes stand for; None where all ranks are there."""
+        return self.kind if isinstance(self.kind, Rehearsed) else None
+
+    def key(self, names: tuple[str, ...]) -> tuple[object, ...]:
+        """The values of these fields or properties, to compare runs by."""
+        return tuple(_comparable(getattr(self, name)) for name in names)
+
+    @staticmethod
+    def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+        """A spec of schema 1, whose kind is spread over four fields."""
+        inspected, shown = bool(data.get("inspect")), bool(data.get("show_gradients"))
+        kind: object = {"name": "inspected" if inspected else "timed"}
+        if data.get("examine") or shown:
+            kind = {"name": "examined", "show_gradients": shown, "inspected": inspected}
+        rehearsal = data.get("rehearse")
+        if isinstance(rehearsal, dict):
+            kind = {**rehearsal, "name": "rehearsed", "inspected": inspected}
+        elif rehearsal is not None:
+            kind = rehearsal  # damage, which the reader names
+        return {"kind": kind, **data}
+
+
+# Which runs are the same. A finished run is not made again if it has the IDENTITY of the one that is asked for.
+IDENTITY = (
+    "kind", "script", "args", "mode", "ranks", "world_size", "device", "devices", "stand_ins", "on_cpu",
+    "threads_per_rank", "env", "interventions", "remedies", "turns", "enough_steps", "folder_use",
+)  # fmt: skip
+# Timed runs of one ARM are repeats of each other, and an inspected run shows what the arm of the same key does.
+ARM = ("experiment", "axes", "interventions", "remedies", "world_size", "device")
+# Arms of several experiments that have the same CONFIGURATION, and the same environment, did the same work.
+CONFIGURATION = (
+    "script", "args", "mode", "device", "world_size", "shares", "threads_per_rank", "emulated", "oversubscribed",
+    "on_cpu", "nodes", "interventions", "remedies",
+)  # fmt: skip
+# Every field is in IDENTITY or here, with the reason why two runs that differ in it may still be the same.
+NOT_IDENTITY = {
+    "name": "who compares two runs has found them by their name",
+    "suite": "a name",
+    "experiment": "a name",
+    "cwd": "a folder that was moved still holds its runs",
+    "launcher": "both launchers show a script the same",
+    "shares": "the cores that are free may have other numbers today",
+    "oversubscribed": "follows from the ranks and the machine",
+    "emulated": "follows from the devices and the machine",
+    "repeat": "a number, which is part of the name",
+    "limit_seconds": "a run that has ended did not need another limit",
+    "stall_seconds": "likewise",
+    "axes": "what they vary stands in the arguments and the environment",
+    "scaling": "how a table reads it",
+    "base": "likewise",
+    "nodes": "the hosts find each other elsewhere the next time; world_size counts their ranks",
+    "python": "the interpreter may lie elsewhere",
+    "asked": "explains `env`",
+    "shrink_rule": "likewise",
+    "without_hooks": "learned while the runs are made",
+}
+
+
+def _comparable(value: object) -> object:
+    """The value as something that can be compared and hashed; the order of a table's keys makes no difference."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, *(_comparable(getattr(value, one.name)) for one in fields(value))
+    if isinstance(value, dict):
+        return tuple(sorted((str(name), str(one)) for name, one in value.items()))
+    return tuple(map(_comparable, value)) if isinstance(value, tuple) else value

@@ -24,7 +24,7 @@ from typing import Literal
 
 from scalewise.records.spec import RunSpec
 
-RunKind = Literal[
+WrappedIn = Literal[
     "every", "plain", "private", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"
 ]
 
@@ -34,7 +34,7 @@ class Concern:
     """One part of the watcher: a file with wrappers of torch."""
 
     name: str
-    runs: RunKind  # plain: of one process that torchrun did not start; private: in a view of the working folder
+    runs: WrappedIn  # plain: of one process that torchrun did not start; private: in a view of the working folder
     wraps: tuple[str, ...]  # by their shortest public name; (before), (after): through a hook that torch offers
     without: str = ""  # what is not known without it; empty: the run is worth nothing without it
     essential: bool = False  # without it the step itself is cut elsewhere, or not seen
@@ -411,12 +411,12 @@ CONCERNS = {concern.name: concern for concern in WRAPPED}
 
 def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
     """The concerns that are at work in a run and that it could do without."""
-    kinds: dict[RunKind, bool] = {
+    kinds: dict[WrappedIn, bool] = {
         "every": True,
         "plain": True,
-        "inspected": spec.inspect,
-        "examined": spec.examine,
-        "replayed": spec.show_gradients,
+        "inspected": spec.inspected,
+        "examined": spec.examined is not None,
+        "replayed": spec.shows_gradients,
     }
     return tuple(
         one

@@ -41,11 +41,11 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         spec = read_json(spec_path, RunSpec)
         # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
-        if spec.rehearse is not None:
+        if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
         seat.take_seat(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
-        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
+        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
@@ -89,19 +89,19 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         farewell.keep_groups_until_exit()
         if spec.on_cpu or spec.stand_ins:
             _redirect(recorder, spec.devices if spec.stand_ins else 0)
-        if spec.rehearse is not None:
+        if spec.rehearsed is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
-            rehearsal.install(recorder, spec.rehearse, local_rank)
+            rehearsal.install(recorder, spec.rehearsed, local_rank)
         _emulate(recorder, spec, folder)
         _set_workers(recorder)
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
-        if spec.inspect and "inspection/inspector" not in spec.without_hooks:
+        if spec.inspected and "inspection/inspector" not in spec.without_hooks:
             _inspect(recorder, folder)
-        if spec.examine:
+        if spec.examined:
             _examine(recorder, folder, spec)
-        if spec.remedies or spec.show_gradients:
+        if spec.remedies or spec.shows_gradients:
             _replay(recorder, spec)
         os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)
@@ -121,7 +121,7 @@ def _redirect(recorder: Recorder, devices: int) -> None:
 def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
     """A rehearsed rank sends nothing that a link could hold back."""
     links = [item for item in recorder.interventions if item.kind == "emulate_link"]
-    if links and spec.rehearse is None:
+    if links and spec.rehearsed is None:
         from scalewise.watch import emulation
 
         emulation.install(recorder, links[0], spec, folder)
@@ -159,7 +159,7 @@ def _replay(recorder: Recorder, spec: RunSpec) -> None:
     try:
         from scalewise.watch import gradient_rows, remedies
 
-        if spec.show_gradients and "gradient_rows" not in spec.without_hooks:
+        if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
             gradient_rows.install(recorder)
         if spec.remedies:
             remedies.install(recorder, spec.remedies)

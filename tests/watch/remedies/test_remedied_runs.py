@@ -7,7 +7,7 @@ import pytest
 from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Examined, Remedy
 
 
 def _of(ran, kind, rank=0):
@@ -71,9 +71,9 @@ def test_sync_last_brings_ranks_together_that_never_reduced(runner) -> None:
 
 @pytest.mark.parametrize("words", [("parts",), ("parts", "scaled")])
 def test_a_divided_loss_gives_the_gradient_of_the_full_batch(runner, words) -> None:
-    full = runner.watched("remedied_loop.py", "full", ranks=2, show_gradients=True)
+    full = runner.watched("remedied_loop.py", "full", ranks=2, kind=Examined(show_gradients=True))
     remedy = (Remedy("divide_loss", {"by": 4}),)
-    mended = runner.watched("remedied_loop.py", *words, ranks=2, remedies=remedy, show_gradients=True)
+    mended = runner.watched("remedied_loop.py", *words, ranks=2, remedies=remedy, kind=Examined(show_gradients=True))
 
     for one, reference in zip(_said(mended)["gradient"], _said(full)["gradient"], strict=True):
         assert _close(one, reference)

@@ -11,14 +11,14 @@ from scalewise.records.examination import SettingsRow
 from scalewise.records.notes import CompileNote, HousekeepingNote
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Examined, Remedy
 from scalewise.watch.remedies import fused_attention, fused_optimizer
 from scalewise.watch.remedies.fused_attention import Deferred, _deferring
 
 
 @pytest.fixture(scope="module")
 def plain(runner):
-    return runner.watched("left_on.py", examine=True)
+    return runner.watched("left_on.py", kind=Examined())
 
 
 def mended(runner, remedy):
