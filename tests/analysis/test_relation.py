@@ -8,7 +8,7 @@ from factories import make_model, make_run, make_suite
 from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING, relation_of
 from scalewise.analysis.series import series
 from scalewise.analysis.summary import summarise
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.rows import ParametersRow, TroubleRow
 from scalewise.records.spec import Rehearsed
 from scalewise.records.traffic import StepTraffic, Traffic
@@ -162,7 +162,7 @@ def test_stages_together_are_the_model_that_one_rank_trains():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"interventions": parse_intervention("remove_communication")}, "on purpose"),
+        ({"changes": parse_changes("remove_communication")}, "on purpose"),
         ({"model": {"parameter_bytes": 0}}, "not seen"),
     ],
 )

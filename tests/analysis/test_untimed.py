@@ -12,7 +12,7 @@ from scalewise.analysis.untimed import RehearsedRun
 from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
 from scalewise.errors import BadRequest
-from scalewise.records.spec import Examined, Rehearsed, Remedy
+from scalewise.records.spec import Change, Examined, Rehearsed
 
 
 def rehearsal(ranks=8, **changes):
@@ -63,7 +63,7 @@ def test_a_folder_of_nothing_but_a_rehearsal_shows_no_table(capsys):
 
 def diagnosed(**changes):
     """What `scalewise doctor` leaves: one observed run, a replay looked at closely, and a replay that is timed."""
-    fix = {"remedies": (Remedy("no_sync", {"window": 4}),)}
+    fix = {"changes": (Change("no_sync", {"window": 4}),)}
     return make_suite(
         make_run([0.030] * 40, 2, name="observed", kind=Examined(), at=1.0, **changes),
         make_run([0.050] * 20, 2, name="r0-plain", kind=Examined(show_gradients=True), at=2.0),
@@ -79,7 +79,7 @@ def test_examined_runs_are_in_no_row_and_a_timed_replay_says_what_was_changed():
     assert (plain.run_names, mended.run_names) == (("r1-plain",), ("r1-mended",))
     assert plain.step_seconds.value == pytest.approx(0.010) and mended.step_seconds.value == pytest.approx(0.008)
     assert (plain.label, mended.label) == ("2 ranks", "no_sync window=4, 2 ranks")
-    assert (plain.intervention, mended.intervention) == ("none", "no_sync window=4")
+    assert (plain.intervention, mended.intervention) == ("none", "no_sync:window=4")
 
 
 def test_a_folder_of_the_doctor_says_what_its_runs_are(capsys):

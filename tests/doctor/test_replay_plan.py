@@ -19,9 +19,9 @@ from scalewise.doctor.replay_plan import (
 )
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import MemoryRow
-from scalewise.records.spec import Examined, Remedy
+from scalewise.records.spec import Change, Examined
 
-NO_SYNC = Remedy("no_sync", {"window": 4})
+NO_SYNC = Change("no_sync", {"window": 4})
 
 
 def a_case(
@@ -33,7 +33,7 @@ def a_case(
     return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
 
 
-def a_diagnosis(*remedies: Remedy | None) -> Diagnosis:
+def a_diagnosis(*remedies: Change | None) -> Diagnosis:
     findings = tuple(Finding(f"check-{n}", "slow", "It is.", (), "fix", remedy=one) for n, one in enumerate(remedies))
     return Diagnosis("/scripts/train.py", findings, (), ())
 
@@ -45,9 +45,9 @@ def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> N
     assert (plain.name, mended.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
-    assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
+    assert (plain.changes, mended.changes) == ((), (NO_SYNC,))
     assert plain.shows_gradients and plain.enough_steps == LEAST_STEPS
-    assert replace(mended, name=plain.name, turns=plain.turns, remedies=()) == plain
+    assert replace(mended, name=plain.name, turns=plain.turns, changes=()) == plain
     assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
 
 
@@ -60,7 +60,7 @@ def test_times_come_from_runs_that_are_not_examined() -> None:
 
 
 def test_at_most_four_remedies_are_replayed_the_first_ones() -> None:
-    remedies = [Remedy("divide_loss", {"by": by}) for by in range(2, 9)]
+    remedies = [Change("divide_loss", {"by": by}) for by in range(2, 9)]
     planned = plan_replays(a_case(), a_diagnosis(*remedies))
     assert [one.remedy for one in planned] == remedies[:MOST_REPLAYS]
 
@@ -94,11 +94,11 @@ def test_long_steps_are_fewer() -> None:
 
 
 def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_turns() -> None:
-    (replay,) = plan_replays(a_case(), a_diagnosis(Remedy("cached_input")))
+    (replay,) = plan_replays(a_case(), a_diagnosis(Change("cached_input")))
     specs = [one for pair in replay.pairs for one in pair]
     assert [one.turns for one in specs] == [None] * 6
     assert [one.repeat for one in specs] == [0, 0, 1, 1, 2, 2]
-    assert [bool(one.remedies) for one in specs] == [False, True] * 3
+    assert [bool(one.changes) for one in specs] == [False, True] * 3
     assert len({one.name for one in specs}) == 6
 
 

@@ -111,7 +111,7 @@ def test_homework_3_is_one_process_and_emulated_where_gpus_are_too_few():
 def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
     inspected = [spec for spec in planned(name).runs if spec.inspected]
     assert inspected
-    assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.interventions for spec in inspected)
+    assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.changes for spec in inspected)
     assert all(int(spec.env["STEPS"]) <= 8 for spec in inspected)
     arms = [(spec.experiment, tuple(spec.axes.items()), spec.ranks) for spec in inspected]
     assert len(set(arms)) == len(arms)

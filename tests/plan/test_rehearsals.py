@@ -9,7 +9,7 @@ from scalewise.errors import BadRequest
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import Experiment, Suite
 from scalewise.plan.suite import read_suite
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.spec import Nodes, Rehearsed
 
 SCRIPT = str(Path(__file__).resolve())
@@ -54,8 +54,8 @@ def test_with_one_gpu_one_rank_is_rehearsed_as_well_for_the_check():
 
 
 def test_only_arms_with_nothing_changed_are_rehearsed_once_each_and_last():
-    arms = tuple(map(parse_intervention, ("none", "remove_communication")))
-    changes = {"axes": {"a": (1, 2)}, "args": ("{a}", "{ranks}"), "interventions": arms, "repeat": 3}
+    arms = tuple(map(parse_changes, ("none", "remove_communication")))
+    changes = {"axes": {"a": (1, 2)}, "args": ("{a}", "{ranks}"), "changes": arms, "repeat": 3}
     found = rehearsed(make_machine(cores=2), **changes)
     assert [(spec.name, spec.args) for spec in found] == [
         ("e-a1-rehearse2", ("1", "2")),
@@ -63,7 +63,7 @@ def test_only_arms_with_nothing_changed_are_rehearsed_once_each_and_last():
         ("e-a2-rehearse2", ("2", "2")),
         ("e-a2-rehearse4", ("2", "4")),
     ]
-    assert all(spec.interventions == () and spec.repeat == 0 for spec in found)
+    assert all(spec.changes == () and spec.repeat == 0 for spec in found)
 
 
 def test_torchrun_and_several_hosts_rehearse_nothing_by_themselves():

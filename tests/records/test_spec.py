@@ -13,9 +13,9 @@ from scalewise.records.spec import (
     CONFIGURATION,
     IDENTITY,
     NOT_IDENTITY,
+    Change,
     Examined,
     Inspected,
-    Intervention,
     Nodes,
     Rehearsed,
     RunSpec,
@@ -43,10 +43,13 @@ def old(**kind):
 
 
 def test_interventions_have_names_for_tables():
-    assert Intervention("remove_communication").label() == "remove communication"
-    assert Intervention("emulate_link", 2e-4, None, 1.5e9).label() == "emulated link of 0.2 ms, 1.5 GB/s"
-    assert Intervention("sleep_before_backward", 0.01).label() == "sleep before backward 10 ms"
-    assert Intervention("slow_rank", 0.0205, 0).label() == "slow rank 20.5 ms on rank 0"
+    assert Change("remove_communication").label() == "remove communication"
+    assert (
+        Change("emulate_link", {"seconds": 2e-4, "bytes_per_second": 1.5e9}).label()
+        == "emulated link of 0.2 ms, 1.5 GB/s"
+    )
+    assert Change("sleep_before_backward", {"seconds": 0.01}).label() == "sleep before backward 10 ms"
+    assert Change("slow_rank", {"seconds": 0.0205, "rank": 0}).label() == "slow rank 20.5 ms on rank 0"
 
 
 def test_the_world_counts_ranks_over_all_nodes():

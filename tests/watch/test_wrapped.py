@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import scalewise
-from scalewise.records.spec import Examined, Inspected, Intervention, Rehearsed, Remedy
+from scalewise.records.spec import Change, Examined, Inspected, Rehearsed
 from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
 from scalewise.watch.examination import CONCERNS as EXAMINED
 from scalewise.watch.examination import OF_DISTRIBUTED
@@ -44,7 +44,9 @@ REMEDIES: dict[str, dict[str, object]] = {
     "unscale_before_clip": {},
     "weigh_ranks": {},
     "workers": {"count": 0},
+    "remove_communication": {},
 }
+ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward"}  # in `emulation/`; in the recorder
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},
@@ -53,11 +55,12 @@ RUNS: dict[str, dict[str, object]] = {
     "examined": {"ranks": 2, "kind": Examined()},
     "rehearsed": {"ranks": 2, "kind": Rehearsed(4, 0, 4)},
     "redirected": {"ranks": 2, "on_cpu": True},
-    "emulated": {"ranks": 2, "interventions": (Intervention("emulate_link", 0.001, None, 1e9),)},
+    "emulated": {"ranks": 2, "changes": (Change("emulate_link", {"seconds": 0.001, "bytes_per_second": 1e9}),)},
     "replayed": {
         "ranks": 2,
         "kind": Examined(show_gradients=True),
-        "remedies": tuple(Remedy(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
+        "enough_steps": 1000,
+        "changes": tuple(Change(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
     },
 }
 
@@ -143,10 +146,11 @@ def test_each_concern_names_a_file_of_the_watcher_and_says_what_is_lost_without_
 
 
 def test_every_remedy_is_listed_and_compared() -> None:
-    files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "remedies").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "changes").glob("*.py")} - {"__init__"}
 
-    assert files == set(REMEDIES)
-    assert files == {name.removeprefix("remedies/") for name in CONCERNS if name.startswith("remedies/")} - {"__init__"}
+    assert files - ELSEWHERE == set(REMEDIES)
+    listed = {name.removeprefix("changes/") for name in CONCERNS if name.startswith("changes/")}
+    assert files - ELSEWHERE == listed - {"__init__"}
 
 
 def test_every_concern_of_an_examination_is_listed() -> None:

@@ -10,7 +10,7 @@ from scalewise.analysis.ratio import Side
 from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
-from scalewise.plan.words import intervention_text, value_text
+from scalewise.plan.words import changes_text, value_text
 from scalewise.records.spec import ARM, RunSpec
 from scalewise.results.run import Run
 
@@ -37,15 +37,14 @@ class ArmRuns:
     def label(self) -> str:
         """For people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
         parts = [f"{name} {value_text(value)}" for name, value in self.spec.axes.items()]
-        parts += [one.label() for one in self.spec.interventions] + [one.label() for one in self.spec.remedies]
+        parts += [one.label() for one in self.spec.changes]
         world = self.spec.world_size
         return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
 
     @property
     def intervention(self) -> str:
         """As a suite writes it."""
-        fixes = [one.label() for one in self.spec.remedies]
-        return " + ".join([*([intervention_text(self.spec.interventions)] if not fixes else []), *fixes])
+        return changes_text(self.spec.changes)
 
     @property
     def run_cv(self) -> float:

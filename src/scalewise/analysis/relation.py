@@ -102,7 +102,7 @@ def _world(run: Run) -> int:
 
 
 def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
-    if any(one.kind == "remove_communication" for one in run.spec.interventions):
+    if any(one.name == "remove_communication" for one in run.spec.changes):
         return "its communication was taken away on purpose"
     if len(seen.ranks) < len(trained) or not seen.ranks:
         return "what the ranks exchanged was not read"

@@ -36,7 +36,7 @@ def examined_runs_of(runs: Iterable[Run]) -> tuple[ExaminedRun, ...]:
             run.spec.name,
             run.spec.experiment,
             run.spec.world_size,
-            tuple(one.label() for one in run.spec.remedies),
+            tuple(one.label() for one in run.spec.changes),
             _failure(run),
         )
         for run in found

@@ -13,7 +13,7 @@ from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Device, Rehearsed, Remedy, RunSpec
+from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -56,7 +56,7 @@ class Stage:
         company: int | None = None,
         name: str = "",
         args: tuple[str, ...] = (),
-        remedies: tuple[Remedy, ...] = (),
+        changes: tuple[Change, ...] = (),
         inspect: bool = False,
     ) -> Run:
         """A few processes stand for ranks of that many, from `first` on."""
@@ -69,7 +69,7 @@ class Stage:
                 name=f"rehearse{ranks}{name}",
                 args=spec.args + args,
                 kind=Rehearsed(ranks, first, per_node, inspected=inspect),
-                remedies=remedies,
+                changes=changes,
             )
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewise.errors import BadRequest
 from scalewise.plan.experiment import Suite, changed
-from scalewise.records.spec import Intervention, Nodes
+from scalewise.records.spec import Change, Nodes
 
 if TYPE_CHECKING:
     from scalewise.results.run import LoadedSuite
@@ -68,7 +68,7 @@ def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Su
         "launcher": options["launcher"],
         "mode": "python" if options["plain"] else None,
         "devices": options.get("devices"),
-        "interventions": _interventions(options["change"], options.get("emulate_link")),
+        "changes": _changes(options["change"], options.get("emulate_link")),
         "limit_seconds": _seconds("--limit", options["limit"]),
         "stall_seconds": _seconds("--stall", options["stall"]),
         "turns": options["turns"],
@@ -87,15 +87,15 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (one.partition("=") for one in settings)}
 
 
-def _interventions(changes: Sequence[str], link: str | None) -> tuple[tuple[Intervention, ...], ...] | None:
+def _changes(texts: Sequence[str], link: str | None) -> tuple[tuple[Change, ...], ...] | None:
     """The arms: as it is, and each change; an emulated link is part of all of them."""
-    from scalewise.plan.words import parse_intervention, parse_link
+    from scalewise.plan.words import parse_changes, parse_link
 
-    everywhere: tuple[Intervention, ...] = ()
+    everywhere: tuple[Change, ...] = ()
     if link is not None:
         everywhere = (parse_link(link, f"--emulate-link {link}", "Write it as --emulate-link 1ms,1GB/s."),)
-    arms = tuple(parse_intervention(text) for text in changes)
-    if everywhere and any(one.kind == everywhere[0].kind for arm in arms for one in arm):
+    arms = tuple(parse_changes(text) for text in texts)
+    if everywhere and any(one.name == everywhere[0].name for arm in arms for one in arm):
         raise BadRequest("A link is emulated by --emulate-link and by --change, too.", "Say it once.")
     return tuple(everywhere + arm for arm in ((), *arms)) if arms or everywhere else None
 

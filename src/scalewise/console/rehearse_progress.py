@@ -16,7 +16,7 @@ class RehearseProgress(Progress):
             return
         if outcome.kind == "interrupted":  # by the user, who is told what comes of it at the end
             return
-        if spec.inspected or spec.remedies:  # of our own, not the script's; the advice says what it does not know
+        if spec.inspected or spec.changes:  # of our own, not the script's; the advice says what it does not know
             self.output.say(f"{what}: not possible with this script, so the advice goes without it")
             return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
@@ -35,5 +35,5 @@ def stood_for(spec: RunSpec) -> str:
 def _what(spec: RunSpec) -> str:
     if spec.rehearsed is None:
         return f"measured {spec.ranks} rank{'s' if spec.ranks > 1 else ''}"
-    how = ", inspected" if spec.inspected else ", small buckets" if spec.remedies else ""
+    how = ", inspected" if spec.inspected else ", small buckets" if spec.changes else ""
     return f"rehearsed {stood_for(spec)}{how}"

@@ -5,7 +5,7 @@ from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.records.examination import PlaceRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 # wrong: the result is not what the script means to compute, or there is none. slow: it costs time or memory.
 # note: worth knowing, no fault; like a suspicion it never changes the exit code.
@@ -31,7 +31,7 @@ class Price:
 class SweepPoint:
     """One value of a sweep, replayed: how much shorter the loop is with it."""
 
-    remedy: Remedy
+    remedy: Change
     milliseconds: Estimate  # spared; negative: it takes longer
 
 
@@ -50,8 +50,8 @@ class Finding:
     proof: Proof = "observed"
     ranks: tuple[int, ...] = ()  # that it concerns; empty: all
     steps_seen: int = 0  # on which it rests
-    remedy: Remedy | None = None  # what a replay would apply to prove or price it
-    sweep: tuple[Remedy, ...] = ()  # further values to try, one by one, after all remedies
+    remedy: Change | None = None  # what a replay would apply to prove or price it
+    sweep: tuple[Change, ...] = ()  # further values to try, one by one, after all remedies
     tried: tuple[SweepPoint, ...] = ()  # what came of them
 
     @property

@@ -6,7 +6,8 @@ from itertools import pairwise, product
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Diagnosis
-from scalewise.records.spec import Examined, Remedy, RunSpec, Timed, Turns
+from scalewise.records.changes import declared
+from scalewise.records.spec import Change, Examined, RunSpec, Timed, Turns
 from scalewise.results.run import Run
 
 MOST_REPLAYS = 6
@@ -19,17 +20,13 @@ MOST_REPEATS = 5  # as many as let the spread between them be seen
 SHORTEST_RUN_SECONDS = 0.5
 RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
 MOST_MEMORY = 0.8  # of what there is
-# The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
-# A host that runs ahead of its GPU cannot do so across a turn.
-_NO_TURNS = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
-_COMPILE = ("compiled_model",)  # their first step takes as long as compiling does
 
 
 @dataclass(frozen=True)
 class Replay:
     """One remedy and the runs that show what it changes."""
 
-    remedy: Remedy
+    remedy: Change
     plain: tuple[RunSpec, ...]
     mended: tuple[RunSpec, ...]
 
@@ -57,11 +54,15 @@ def replay_seconds(case: Case) -> float:
     return min(MOST_SECONDS, max(LEAST_SECONDS, TIMES_AS_LONG * observed))
 
 
-def takes_turns(case: Case, remedy: Remedy) -> bool:
-    """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns."""
+def takes_turns(case: Case, remedy: Change) -> bool:
+    """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns.
+
+    The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
+    A host that runs ahead of its GPU cannot do so across a turn.
+    """
     spec = case.run.spec
     alone = spec.nodes is None and spec.launcher == "fork" and case.world_size == spec.ranks
-    return alone and remedy.name not in _NO_TURNS and _fits_twice(case.run)
+    return alone and not declared(remedy.name).between_steps and _fits_twice(case.run)
 
 
 def _fits_twice(run: Run) -> bool:
@@ -75,13 +76,14 @@ def _fits_twice(run: Run) -> bool:
     return 2 * held_bytes <= gpu_bytes * MOST_MEMORY and 2 * host_bytes <= run.machine.memory_bytes * MOST_MEMORY
 
 
-def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
+def _replay(case: Case, remedy: Change, timed: bool) -> Replay:
     """The first two are examined; `timed`: the remedy is a matter of milliseconds, which those are not asked for.
 
     To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
     """
-    seconds = MOST_SECONDS if remedy.name in _COMPILE else replay_seconds(case)
-    stall_seconds = MOST_SECONDS if remedy.name in _COMPILE else case.run.spec.stall_seconds
+    compiles = declared(remedy.name).compiles
+    seconds = MOST_SECONDS if compiles else replay_seconds(case)
+    stall_seconds = MOST_SECONDS if compiles else case.run.spec.stall_seconds
     turns = takes_turns(case, remedy)
     # Runs that take no turns differ by chance, and two of them hardly tell by how much.
     repeats = _repeats(case, seconds, 1 if turns else 2 if remedy.name == "cached_input" else 3) if timed else 0
@@ -95,7 +97,7 @@ def _replay(case: Case, remedy: Remedy, timed: bool) -> Replay:
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
             kind=Timed() if repeat else Examined(show_gradients=True),
-            remedies=(remedy,) if index else (),
+            changes=(*case.run.spec.changes, *((remedy,) if index else ())),
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=LEAST_STEPS if timed and not repeat else steps,
             limit_seconds=seconds,

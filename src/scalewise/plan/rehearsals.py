@@ -25,7 +25,7 @@ def rehearsals(
     gpus = len(machine.gpus)
     if not known and (gpus in experiment.ranks or experiment.few_gpus == "reduce"):
         known = [gpus] if spec_of(_any_arm(experiment, min(absent))).device == "cuda" else []
-    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), interventions=((),)).arms():
+    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), changes=((),)).arms():
         yield arm, _as_rehearsal(spec_of(arm), machine)
 
 

@@ -37,13 +37,13 @@ def decode(kind: type[Record], data: object, where: str = "") -> Record:
             f"{where or kind.__name__}: schema {version!r} is not {newest}, which this version of scalewise "
             f"reads; open it with the version that wrote it, or measure again"
         )
-    if version < newest:
+    if newest > SCHEMA_VERSION:
         data = typing.cast(Any, kind).upgraded(data)
     return typing.cast(Record, _record(kind, typing.cast(dict[str, Any], data), where or kind.__name__))
 
 
 def _schema(kind: type) -> int:
-    """Of a record that has changed since: its own `SCHEMA`; it then reads older ones with `upgraded`."""
+    """The record's own `SCHEMA` if it has changed; its `upgraded` then reads older ones, and leaves new ones alone."""
     return int(getattr(kind, "SCHEMA", SCHEMA_VERSION))
 
 

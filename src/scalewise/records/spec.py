@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal
 
+from scalewise.records.changes import label
+
 Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
 Device = Literal["cpu", "cuda"]
-InterventionKind = Literal["remove_communication", "sleep_before_backward", "slow_rank", "emulate_link", "workers"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 AxisValue = str | int | float | bool
 # private: a run neither sees what others wrote nor changes the user's files; in_place: it works in the folder itself,
@@ -15,39 +16,26 @@ FolderUse = Literal["plain", "private", "in_place"]
 
 
 @dataclass(frozen=True)
-class Intervention:
-    """One thing changed from outside to learn its price; named in the spec and in every rank's records."""
+class Change:
+    """One thing changed from outside: to learn its price, or what a finding's fix makes of the script.
 
-    kind: InterventionKind
-    seconds: float = 0.0  # of emulate_link: the latency of a message
-    rank: int | None = None  # None: every rank
-    bytes_per_second: float = 0.0  # of emulate_link
-    count: int = 0  # of workers
+    What it does is a file of `watch/changes`, by this name; every rank's records name it.
+    """
 
-    def label(self) -> str:
-        """A short name for tables: `slow_rank 20 ms on rank 0`."""
-        if self.kind == "emulate_link":
-            return f"emulated link of {self.seconds * 1000:g} ms, {self.bytes_per_second / 1e9:g} GB/s"
-        if self.kind == "workers":
-            return f"{self.count} worker{'' if self.count == 1 else 's'}"
-        parts = [self.kind.replace("_", " ")]
-        if self.seconds:
-            parts.append(f"{self.seconds * 1000:g} ms")
-        if self.rank is not None:
-            parts.append(f"on rank {self.rank}")
-        return " ".join(parts)
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """The fix of a finding, applied from outside to learn what it changes: a file of `watch/remedies` by name."""
-
-    name: str  # no_sync, divide_loss, ...
+    name: str  # slow_rank, no_sync, ...
     settings: dict[str, AxisValue] = field(default_factory=dict)
 
+    @property
+    def rank(self) -> int | None:
+        """The only rank that it concerns; None: every rank."""
+        return int(self.settings["rank"]) if "rank" in self.settings else None
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(sorted(self.settings.items()))))
+
     def label(self) -> str:
-        """A short name for tables: `divide_loss by=4`."""
-        return " ".join([self.name, *(f"{key}={value}" for key, value in sorted(self.settings.items()))])
+        """A short name for tables: `slow rank 20 ms on rank 0`, `divide_loss by=4`."""
+        return label(self.name, self.settings)
 
 
 @dataclass(frozen=True)
@@ -132,7 +120,7 @@ class RunSpec:
     limit_seconds: float  # for the whole run
     stall_seconds: float  # without any sign of progress from any rank
     env: dict[str, str] = field(default_factory=dict)  # set for the script on top of the user's own
-    interventions: tuple[Intervention, ...] = ()
+    changes: tuple[Change, ...] = ()
     axes: dict[str, AxisValue] = field(default_factory=dict)  # what varies in the experiment, for tables
     scaling: Scaling = "auto"  # what a speedup means in this experiment
     base: dict[str, AxisValue] = field(
@@ -145,7 +133,6 @@ class RunSpec:
     asked: dict[str, str] = field(default_factory=dict)  # values of `env` that were too large for the machine
     shrink_rule: str = ""  # by which they were made smaller, in words
     kind: RunKind = Timed()
-    remedies: tuple[Remedy, ...] = ()
     on_cpu: bool = False  # calls that ask for a GPU are redirected
     devices: int = 0  # GPUs that the script is to see; 0: all there are
     stand_ins: bool = False  # they are stand-ins, on the one GPU that is there or on the CPU
@@ -189,30 +176,21 @@ class RunSpec:
 
     @staticmethod
     def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-        """A spec of schema 1, whose kind is spread over four fields."""
-        inspected, shown = bool(data.get("inspect")), bool(data.get("show_gradients"))
-        kind: object = {"name": "inspected" if inspected else "timed"}
-        if data.get("examine") or shown:
-            kind = {"name": "examined", "show_gradients": shown, "inspected": inspected}
-        rehearsal = data.get("rehearse")
-        if isinstance(rehearsal, dict):
-            kind = {**rehearsal, "name": "rehearsed", "inspected": inspected}
-        elif rehearsal is not None:
-            kind = rehearsal  # damage, which the reader names
-        return {"kind": kind, **data}
+        """A spec of schema 1, whose kind is spread over four fields and whose changes stand in two."""
+        return {"kind": _old_kind(data), "changes": _old_changes(data), **data}
 
 
 # Which runs are the same. A finished run is not made again if it has the IDENTITY of the one that is asked for.
 IDENTITY = (
     "kind", "script", "args", "mode", "ranks", "world_size", "device", "devices", "stand_ins", "on_cpu",
-    "threads_per_rank", "env", "interventions", "remedies", "turns", "enough_steps", "folder_use",
+    "threads_per_rank", "env", "changes", "turns", "enough_steps", "folder_use",
 )  # fmt: skip
 # Timed runs of one ARM are repeats of each other, and an inspected run shows what the arm of the same key does.
-ARM = ("experiment", "axes", "interventions", "remedies", "world_size", "device")
+ARM = ("experiment", "axes", "changes", "world_size", "device")
 # Arms of several experiments that have the same CONFIGURATION, and the same environment, did the same work.
 CONFIGURATION = (
     "script", "args", "mode", "device", "world_size", "shares", "threads_per_rank", "emulated", "oversubscribed",
-    "on_cpu", "nodes", "interventions", "remedies",
+    "on_cpu", "nodes", "changes",
 )  # fmt: skip
 # Every field is in IDENTITY or here, with the reason why two runs that differ in it may still be the same.
 NOT_IDENTITY = {
@@ -236,6 +214,33 @@ NOT_IDENTITY = {
     "shrink_rule": "likewise",
     "without_hooks": "learned while the runs are made",
 }
+
+
+def _old_kind(data: dict[str, Any]) -> object:
+    inspected, shown = bool(data.get("inspect")), bool(data.get("show_gradients"))
+    rehearsal = data.get("rehearse")
+    if isinstance(rehearsal, dict):
+        return {**rehearsal, "name": "rehearsed", "inspected": inspected}
+    if rehearsal is not None:
+        return rehearsal  # damage, which the reader names
+    if data.get("examine") or shown:
+        return {"name": "examined", "show_gradients": shown, "inspected": inspected}
+    return {"name": "inspected" if inspected else "timed"}
+
+
+def _old_changes(data: dict[str, Any]) -> object:
+    """Interventions had the same four numbers whatever they were; remedies look as changes do."""
+    interventions, remedies = data.get("interventions", []), data.get("remedies", [])
+    if not isinstance(interventions, list) or not isinstance(remedies, list):
+        return interventions if remedies == [] else remedies  # damage, which the reader names
+    return [_old_intervention(one) if isinstance(one, dict) else one for one in interventions] + remedies
+
+
+def _old_intervention(one: dict[str, Any]) -> dict[str, Any]:
+    taken = {"workers": ("count",), "emulate_link": ("seconds", "bytes_per_second"), "remove_communication": ()}
+    name = one.get("kind")
+    settings = {key: one.get(key) for key in taken.get(str(name), ("seconds", "rank")) if one.get(key) is not None}
+    return {"name": name, "settings": settings}
 
 
 def _comparable(value: object) -> object:

@@ -44,7 +44,8 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
         seat.take_seat(spec, folder, rank, local_rank)
-        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
+        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.changes)
+        recorder.spec = spec
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
@@ -83,7 +84,7 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
 
 def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank: int) -> None:
     try:
-        from scalewise.watch import farewell, hooks
+        from scalewise.watch import changes, farewell, hooks
 
         seat.set_threads(spec)
         farewell.keep_groups_until_exit()
@@ -93,16 +94,20 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
             rehearsal.install(recorder, spec.rehearsed, local_rank)
-        _emulate(recorder, spec, folder)
-        _set_workers(recorder)
+        if spec.changes:
+            changes.install(recorder, spec.changes, before_hooks=True)
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
         if spec.inspected and "inspection/inspector" not in spec.without_hooks:
             _inspect(recorder, folder)
         if spec.examined:
             _examine(recorder, folder, spec)
-        if spec.remedies or spec.shows_gradients:
-            _replay(recorder, spec)
+        if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
+            _show_gradients(recorder)
+        if spec.changes:  # last of all, so that they lie around everything that watches
+            changes.install(recorder, spec.changes)
+            if spec.enough_steps:
+                changes.tell_now_and_then(recorder, [one.name for one in spec.changes])
         os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)
     except Exception as error:
@@ -116,24 +121,6 @@ def _redirect(recorder: Recorder, devices: int) -> None:
         redirect.install(devices)
     except Exception as error:
         recorder.journal.trouble("standing in for devices" if devices else "redirecting to the CPU", error)
-
-
-def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
-    """A rehearsed rank sends nothing that a link could hold back."""
-    links = [item for item in recorder.interventions if item.kind == "emulate_link"]
-    if links and spec.rehearsed is None:
-        from scalewise.watch import emulation
-
-        emulation.install(recorder, links[0], spec, folder)
-
-
-def _set_workers(recorder: Recorder) -> None:
-    """An arm of its own may give the loaders another number of worker processes."""
-    for item in recorder.interventions:
-        if item.kind == "workers":
-            from scalewise.watch.remedies.workers import set_workers
-
-            set_workers(item.count, lambda: recorder.intervene("workers"))
 
 
 def _inspect(recorder: Recorder, folder: RunFolder) -> None:
@@ -154,17 +141,13 @@ def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
         recorder.journal.trouble("examining", error)
 
 
-def _replay(recorder: Recorder, spec: RunSpec) -> None:
-    """Last of all, so that remedies lie around everything that watches."""
+def _show_gradients(recorder: Recorder) -> None:
     try:
-        from scalewise.watch import gradient_rows, remedies
+        from scalewise.watch import gradient_rows
 
-        if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
-            gradient_rows.install(recorder)
-        if spec.remedies:
-            remedies.install(recorder, spec.remedies)
+        gradient_rows.install(recorder)
     except Exception as error:
-        recorder.journal.trouble("replaying", error)
+        recorder.journal.trouble("showing gradients", error)
 
 
 def _leave(recorder: Recorder) -> None:

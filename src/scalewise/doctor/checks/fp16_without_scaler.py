@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler, scaler_device
 from scalewise.doctor.script_words import called_on, optimizer_name
 from scalewise.doctor.windows import Window
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="fp16-without-scaler",
@@ -27,7 +27,7 @@ CHECK = Check(
 )
 LEAST_WINDOWS = 2
 LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
-REMEDY = Remedy("scaler")
+REMEDY = Change("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 

@@ -1,0 +1,34 @@
+"""torch.compile compiles once for all sizes: `dynamic=True`, and integers of modules are not taken for constants."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from scalewise.records.changes import Declared
+from scalewise.records.spec import AxisValue
+from scalewise.watch.imports import after_import
+from scalewise.watch.recorder import Recorder
+
+NAME = "dynamic_shapes"
+CHANGE = Declared()
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """`Module.compile` and the decorator go through the same function."""
+    original: Any = torch.compile
+
+    @functools.wraps(original)
+    def compile_(*args: Any, **kwargs: Any) -> Any:
+        recorder.intervene(NAME)
+        kwargs["dynamic"] = True
+        return original(*args, **kwargs)
+
+    def numbers_may_change() -> None:
+        config: Any = torch._dynamo.config
+        if hasattr(config, "allow_unspec_int_on_nn_module"):
+            config.allow_unspec_int_on_nn_module = True
+
+    torch.compile = compile_
+    after_import("torch._dynamo", numbers_may_change)

@@ -1,0 +1,31 @@
+"""A GradScaler is constructed disabled: bfloat16 has the range of float32 and needs none."""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch.amp.grad_scaler import GradScaler
+
+from scalewise.records.changes import Declared
+from scalewise.records.spec import AxisValue
+from scalewise.watch.recorder import Recorder
+
+NAME = "no_scaler"
+CHANGE = Declared()
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Every scaler, by whatever name it is made."""
+    original: Any = GradScaler.__init__
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(self, *args, **kwargs)
+        if bound.arguments.get("enabled", True):
+            bound.arguments["enabled"] = False
+            recorder.intervene(NAME)
+        original(*bound.args, **bound.kwargs)
+
+    GradScaler.__init__ = __init__  # type: ignore[method-assign]

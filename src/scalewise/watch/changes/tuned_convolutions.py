@@ -1,0 +1,24 @@
+"""cuDNN tries its algorithms once per shape and keeps the fastest: `torch.backends.cudnn.benchmark = True`."""
+
+from collections.abc import Mapping
+
+import torch
+
+from scalewise.records.changes import Declared
+from scalewise.records.spec import AxisValue
+from scalewise.watch.changes.tf32 import when_optimizers_are_made
+from scalewise.watch.recorder import Recorder
+
+NAME = "tuned_convolutions"
+CHANGE = Declared()
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """When an optimizer is made, before the first step."""
+
+    def tune() -> None:
+        if not torch.backends.cudnn.benchmark:
+            torch.backends.cudnn.benchmark = True
+            recorder.intervene(NAME)
+
+    when_optimizers_are_made(tune)
