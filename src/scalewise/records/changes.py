@@ -14,7 +14,7 @@ from typing import Literal
 FOLDER = Path(__file__).resolve().parent.parent / "watch" / "changes"
 # option: any NAME=VALUE; loader: a DataLoader, counted as they are constructed.
 Kind = Literal["seconds", "latency", "rate", "rank", "workers", "loader", "whole", "number", "words", "option"]
-Value = str | int | float | bool
+AxisValue = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def declared(name: str) -> Declared:
     return UNKNOWN
 
 
-def label(name: str, settings: Mapping[str, Value]) -> str:
+def label(name: str, settings: Mapping[str, AxisValue]) -> str:
     """A name for tables: `slow rank 20 ms on rank 0`, `no_sync window=4`."""
     known = declared(name)
     if not known.label:
@@ -73,7 +73,7 @@ def label(name: str, settings: Mapping[str, Value]) -> str:
     return " ".join([told, *more])
 
 
-def _shown(kind: Kind | None, value: Value) -> str:
+def _shown(kind: Kind | None, value: AxisValue) -> str:
     if kind in ("seconds", "latency"):
         return f"{float(value) * 1000:g} ms"
     if kind == "rate":

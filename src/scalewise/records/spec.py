@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal
 
+from scalewise.records.changes import AxisValue as AxisValue
 from scalewise.records.changes import label
 
 Mode = Literal["torchrun", "python"]
 LauncherName = Literal["fork", "torchrun"]
 Device = Literal["cpu", "cuda"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
-AxisValue = str | int | float | bool
 # private: a run neither sees what others wrote nor changes the user's files; in_place: it works in the folder itself,
 # and what it changed is listed; plain: in the folder itself, by a script of ours that writes nothing.
 FolderUse = Literal["plain", "private", "in_place"]

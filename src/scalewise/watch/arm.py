@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import functools
+import importlib
 import os
 from pathlib import Path
 from types import CodeType
@@ -84,70 +85,46 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
 
 def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank: int) -> None:
     try:
-        from scalewise.watch import changes, farewell, hooks
+        from scalewise.watch import farewell, hooks
 
         seat.set_threads(spec)
         farewell.keep_groups_until_exit()
         if spec.on_cpu or spec.stand_ins:
-            _redirect(recorder, spec.devices if spec.stand_ins else 0)
+            devices = spec.devices if spec.stand_ins else 0
+            _add(recorder, "standing in for devices" if devices else "redirecting to the CPU", "redirect", devices)
         if spec.rehearsed is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
             rehearsal.install(recorder, spec.rehearsed, local_rank)
-        if spec.changes:
-            changes.install(recorder, spec.changes, before_hooks=True)
+        _change(recorder, spec, before_hooks=True)
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
         if spec.inspected and "inspection/inspector" not in spec.without_hooks:
-            _inspect(recorder, folder)
+            _add(recorder, "inspecting", "inspection", recorder, folder)
         if spec.examined:
-            _examine(recorder, folder, spec)
+            _add(recorder, "examining", "examination", recorder, folder, spec.without_hooks)
         if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
-            _show_gradients(recorder)
-        if spec.changes:  # last of all, so that they lie around everything that watches
-            changes.install(recorder, spec.changes)
-            if spec.enough_steps:
-                changes.tell_now_and_then(recorder, [one.name for one in spec.changes])
+            _add(recorder, "showing gradients", "gradient_rows", recorder)
+        _change(recorder, spec, before_hooks=False)  # last of all, so that they lie around everything that watches
         os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
 
 
-def _redirect(recorder: Recorder, devices: int) -> None:
+def _change(recorder: Recorder, spec: RunSpec, before_hooks: bool) -> None:
+    if spec.changes:
+        from scalewise.watch import changes
+
+        changes.install(recorder, spec.changes, before_hooks)
+
+
+def _add(recorder: Recorder, where: str, part: str, *given: object) -> None:
+    """Installs a part of the watcher that the run can do without; it is imported only here."""
     try:
-        from scalewise.watch import redirect
-
-        redirect.install(devices)
+        importlib.import_module(f"scalewise.watch.{part}").install(*given)
     except Exception as error:
-        recorder.journal.trouble("standing in for devices" if devices else "redirecting to the CPU", error)
-
-
-def _inspect(recorder: Recorder, folder: RunFolder) -> None:
-    try:
-        from scalewise.watch import inspection
-
-        inspection.install(recorder, folder)
-    except Exception as error:
-        recorder.journal.trouble("inspecting", error)
-
-
-def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
-    try:
-        from scalewise.watch import examination
-
-        examination.install(recorder, folder, spec.without_hooks)
-    except Exception as error:
-        recorder.journal.trouble("examining", error)
-
-
-def _show_gradients(recorder: Recorder) -> None:
-    try:
-        from scalewise.watch import gradient_rows
-
-        gradient_rows.install(recorder)
-    except Exception as error:
-        recorder.journal.trouble("showing gradients", error)
+        recorder.journal.trouble(where, error)
 
 
 def _leave(recorder: Recorder) -> None:

@@ -16,10 +16,6 @@ from scalewise.records.spec import Change
 from scalewise.watch.recorder import Recorder
 
 
-class UnknownChange(LookupError):
-    """There is no file of that name."""
-
-
 def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = False) -> None:
     """Makes those that go beneath the watcher's hooks, or all others; what fails is noted as `change NAME`."""
     known = known_changes()
@@ -28,13 +24,15 @@ def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = 
             continue
         try:
             if change.name not in known:
-                raise UnknownChange(f"there is no such change among {', '.join(known)}")
+                raise LookupError(f"there is no such change among {', '.join(known)}")
             importlib.import_module(f"{__name__}.{change.name}").install(recorder, change.settings)
         except Exception as error:
             recorder.broke(f"change {change.name}", error)
+    if not before_hooks and recorder.spec is not None and recorder.spec.enough_steps:
+        _tell_now_and_then(recorder, [change.name for change in changes])
 
 
-def tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
+def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
     """How often each took effect, after steps 1, 2, 4, ...: a run that is ended has no last row to say it in."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 

@@ -11,8 +11,7 @@ from torch.distributed import distributed_c10d
 from torch.optim import optimizer as optim
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "clip_by_whole_norm"

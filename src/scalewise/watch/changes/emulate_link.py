@@ -7,8 +7,7 @@ are not.
 
 from collections.abc import Mapping
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.emulation import buckets, collectives
 from scalewise.watch.emulation.carrier import Carrier
 from scalewise.watch.emulation.readiness import Readiness

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from scalewise.records.changes import Declared
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.records.examination import MeasuredRow
-from scalewise.records.spec import AxisValue
 from scalewise.watch.recorder import Recorder
 
 NAME = "eval_mode"

@@ -17,8 +17,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "fused_attention"

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "pinned_memory"

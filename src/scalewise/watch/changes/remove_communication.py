@@ -12,8 +12,7 @@ import torch.distributed as dist
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.arguments import Argument
 from scalewise.watch.hooks.collectives import message_bytes, put
 from scalewise.watch.recorder import Recorder

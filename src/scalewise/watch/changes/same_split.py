@@ -8,8 +8,7 @@ import torch
 from torch.utils import data
 from torch.utils.data import dataset
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "same_split"

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.examination.host_reads import CALLS
 from scalewise.watch.examination.places import Places
 from scalewise.watch.recorder import Recorder

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "sleep_before_backward"

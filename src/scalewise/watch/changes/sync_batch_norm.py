@@ -7,8 +7,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "sync_batch_norm"

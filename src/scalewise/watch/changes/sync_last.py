@@ -5,8 +5,7 @@
 
 from collections.abc import Mapping
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.changes.no_sync import reduce_in_last
 from scalewise.watch.recorder import Recorder
 

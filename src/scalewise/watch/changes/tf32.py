@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import Optimizer
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.examination.settings import matmul_precision
 from scalewise.watch.recorder import Recorder
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 
 NAME = "threads"

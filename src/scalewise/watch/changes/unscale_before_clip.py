@@ -9,8 +9,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler, OptState
 from torch.optim.optimizer import Optimizer
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.arguments import Argument
 from scalewise.watch.recorder import Recorder
 

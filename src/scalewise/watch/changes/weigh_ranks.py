@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch.distributed import distributed_c10d
 
-from scalewise.records.changes import Declared
-from scalewise.records.spec import AxisValue
+from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.loss import reductions
 from scalewise.watch.recorder import Recorder
