@@ -38,6 +38,13 @@ def a_diagnosis(*remedies: Change | None) -> Diagnosis:
     return Diagnosis("/scripts/train.py", findings, (), ())
 
 
+def test_a_change_of_the_observed_run_stays_in_both_sides_unless_the_remedy_is_another_of_its_kind() -> None:
+    slow, few = Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 2})
+    (replay,) = plan_replays(a_case(changes=(slow, few)), a_diagnosis(NO_SYNC))
+    plain, mended = replay.pairs[0]
+    assert (plain.changes, mended.changes) == ((slow, few), (slow, NO_SYNC))
+
+
 def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
     case = a_case()
     (replay,) = plan_replays(case, a_diagnosis(None, NO_SYNC, NO_SYNC))

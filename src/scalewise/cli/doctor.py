@@ -23,10 +23,10 @@ from scalewise.launch.machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
-from scalewise.plan.words import ranks_problem
+from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import Change, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -48,6 +48,7 @@ class Request:
     replays: bool
     out: Path
     in_place: bool = False
+    changes: tuple[Change, ...] = ()  # made from outside in every run
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
         replays=not options["no_replay"],
         out=options["out"],
         in_place=bool(options.get("in_place")),
+        changes=parse_changes(options.get("change") or PLAIN),
     )
 
 
@@ -118,6 +120,7 @@ def suite_of(request: Request) -> Suite:
         stall_seconds=request.stall_seconds,
         examination=Examination(on_cpu=request.on_cpu),
         in_place=request.in_place,
+        changes=(request.changes,),
     )
 
 

@@ -89,6 +89,7 @@ def _replay(case: Case, remedy: Change, timed: bool) -> Replay:
     repeats = _repeats(case, seconds, 1 if turns else 2 if remedy.name == "cached_input" else 3) if timed else 0
     steps = _steps(_loop_seconds(case), seconds / max(1, repeats))
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
+    mended = (*(one for one in case.run.spec.changes if one.name != remedy.name), remedy)
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat, (index, side) in product(range(1 + repeats), enumerate(sides)):
         ring = f"replay-{label}-r{repeat}"
@@ -97,7 +98,7 @@ def _replay(case: Case, remedy: Change, timed: bool) -> Replay:
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
             kind=Timed() if repeat else Examined(show_gradients=True),
-            changes=(*case.run.spec.changes, *((remedy,) if index else ())),
+            changes=mended if index else case.run.spec.changes,
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=LEAST_STEPS if timed and not repeat else steps,
             limit_seconds=seconds,
