@@ -13,7 +13,7 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
-from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
+from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds

@@ -5,12 +5,14 @@ from difflib import get_close_matches
 
 
 class BadRequest(Exception):
-    """Something the user asked for cannot be done; shown without a traceback, exit code 1."""
+    """Something the user asked for cannot be done: exit code 1 of the command, and `scalewise.Error` in Python."""
 
     def __init__(self, sentence: str, hint: str = "") -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # stands below the sentence in a traceback
 
 
 class ReaderGone(Exception):

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from factories import make_machine, make_spec
-from scalewise.cli.measure import Here
-from scalewise.cli.replays import maker
 from scalewise.doctor.case import case_of
 from scalewise.doctor.diagnose import diagnose
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_plan import LEAST_STEPS
 from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.jobs.diagnose import maker
+from scalewise.jobs.measure import Here
 from scalewise.launch.forkserver import Servers
+from scalewise.plan.replays import LEAST_STEPS
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome

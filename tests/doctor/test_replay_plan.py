@@ -8,15 +8,8 @@ import pytest
 from factories import make_outcome, make_run, make_start
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_plan import (
-    LEAST_SECONDS,
-    LEAST_STEPS,
-    MOST_REPLAYS,
-    MOST_SECONDS,
-    STEPS,
-    plan_replays,
-    replay_seconds,
-)
+from scalewise.doctor.replay_plan import MOST_REPLAYS, plan_replays
+from scalewise.plan.replays import LEAST_SECONDS, LEAST_STEPS, MOST_SECONDS, STEPS, replay_seconds
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import MemoryRow
 from scalewise.records.spec import Change, Examined
@@ -89,7 +82,7 @@ def test_a_run_without_notes_or_end_is_not_replayed() -> None:
 
 @pytest.mark.parametrize(("wall", "allowed"), [(0.5, LEAST_SECONDS), (10.0, 30.0), (300.0, MOST_SECONDS)])
 def test_a_replay_may_take_three_times_the_observation_within_limits(wall: float, allowed: float) -> None:
-    assert replay_seconds(a_case(wall_seconds=wall)) == allowed
+    assert replay_seconds(wall) == allowed
 
 
 def test_long_steps_are_fewer() -> None:

@@ -74,6 +74,16 @@ class ArmRow:
     relation: Relation | None = None  # what its ranks are to each other
     modules: StepModules = NOTHING_SEEN  # that the steps open with, and at which samples are counted
 
+    @property
+    def speedup(self) -> Estimate | None:
+        """Against the base; `scaling` says which, or why there is none."""
+        return self.scaling.speedup
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speedup per rank."""
+        return self.scaling.efficiency
+
 
 @dataclass(frozen=True)
 class ScalingRefusal:

@@ -16,6 +16,7 @@ from scalewise.errors import BadRequest, ReaderGone
 if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
+    from scalewise.console.reporter import TerminalReporter
 
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
@@ -47,13 +48,12 @@ def verbs() -> None:
 @_quiet
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
     """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
-    from scalewise.cli.machine import look
     from scalewise.console.machine_view import links_json, show_machine
-    from scalewise.console.output import Output
+    from scalewise.jobs.machine import look
     from scalewise.records.codec import encode
 
-    output = Output(quiet)
-    facts, probes = look(measure, output)
+    output, reporter = _streams(quiet)
+    facts, probes = look(measure, reporter)
     if as_json:
         output.json(encode(facts) | {"links": links_json(probes)})
     else:
@@ -100,12 +100,13 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.measure import measure
-    from scalewise.cli.request import requested_suite
-    from scalewise.console.output import Output
+    from scalewise.cli.request import requested, requested_nodes, spelled
+    from scalewise.jobs.measure import Where, measure
+    from scalewise.jobs.measure_request import suite_of
 
-    output = Output(quiet)
-    folder, complete = measure(requested_suite(what, args, options), output, options)
+    output, reporter = _streams(quiet)
+    suite, where = suite_of(requested(what, args, options), spelled), Where(options["out"], options["again"])
+    folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json)
     _trace(output, folder.path, options["trace"])
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
@@ -138,18 +139,16 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @_quiet
 def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What is wrong with a script, proved and priced: scalewise doctor train.py --ranks 2 -- --batch 64"""
-    from scalewise.console.output import Output
-
-    output = Output(quiet)
+    output, reporter = _streams(quiet)
     if options["list_checks"] or options["explain"]:
         from scalewise.doctor.pages import explain_text, list_text
 
         output.show(list_text() if options["list_checks"] else explain_text(options["explain"]))
         return DONE
-    from scalewise.cli.doctor import examine, requested
-    from scalewise.cli.doctor_results import give
+    from scalewise.cli.doctor_verb import give, requested
+    from scalewise.jobs.diagnose import examine
 
-    return give(output, examine(requested(script, args, options), output), as_json, options["html"], options["sarif"])
+    return give(output, examine(requested(script, args, options), reporter), as_json, options["html"], options["sarif"])
 
 
 @verbs.command(
@@ -163,14 +162,13 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 @_quiet
 def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What a script would do on N GPUs: scalewise rehearse train.py --ranks 2,8,64 --link nvlink4 -- --batch 64"""
-    from scalewise.cli.rehearse import rehearse as rehearsed
-    from scalewise.cli.rehearse_request import requested
-    from scalewise.cli.rehearse_results import give
-    from scalewise.console.output import Output
+    from scalewise.cli.rehearse_verb import give, requested
 
-    output = Output(quiet)
+    output, reporter = _streams(quiet)
     request = requested(script, args, options)
-    return give(output, rehearsed(request, output), request, as_json, options["html"])
+    from scalewise.jobs.rehearse import rehearse as rehearsed
+
+    return give(output, rehearsed(request, reporter), request, as_json, options["html"])
 
 
 @verbs.command()
@@ -190,12 +188,15 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.course import run_suites, write_reports
-    from scalewise.console.output import Output
+    from scalewise.jobs.course import CourseRequest, run_suites, write_reports
+    from scalewise.jobs.measure import Where
 
-    output = Output(quiet)
-    folders, complete = run_suites(output, options)
-    files, written = write_reports(output, folders, report_options(options, reports))
+    if options["predict"] and quiet:
+        raise BadRequest("--predict asks questions, and --quiet hides them.", "Leave one of the two out.")
+    output, reporter = _streams(quiet)
+    where, read_line = Where(options["out"], options["again"]), sys.stdin.readline if options["predict"] else None
+    folders, complete = run_suites(reporter, CourseRequest(where, options["device"], options["full"], read_line))
+    files, written = write_reports(reporter, folders, report_options(options, reports))
     if as_json:
         output.json({"runs": [str(path) for path in folders], "reports": [str(path) for path in files]})
     else:
@@ -269,11 +270,10 @@ def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: 
 
     scalewise handin homework2 --name "Ada Lovelace" --id 1815
     """
-    from scalewise.cli.handin import hand_in
-    from scalewise.console.output import Output
+    from scalewise.jobs.handin import hand_in
 
-    output = Output(quiet)
-    output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), output)))
+    output, reporter = _streams(quiet)
+    output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), reporter)))
     return DONE
 
 
@@ -297,13 +297,12 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 
     TASK: homework1, homework2, homework3, practical5, practical7, practical8, or the name of a course's script.
     """
-    from scalewise.cli.check import check as checked
-    from scalewise.cli.check import requested
     from scalewise.console.check_view import show_verdict, verdict_json
-    from scalewise.console.output import Output
+    from scalewise.jobs.check import check as checked
+    from scalewise.jobs.check import requested
 
-    output = Output(quiet)
-    verdict = checked(requested(task, script, args, options), output)
+    output, reporter = _streams(quiet)
+    verdict = checked(requested(task, script, args, options), reporter)
     if as_json:
         output.json(verdict_json(verdict))
     else:
@@ -319,15 +318,13 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 @_quiet
 def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool) -> int:
     """Is B faster than A, by how much, or can it not be told?"""
-    from scalewise.analysis.compare import compare_suites
     from scalewise.analysis.summary import to_json
-    from scalewise.cli.request import requested_sides
     from scalewise.console.compare_view import show_comparisons
     from scalewise.console.output import Output
+    from scalewise.jobs.compare import compare as compared
 
     output = Output(quiet)
-    one, two = requested_sides(a, b)
-    comparisons = compare_suites(one, two, allow)
+    comparisons = compared(a, b, allow)
     if as_json:
         output.json(to_json(comparisons))
     else:
@@ -335,6 +332,15 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
     if all(one.answer == "refused" for one in comparisons):
         return BAD_REQUEST
     return DOUBTFUL if any(caveat.severity == "doubt" for one in comparisons for caveat in one.caveats) else DONE
+
+
+def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
+    """Where results go, and who tells what a job does meanwhile."""
+    from scalewise.console.output import Output
+    from scalewise.console.reporter import TerminalReporter
+
+    output = Output(quiet)
+    return output, TerminalReporter(output)
 
 
 def _show(output: "Output", folder: Path, as_json: bool) -> int:

@@ -1,6 +1,7 @@
 """Progress of rehearsals and of the runs that check them."""
 
 from scalewise.console.progress import Progress, failure_lines
+from scalewise.predict.telling import stood_for
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 
@@ -23,13 +24,6 @@ class RehearseProgress(Progress):
         if spec.rehearsed is None:
             for line in failure_lines(outcome):
                 self.output.say(f"    {line}")
-
-
-def stood_for(spec: RunSpec) -> str:
-    """The ranks that the processes of a rehearsal stood for."""
-    assert spec.rehearsed is not None
-    first, last, size = spec.rehearsed.rank, spec.rehearsed.rank + spec.ranks - 1, spec.rehearsed.world_size
-    return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
 
 
 def _what(spec: RunSpec) -> str:

@@ -12,9 +12,10 @@ from scalewise.doctor.check import Rule, rules
 from scalewise.doctor.diagnose import MOST_LETTERS, worst_first
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed, Spared
-from scalewise.doctor.replay_plan import MOST_SECONDS, Replay, plan_replays
+from scalewise.doctor.replay_plan import plan_replays
 from scalewise.doctor.settling import priced_by_time
 from scalewise.errors import BadRequest
+from scalewise.plan.replays import MOST_SECONDS, Replay
 from scalewise.records.changes import declared
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import RunSpec

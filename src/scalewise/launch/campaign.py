@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,9 +15,11 @@ from scalewise.launch.evidence import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.keeping import discard
-from scalewise.launch.local import Place, run_one
+from scalewise.launch.launcher import Launcher
+from scalewise.launch.local import launcher_of
 from scalewise.launch.lock import locked
 from scalewise.launch.ring import make_together
+from scalewise.launch.supervise import run_one
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
@@ -72,10 +75,12 @@ def run_campaign(
     listener: Listener,
     servers: Servers | None = None,
     interrupts: Interrupts | None = None,
+    launcher: Launcher | None = None,
 ) -> tuple[Outcome | None, ...]:
     """The outcome of every run in order; None for those that an interruption left unmade.
 
     Who goes on to other campaigns gives `interrupts`: they tell of a wish that came when the last run was just ending.
+    `launcher` starts all runs that take no turns, instead of the one that each spec names.
     """
     node_rank = max((spec.nodes.node_rank for spec in specs if spec.nodes), default=0)
     outcomes: list[Outcome | None] = [None] * len(specs)
@@ -88,7 +93,7 @@ def run_campaign(
                 discard(left)
         servers = servers or stack.enter_context(Servers())
         interrupts = stack.enter_context(interrupts or Interrupts())
-        maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts)
+        maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts, launcher)
         for start, stop in rings(specs):
             if interrupts.asked:
                 break
@@ -116,6 +121,7 @@ class _Maker:
     servers: Servers
     listener: Listener
     interrupts: Interrupts
+    launcher: Launcher | None
     made: dict[str, None] = field(default_factory=dict)
     left_out: dict[str, dict[str, str]] = field(default_factory=dict)  # by script: parts of the watcher, and why
 
@@ -173,11 +179,14 @@ class _Maker:
     def _one(self, index: int, servers: ServerSource, stop: Callable[[], bool], again: bool) -> Outcome:
         spec = self._spec(index)
         self.listener.started(index, len(self.specs), spec)
-        place = _prepared(spec, self.folder.run(spec.name), self.machine, servers)
-        outcome = run_one(spec, place, lambda pulses, seconds: self.listener.pulses(spec, pulses, seconds), stop)
+        folder = self.folder.run(spec.name)
+        spec_path = _prepared(spec, folder, self.machine)
+        launcher = self.launcher or launcher_of(spec, self.machine, servers, spec_path)
+        hear = partial(self.listener.pulses, spec)
+        outcome = run_one(spec, folder, launcher, hear, stop)
         if again and {*map(left_out_with, outcome.raised_by)} - {"", *spec.without_hooks}:
             outcome = replace(outcome, hint="the run is made again without it")
-        write_json(outcome_path(place.folder, spec), outcome)
+        write_json(outcome_path(folder, spec), outcome)
         self._keep_count(spec)
         self.listener.ended(index, len(self.specs), spec, outcome)
         return outcome
@@ -190,7 +199,8 @@ def _reason(outcome: Outcome) -> str:
     return shortened(named, 200) or "it raised an error"
 
 
-def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: ServerSource) -> Place:
+def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> Path:
+    """Where the spec is written."""
     if not _is_second_node(spec):
         clear(run)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -199,7 +209,7 @@ def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: Ser
     write_json(_node_name(run.machine, spec), machine)
     text = command_text(spec, spec_path.resolve(), machine.isa_cap, user_environment())
     _node_name(run.command, spec).write_text(text, encoding="utf-8")
-    return Place(run, spec_path, machine, servers)
+    return spec_path
 
 
 def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:

@@ -17,6 +17,7 @@ from typing import IO, Any, Protocol
 
 import scalewise
 from scalewise.errors import BadRequest
+from scalewise.launch.launcher import LaunchFailed
 from scalewise.records.codec import encode
 from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
 
@@ -41,8 +42,11 @@ _READ_AT_START = (
 Event = dict[str, Any]
 
 
-class ServerDied(Exception):
+class ServerDied(LaunchFailed):
     """The fork server is gone; carries what it said last."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(f"the fork server ended: {words}", "run the same command again")
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,8 @@ class Sampler:
         except (OSError, ValueError):
             return
 
-    def __enter__(self) -> "Sampler":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """What was written stays."""
         try:
             if self._file is not None:
                 self._file.close()

@@ -14,6 +14,7 @@ from pathlib import Path
 from scalewise.launch.copied import Copied, TooLarge, copy_folder, linked_outside
 from scalewise.launch.forkserver import Connection
 from scalewise.launch.keeping import Keeper, discard
+from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
 from scalewise.launch.processes import process_runs
 from scalewise.launch.reads import Reads
@@ -30,13 +31,11 @@ MOST_LISTED = 100  # files of one run by name; all are counted
 _IN_PLACE = "run it in the folder itself with --in-place, or start it from a folder that holds less"
 
 
-class NoView(Exception):
+class NoView(LaunchFailed):
     """The run cannot have a private view of its folder; says why and what to do."""
 
     def __init__(self, sentence: str, hint: str = _IN_PLACE) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.hint = hint
+        super().__init__(sentence, hint)
 
 
 @dataclass(frozen=True)

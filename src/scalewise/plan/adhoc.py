@@ -35,7 +35,7 @@ def script_suite(
     env: Mapping[str, str] | None = None,
 ) -> Suite:
     """One experiment named after the script; its arguments are passed on as they are, braces and all."""
-    _check_script(script)
+    check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
     if steps < 0:
@@ -74,7 +74,8 @@ def script_suite(
     return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
 
 
-def _check_script(script: Path) -> None:
+def check_script(script: Path) -> None:
+    """Refuses what is no file, with the name of one that was perhaps meant."""
     if script.is_file():
         return
     if script.is_dir():

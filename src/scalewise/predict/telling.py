@@ -13,6 +13,7 @@ from scalewise.predict.knees import Knee
 from scalewise.predict.memory import MemoryRow
 from scalewise.predict.prediction import LEVEL
 from scalewise.predict.scaling import ScalingRow, ScalingTable
+from scalewise.records.spec import RunSpec
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 GUESSED = "*"  # behind what rests on a guess
@@ -172,6 +173,13 @@ def rests_on(answer: Answer, found: Conclusions) -> Iterator[tuple[str, str]]:
 def predicted_word(guesses: Sequence[str]) -> str:
     """Beside a number that was not measured."""
     return f"predicted{GUESSED if guesses else ''}"
+
+
+def stood_for(spec: RunSpec) -> str:
+    """The ranks that the processes of a rehearsal stood for."""
+    assert spec.rehearsed is not None
+    first, last, size = spec.rehearsed.rank, spec.rehearsed.rank + spec.ranks - 1, spec.rehearsed.world_size
+    return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
 
 
 def ranks_text(ranks: int) -> str:

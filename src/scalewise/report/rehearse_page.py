@@ -70,13 +70,13 @@ def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
             *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
             *_paragraphs([table.together] if table.together else []),
             *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
-            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
+            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), ranks_table(table, found.guesses),
         ))  # fmt: skip
         yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
     yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks_text(answer))))
     for changes in found.changes[-1:]:
         title = f"What to change at {ranks_text(changes.ranks)}"
-        yield Section("changes", title, (_changes(changes, found.guesses), *_paragraphs(change_notes(changes))))
+        yield Section("changes", title, (changes_table(changes, found.guesses), *_paragraphs(change_notes(changes))))
     memory = (*map(memory_text, found.memory), *memory_notes(found.memory))
     yield Section("memory", "Memory", tuple(_paragraphs(memory)))
     costs = (cost_text(row, answer.device, found.guesses) for row in found.costs)
@@ -146,7 +146,8 @@ def _ticks(table: ScalingTable) -> tuple[float, ...]:
     return tuple(float(one) for one in numbers[::every])
 
 
-def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
+def ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
+    """A row for each number of ranks, measured or predicted."""
     columns = (
         Column("ranks"),
         Column("step", "ms"),
@@ -191,7 +192,8 @@ def _cell(told: Estimate, scale: float, mark: Mark) -> Cell:
     return interval_cell(told.value * scale, told.low * scale, told.high * scale, level=told.level, mark=mark)
 
 
-def _changes(changes: Changes, guesses: Sequence[str]) -> Table:
+def changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
+    """A row for each change, the largest gain first."""
     columns = (
         Column("change", numeric=False),
         Column("throughput", "times"),

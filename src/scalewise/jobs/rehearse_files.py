@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from scalewise.cli.doctor_ends import first_failed
+from scalewise.jobs.failure_messages import first_failed
 from scalewise.predict.answer import Refused
 from scalewise.records.rehearsal import PolledRow
 from scalewise.records.world import WrittenFile

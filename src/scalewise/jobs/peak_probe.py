@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.cli.link_probe import Silent
-from scalewise.cli.measure import Here
-from scalewise.console.output import Output
+from scalewise.jobs.measure import Here
+from scalewise.jobs.reporter import Reporter, SilentListener
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.peaks import keep_peaks, kept_peaks, same_seat, seat_of
@@ -25,7 +24,7 @@ FRESH_SECONDS = 86_400.0  # the same device is as fast tomorrow
 LIMIT_SECONDS = 60.0
 
 
-def with_peaks(here: Here, specs: Sequence[RunSpec], output: Output, anew: bool = False) -> Here:
+def with_peaks(here: Here, specs: Sequence[RunSpec], reporter: Reporter, anew: bool = False) -> Here:
     """The machine with the peak rates of every seat that these runs give to ranks that are inspected."""
     seats: list[tuple[PeakRates, RunSpec]] = []
     for spec in specs:
@@ -36,21 +35,21 @@ def with_peaks(here: Here, specs: Sequence[RunSpec], output: Output, anew: bool 
     for seat, spec in seats:
         kept = kept_peaks(seat)
         if kept is None or anew or time.time() - kept.made_unix_seconds > FRESH_SECONDS:
-            output.say(f"measuring how fast {_what(seat)} is")
-            kept = _measured(here, seat, spec, output) or kept
+            reporter.say(f"measuring how fast {_what(seat)} is")
+            kept = _measured(here, seat, spec, reporter) or kept
         if kept is not None:
             found.append(kept)
     return replace(here, facts=replace(here.facts, peaks=tuple(found)))
 
 
-def _measured(here: Here, seat: PeakRates, spec: RunSpec, output: Output) -> PeakRates | None:
+def _measured(here: Here, seat: PeakRates, spec: RunSpec, reporter: Reporter) -> PeakRates | None:
     """By a rank of its own that sits where a rank of the run will sit."""
     suite = script_suite(subject_folder() / "peaks.py", ["--device", spec.device], mode="python", device=spec.device)
     (probe,) = expand(suite, here.facts, Path.cwd(), python=spec.python).runs
     probe = replace(probe, shares=spec.shares[:1], threads_per_rank=spec.threads_per_rank, limit_seconds=LIMIT_SECONDS)
     with tempfile.TemporaryDirectory(prefix="scalewise-peaks-") as path:
         folder, interrupts = SuiteFolder(Path(path)), Interrupts()
-        outcomes = run_campaign([probe], folder, here.facts, Silent(), here.servers, interrupts)
+        outcomes = run_campaign([probe], folder, here.facts, SilentListener(), here.servers, interrupts)
         if interrupts.asked:
             raise KeyboardInterrupt
         try:
@@ -63,7 +62,7 @@ def _measured(here: Here, seat: PeakRates, spec: RunSpec, output: Output) -> Pea
                 copy_bytes_per_second=float(said["copy_bytes_per_second"]),
             )
         except (OSError, ValueError, KeyError, TypeError):
-            output.say(f"the peak could not be measured: {_why(outcomes)}", style="yellow")
+            reporter.say(f"the peak could not be measured: {_why(outcomes)}", tone="warning")
             return None
     return keep_peaks(measured)
 

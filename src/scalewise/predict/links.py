@@ -1,12 +1,11 @@
 """Which link a prediction is made over: the one that was asked for, or the one that was measured here."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
 
-from scalewise.cli.link_probe import Seating
-from scalewise.cli.rehearse_request import Request
+from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.catalogue import is_network, known_links
 from scalewise.predict.collectives import seconds
@@ -22,22 +21,32 @@ ONE_MACHINE = "that nodes of {} ranks (--per-node) are joined as ranks of this m
 NOT_MEASURED = "the link of this machine was not measured"
 
 
+@dataclass(frozen=True)
+class AskedLink:
+    """The link that a request names."""
+
+    link: Link | None  # None: as measured here
+    measured_asked: bool  # that the link is to be the measured one even for ranks that do not fit here
+    per_node: int | None
+    most_ranks: int  # of those asked for
+
+
 class Links:
     """The links of one request, and how cores are shared beside their messages."""
 
     none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given", most_ranks=1)
 
     def __init__(
-        self, request: Request, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
+        self, asked: AskedLink, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
     ) -> None:
-        self._request, self._seats, self._probe = request, seats, probe
+        self._asked, self._seats, self._probe = asked, seats, probe
         self.sharing_here = APART
         if probe is not None and seats.device == "cpu":
             self.sharing_here = sharing_of(probe.overlaps, seats.cores_per_rank)
         self.sharing = self.sharing_here
         self._given: Link | None = None
-        if request.link is not None:
-            self._given = self._on_cores(request.link) if seats.device == "cpu" else request.link
+        if asked.link is not None:
+            self._given = self._on_cores(asked.link) if seats.device == "cpu" else asked.link
             self.sharing = self._sharing_beside(self._given, rehearsals)
 
     def measured(self, ranks: int) -> Link | NoLink:
@@ -54,7 +63,7 @@ class Links:
             return self._given
         if ranks == 1:
             return self.none
-        if ranks > self._seats.slots and not self._request.measured_asked:
+        if ranks > self._seats.slots and not self._asked.measured_asked:
             hint = f"Name it with --link, or --link measured to go on from what was measured here. {known_links()}"
             return Refused(ranks, f"{ranks} ranks do not fit here, and what would join them is not said.", hint)
         link = self.measured(ranks)
@@ -64,8 +73,8 @@ class Links:
                 f"The link of this machine is not known well enough among {ranks} ranks: {link.reason}.",
                 "Measure it on an idle machine (scalewise machine --measure), or name a link with --link.",
             )
-        farthest = max(self._seats.slots, *self._request.ranks) if self._request.measured_asked else self._seats.slots
-        per_node = self._request.per_node
+        farthest = max(self._seats.slots, self._asked.most_ranks) if self._asked.measured_asked else self._seats.slots
+        per_node = self._asked.per_node
         nodes = (ONE_MACHINE.format(per_node),) if per_node and per_node < ranks else ()
         return replace(link, most_ranks=min(link.most_ranks or farthest, farthest), guesses=(*link.guesses, *nodes))
 

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from scalewise.analysis.inspection import inspection_of
-from scalewise.cli.doctor_ends import needs_gpu, refusal, script_words
-from scalewise.cli.measure import Here, planned, suite_folder
-from scalewise.console.doctor_progress import DoctorProgress
-from scalewise.console.output import Output
 from scalewise.course.tasks import EITHER_CODE, task_named
 from scalewise.course.tasks.ddp import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, Verdict, judge
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
+from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
+from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
@@ -86,27 +85,27 @@ def requested(name: str, script: Path, args: Sequence[str], options: Mapping[str
     return request
 
 
-def check(request: Request, output: Output) -> Verdict:
+def check(request: Request, reporter: Reporter) -> Verdict:
     """Runs the script, and Code 1 beside it where losses are compared, and judges every requirement of the task."""
-    output.say("looking at the machine")
+    reporter.say("looking at the machine")
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
         gpus = 0 if request.device == "cpu" else len(here.facts.gpus)
         if gpus < request.ranks and request.device != "cuda":
             request = replace(request, on_cpu=True)
-            output.say(f"{gpus} GPUs for {request.ranks} rank{'s' if request.ranks > 1 else ''}: CPU cores stand in")
+            reporter.say(f"{gpus} GPUs for {request.ranks} rank{'s' if request.ranks > 1 else ''}: CPU cores stand in")
         runs: dict[int, Run] = {}
         for shown in request.task.shown or (0,):
             constants = {"LR": os.environ.get("LR", RATE)} if request.task.compared else {}
             wanted = _Wanted(request.script, request.args, constants, shown)
-            runs[shown] = run = _made(request, wanted, here, output)
+            runs[shown] = run = _made(request, wanted, here, reporter)
             failure = _failure(request, run)
             if failure is not None:
                 return failure
         seen = _seen(runs)
         task = code_of(seen) if request.name == EITHER_CODE else request.task
         if task.compared:
-            seen = _beside_code_1(request, seen, here, output)
+            seen = _beside_code_1(request, seen, here, reporter)
     return Verdict(task, str(request.script), judge(task, seen), setting=_setting(seen), folder=str(_last(runs).folder))
 
 
@@ -129,16 +128,16 @@ def _suite(request: Request, wanted: _Wanted) -> Suite:
     return replace(suite, experiments=(replace(experiment, env=dict(wanted.constants)),))
 
 
-def _made(request: Request, wanted: _Wanted, here: Here, output: Output) -> Run:
+def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> Run:
     """One run; a BadRequest where the request is to blame and not the script."""
     suite = _suite(request, wanted)
-    plan = planned(suite, output, here)
-    folder = suite_folder(suite, plan, here.facts, request.out, again=True)
+    plan = planned(suite, reporter, here)
+    folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
     spec = replace(plan.runs[0], kind=Examined(inspected=bool(wanted.shown)))
     how = f" and {wanted.shown} GPUs" if wanted.shown else ""
     process = "one process" if spec.mode == "python" else f"{spec.ranks} ranks"
-    output.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")
-    with DoctorProgress(output) as progress:
+    reporter.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")
+    with reporter.runs("diagnose") as progress:
         (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
     if outcome is None or outcome.kind == "interrupted":
         raise KeyboardInterrupt
@@ -195,14 +194,14 @@ def _last(runs: Mapping[int, Run]) -> Run:
     return runs[max(runs)]
 
 
-def _beside_code_1(request: Request, seen: Seen, here: Here, output: Output) -> Seen:
+def _beside_code_1(request: Request, seen: Seen, here: Here, reporter: Reporter) -> Seen:
     """Code 1 of the course, with the constants that were seen of the script."""
     constants = constants_of(seen)
     if isinstance(constants, str):
         return replace(seen, no_reference=constants)
-    output.say(f"Code 1 beside it: {' '.join(f'{name}={value}' for name, value in constants.items())}")
+    reporter.say(f"Code 1 beside it: {' '.join(f'{name}={value}' for name, value in constants.items())}")
     same = replace(request, ranks=seen.case.world_size)
-    run = _made(same, _Wanted(course_folder() / f"{CODE_1.script}.py", constants=constants), here, output)
+    run = _made(same, _Wanted(course_folder() / f"{CODE_1.script}.py", constants=constants), here, reporter)
     if not any(rank.steps for rank in run.ranks) or run.outcome is None:
         return replace(seen, no_reference="the course's Code 1 failed with the same constants")
     return replace(seen, reference=run)

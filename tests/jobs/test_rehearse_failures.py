@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from factories import make_outcome, make_run, quiet_sample
-from scalewise.cli.rehearse_ends import loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_failures import loaded, made_up, refused, unmeasured, warnings_of
 from scalewise.predict.rehearsed import NotRehearsed
 from scalewise.records.outcome import OutcomeKind, RankEnd
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow

@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from scalewise.cli import course, verbs
+from scalewise.cli import verbs
 from scalewise.console.output import Output
+from scalewise.console.reporter import TerminalReporter
+from scalewise.jobs import course
+from scalewise.jobs.course import CourseRequest
+from scalewise.jobs.measure import Where
+from scalewise.jobs.reporter import SILENT
 from scalewise.plan.scripts import course_folder
 from scalewise.report.write import ReportOptions
 from scalewise.results.load import load
@@ -29,7 +34,7 @@ name = "good"
 script = "course:practical7_amp.py"
 env = {{ DIM = "32", STEPS = "12", PRECISION = "float32" }}
 """
-OPTIONS = {"device": None, "full": False, "again": False, "out": Path("runs")}
+REQUEST = CourseRequest(Where())
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def homework(tmp_path_factory):
 def ran(homework):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(homework)
-        folders, complete = course.run_suites(Output(quiet=True), OPTIONS, ("first.toml", "second.toml"))
+        folders, complete = course.run_suites(SILENT, REQUEST, ("first.toml", "second.toml"))
         return [folder.resolve() for folder in folders], complete
 
 
@@ -70,14 +75,16 @@ def test_a_broken_script_is_a_failed_run_and_the_suite_goes_on(ran, homework):
 
 def test_the_report_is_written_all_the_same(ran, tmp_path):
     (folder,), _ = ran
-    files, written = course.write_reports(Output(quiet=True), [folder], ReportOptions(tmp_path))
+    files, written = course.write_reports(SILENT, [folder], ReportOptions(tmp_path))
     assert written
     assert files == [tmp_path / "first.pdf"] and files[0].read_bytes().startswith(b"%PDF")
 
 
 def test_what_cannot_be_reported_on_does_not_keep_the_others_from_it(ran, tmp_path, capsys):
     (folder,), _ = ran
-    files, written = course.write_reports(Output(), [tmp_path / "nothing", folder], ReportOptions(tmp_path / "out"))
+    files, written = course.write_reports(
+        TerminalReporter(Output()), [tmp_path / "nothing", folder], ReportOptions(tmp_path / "out")
+    )
     assert not written and len(files) == 1
     assert "nothing" in capsys.readouterr().err
 
@@ -85,7 +92,7 @@ def test_what_cannot_be_reported_on_does_not_keep_the_others_from_it(ran, tmp_pa
 def test_the_verb_prints_what_to_read_and_exits_as_the_worst_suite(ran, homework, monkeypatch, capsys):
     (folder,), _ = ran
     monkeypatch.chdir(homework)
-    monkeypatch.setattr(course, "run_suites", lambda output, options: ([folder], True))
+    monkeypatch.setattr(course, "run_suites", lambda reporter, request: ([folder], True))
     with pytest.raises(SystemExit) as end:
         verbs.main(["course", "--quiet"])
     assert end.value.code == 2, "a run has failed"

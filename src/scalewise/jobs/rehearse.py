@@ -5,26 +5,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.analysis.run_files import read_lines, run_files_of
-from scalewise.cli.link_probe import known_link
-from scalewise.cli.measure import Here
-from scalewise.cli.rehearse_ends import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
-from scalewise.cli.rehearse_links import Links
-from scalewise.cli.rehearse_request import Request
-from scalewise.cli.rehearse_stage import Stage
-from scalewise.console.output import Output
-from scalewise.console.rehearse_progress import stood_for
 from scalewise.errors import BadRequest
+from scalewise.jobs.link_probe import known_link
+from scalewise.jobs.measure import Here
+from scalewise.jobs.rehearse_failures import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.jobs.rehearse_stage import Stage
+from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.python_file import check_is_python
 from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
+from scalewise.predict.conclusion import Conclusions, conclude
+from scalewise.predict.cost import Training
 from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
+from scalewise.predict.links import AskedLink, Links
 from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.rescaled import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
 from scalewise.predict.steadiness import compute_spread
+from scalewise.predict.telling import stood_for
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.spec import Change
@@ -56,13 +58,13 @@ class SelfCheck:
     failed: bool = False  # real ranks did not get through
 
 
-def rehearse(request: Request, output: Output) -> Answer:
+def rehearse(request: RehearseRequest, reporter: Reporter) -> Answer:
     """Everything that can be said about these numbers of ranks."""
     check_is_python(request.script)
     check_script(request.script)
-    output.say("looking at the machine")
+    reporter.say("looking at the machine")
     with Servers() as servers:
-        stage = Stage(request, output, Here(servers, machine_facts(servers)))
+        stage = Stage(request, reporter, Here(servers, machine_facts(servers)))
         rehearsals = _rehearsals(stage)
         links = _links(stage, rehearsals)
         check = _self_check(stage, rehearsals, links)
@@ -70,6 +72,12 @@ def rehearse(request: Request, output: Output) -> Answer:
         answer = _with_further(stage, rehearsals, answer) if request.advice else answer
         files = run_files_of(stage.runs)
         return replace(answer, files=files, warnings=(*answer.warnings, *read_lines(files)))
+
+
+def concluded(answer: Answer, request: RehearseRequest) -> Conclusions:
+    """What follows from the answer for the memory, the training and the price that were asked for."""
+    training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
+    return conclude(answer, request.memory_bytes, training, advice=request.advice)
 
 
 def _rehearsals(stage: Stage) -> Rehearsals:
@@ -137,8 +145,9 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
     needed = request.link is None or request.check or stage.device == "cpu"
     probe = None
     if needed and stage.seats.counts:
-        probe = known_link(stage.here, stage.seats, stage.output)
-    return Links(request, stage.seats, probe, rehearsals.found)
+        probe = known_link(stage.here, stage.seats, stage.reporter)
+    asked = AskedLink(request.link, request.measured_asked, request.per_node, max(request.ranks))
+    return Links(asked, stage.seats, probe, rehearsals.found)
 
 
 def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:

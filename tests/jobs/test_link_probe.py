@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from factories import make_machine
-from scalewise.cli.link_probe import Seating, known_link, probe_link, seating, usual_seating
-from scalewise.cli.measure import Here
-from scalewise.console.output import Output
+from scalewise.jobs.link_probe import known_link, probe_link
+from scalewise.jobs.measure import Here
+from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import usable_cores
+from scalewise.plan.seating import Seating, seating, usual_seating
 
 
 @pytest.mark.parametrize(
@@ -43,4 +44,4 @@ def test_two_ranks_measure_their_link_and_keep_it(tmp_path, monkeypatch):
         probe = probe_link(Here(servers, machine), seats)
         assert probe.rank_counts == (2,) or probe.troubles
         if probe.rank_counts:
-            assert known_link(Here(servers, machine), seats, Output(quiet=True)) == probe or not probe.overlaps
+            assert known_link(Here(servers, machine), seats, SILENT) == probe or not probe.overlaps

@@ -4,15 +4,15 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.console.output import Output
 from scalewise.course.handin import newest_folder, problem_of, read_me, scripts_of, write_zip
 from scalewise.course.pages import course_suites
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.jobs.reporter import Reporter
 from scalewise.report.gather import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
 
 
-def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, output: Output) -> Path:
+def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, reporter: Reporter) -> Path:
     """The zip; a BadRequest names everything that is missing at once."""
     _check(suite, options)
     folder = newest_folder(suite, runs)
@@ -20,19 +20,19 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, ou
     scripts = scripts_of(evidence)
     problems = []
     for script in scripts:
-        output.say(f"trying {script.file.name} in an empty folder")
+        reporter.say(f"trying {script.file.name} in an empty folder")
         problems.append(problem_of(script))
     found = [problem for problem in problems if problem]
     if found:
         raise BadRequest(
             "; ".join(found) + ".", "A script that is handed in must run by itself: one file, no imports of yours."
         )
-    document = document_of(evidence, output.say, options.pages_of)
+    document = document_of(evidence, reporter.say, options.pages_of)
     seen = document.title_block
     author = replace(options.author, date=seen.date, machine=seen.machine) if seen else options.author
     files = {script.file.name: script.file.read_bytes() for script in scripts}
     with tempfile.TemporaryDirectory(prefix="scalewise-handin-") as name:
-        made = write_report(folder, replace(options, out=Path(name), formats=("pdf",)), output.say)
+        made = write_report(folder, replace(options, out=Path(name), formats=("pdf",)), reporter.say)
         report = next((path for path in made if path.suffix == ".pdf"), None)
         if report is None:
             raise BadRequest("The PDF could not be made, so there is nothing to hand in.", "See what was said above.")

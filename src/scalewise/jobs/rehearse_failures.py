@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalewise.analysis.caveats import load_beside
-from scalewise.cli.doctor_ends import first_failed, needs_gpu, refusal, script_words
-from scalewise.cli.rehearse_files import waits_for_file
 from scalewise.errors import BadRequest
+from scalewise.jobs.failure_messages import first_failed, needs_gpu, refusal, script_words
+from scalewise.jobs.rehearse_files import waits_for_file
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed

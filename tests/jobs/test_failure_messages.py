@@ -3,7 +3,7 @@
 import pytest
 
 from factories import make_spec
-from scalewise.cli.doctor_ends import needs_gpu, no_steps, refusal, script_words
+from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
 
 USAGE = (

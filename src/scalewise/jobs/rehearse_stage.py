@@ -3,14 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.cli.link_probe import Seating, seating
-from scalewise.cli.measure import Here, planned, suite_folder
-from scalewise.cli.rehearse_request import Request
-from scalewise.console.output import Output
-from scalewise.console.rehearse_progress import RehearseProgress
+from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
+from scalewise.plan.seating import Seating, seating
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
@@ -23,8 +22,8 @@ ENOUGH_STEPS = 40  # settled ones among them fix the median of a step well enoug
 class Stage:
     """This machine with the script of one request on it."""
 
-    def __init__(self, request: Request, output: Output, here: Here) -> None:
-        self.request, self.output, self.here = request, output, here
+    def __init__(self, request: RehearseRequest, reporter: Reporter, here: Here) -> None:
+        self.request, self.reporter, self.here = request, reporter, here
         self.device: Device = _device(request, here.facts)
         self.seats: Seating = seating(here.facts, self.device, request.ranks)
         numbers = {1, *self.seats.counts, *(self.company(count) for count in request.ranks)}
@@ -38,11 +37,11 @@ class Stage:
             in_place=request.in_place,
         )
         suite = replace(suite, name=f"{suite.name}-rehearse")
-        plan = planned(suite, output, here)
+        plan = planned(suite, reporter, here)
         self._specs = {spec.ranks: spec for spec in plan.runs}
         self.runs: list[Run] = []  # all that were made
         self._left_out: dict[str, str] = {}  # parts of the watcher that have failed in this script
-        self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, request.out, again=True)
+        self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
 
     def company(self, ranks: int) -> int:
         """How many of them are rehearsed at once: as many as fit."""
@@ -80,7 +79,7 @@ class Stage:
     def _made(self, spec: RunSpec) -> Run:
         spec = replace(spec, enough_steps=ENOUGH_STEPS, without_hooks={**self._left_out, **spec.without_hooks})
         interrupts = Interrupts()
-        with RehearseProgress(self.output) as progress:
+        with self.reporter.runs("rehearse") as progress:
             run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers, interrupts)
         if interrupts.asked:
             raise KeyboardInterrupt
@@ -96,7 +95,7 @@ class Stage:
         return self.folder.path / "prediction.json"
 
 
-def _device(request: Request, facts: MachineFacts) -> Device:
+def _device(request: RehearseRequest, facts: MachineFacts) -> Device:
     if request.device == "auto":
         return "cuda" if facts.gpus else "cpu"
     return request.device

@@ -3,27 +3,24 @@
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from scalewise.analysis.link_points import ALL_REDUCE, link_points
-from scalewise.cli.measure import Here
-from scalewise.console.output import Output
+from scalewise.jobs.measure import Here
+from scalewise.jobs.reporter import Reporter, SilentListener
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder
-from scalewise.plan.shares import share_size
+from scalewise.plan.seating import Seating
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
 from scalewise.predict.wire_fit import Point
 from scalewise.records.folder import SuiteFolder
-from scalewise.records.machine import MachineFacts
-from scalewise.records.outcome import Outcome
-from scalewise.records.pulse import Pulse
-from scalewise.records.spec import Device, RunSpec
+from scalewise.records.spec import RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -37,43 +34,14 @@ FURTHER_SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)
 FURTHER_REPEATS = 10
 OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one beside which computing can be told apart
 OVERLAP_REPEATS = 6
-USUAL_COUNTS = (2, 4)
 
 
-@dataclass(frozen=True)
-class Seating:
-    """Who can really run here: so many ranks at most, each with so many cores."""
-
-    device: Device
-    counts: tuple[int, ...]  # of two ranks or more, fewest first; empty: no two ranks fit
-    cores_per_rank: int  # 0: on a GPU
-    slots: int  # ranks that fit at once
-
-
-def seating(facts: MachineFacts, device: Device, asked: Sequence[int]) -> Seating:
-    """The numbers of ranks asked for that fit here, or two where none does."""
-    if device == "cuda":
-        counts = tuple(sorted({count for count in asked if 2 <= count <= len(facts.gpus)}))
-        return Seating(device, counts or ((2,) if len(facts.gpus) > 1 else ()), 0, len(facts.gpus))
-    cores = len(facts.cores)
-    counts = tuple(sorted({count for count in asked if 2 <= count <= cores})) or ((2,) if cores > 1 else ())
-    size = share_size(cores, counts or (1,))
-    return Seating(device, counts, size, cores // size)
-
-
-def usual_seating(facts: MachineFacts) -> Seating:
-    """Where nobody asks for numbers of ranks: two and four, or all GPUs."""
-    if facts.gpus:
-        return seating(facts, "cuda", tuple(1 << power for power in range(1, 8)))
-    return seating(facts, "cpu", USUAL_COUNTS)
-
-
-def known_link(here: Here, seats: Seating, output: Output) -> LinkProbe:
+def known_link(here: Here, seats: Seating, reporter: Reporter) -> LinkProbe:
     """What was measured within the hour among all these, or is measured now."""
     kept = kept_probe(place_of(here.facts, seats.device, seats.cores_per_rank))
     if kept is not None and _serves(kept, seats):
         return kept
-    output.say(f"measuring the link, for {MOST_SECONDS:.0f} s at most")
+    reporter.say(f"measuring the link, for {MOST_SECONDS:.0f} s at most")
     return probe_link(here, seats)
 
 
@@ -122,22 +90,6 @@ def points_of(run: Run) -> list[Point]:
     return [Point(one.ranks, one.bytes, one.seconds, one.kind) for one in found]
 
 
-class Silent:
-    """Hears of the runs and says nothing."""
-
-    def started(self, index: int, total: int, spec: RunSpec) -> None:
-        """A run begins."""
-
-    def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
-        """Signs of life."""
-
-    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It has ended."""
-
-    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It had been made before."""
-
-
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
     """Everything of the fewest ranks first: what comes last may find no time left."""
     link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS)])
@@ -162,7 +114,7 @@ def _expanded(here: Here, seats: Seating, subject: str, args: Sequence[str]) -> 
 
 def _made(spec: RunSpec, folder: SuiteFolder, here: Here) -> Run:
     interrupts = Interrupts()
-    run_campaign([spec], folder, here.facts, Silent(), here.servers, interrupts)
+    run_campaign([spec], folder, here.facts, SilentListener(), here.servers, interrupts)
     if interrupts.asked:
         raise KeyboardInterrupt
     return load(folder.run(spec.name).path).runs[0]
