@@ -77,7 +77,7 @@ def measure(
     asked.check()
     folder, complete = measured(suite_of(request, in_python), reporter, where)
     if not complete:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("the same call continues")
     return measured_in(folder.path)
 
 
