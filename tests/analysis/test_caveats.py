@@ -8,7 +8,7 @@ import pytest
 from factories import make_outcome, make_run, noisy, quiet_sample
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.machine import GpuSample
 from scalewise.records.rows import RootRow, TroubleRow
 from scalewise.records.spec import Turns
@@ -38,7 +38,7 @@ def test_a_good_run_has_no_caveat():
 
 
 def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
-    sleep = parse_intervention("sleep_before_backward:0.01")
+    sleep = parse_changes("sleep_before_backward:0.01")
     bad = good(
         seconds=np.linspace(9, 1, 12) ** 2,
         ranks=4,
@@ -47,7 +47,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         emulated=True,
         machine={"isa_cap": "AVX2"},
         samples=gpus(throttle_reasons=("sw_power_cap",)),
-        interventions=sleep,
+        changes=sleep,
         turns=Turns("ring", 0, 2),
     )
     bad = with_rank(replace(bad, samples=tuple(replace(row, foreign=0.3) for row in bad.samples)), torn_lines=1)
@@ -186,7 +186,7 @@ def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_
         ("remove_communication", 2, True),
         ("remove_communication", 1, False),
     ):
-        run = good(ranks=ranks, interventions=parse_intervention(text))
+        run = good(ranks=ranks, changes=parse_changes(text))
         assert "watcher incomplete" not in named(run)
         never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in run.ranks)
         assert ("watcher incomplete" in named(replace(run, ranks=never))) == told

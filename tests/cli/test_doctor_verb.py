@@ -152,6 +152,13 @@ def test_a_script_that_fails_by_itself_is_still_judged_and_its_traceback_is_its_
     assert not any("scalewise" in line for line in result.words)
 
 
+def test_a_script_is_examined_with_a_change_from_outside(examined: Any) -> None:
+    result = examined(RIGHT, change="threads:count=1")
+    assert "Changed from outside: threads count=1." in result.diagnosis.notes
+    with pytest.raises(BadRequest, match="'thread' is not an intervention"):
+        examined("", change="thread:1")
+
+
 def test_a_failure_without_findings_is_no_clean_bill(examined: Any) -> None:
     result = examined("raise SystemExit(3)")
     assert (result.exit_code, result.diagnosis.findings) == (2, ())

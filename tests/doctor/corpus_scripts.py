@@ -26,6 +26,7 @@ from scalewise.plan.shares import seats
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Examined as ExaminedKind
 from scalewise.records.spec import Mode, RunSpec
 from scalewise.results.load import load
 
@@ -228,7 +229,7 @@ class Clinic:
             "limit_seconds": LIMIT_SECONDS,
             "stall_seconds": script.stall_seconds,
             "env": script.env,
-            "examine": True,
+            "kind": ExaminedKind(),
             "on_cpu": script.on_cpu,
             "enough_steps": script.enough_steps,
             **changes,

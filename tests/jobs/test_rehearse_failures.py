@@ -9,7 +9,7 @@ from scalewise.jobs.rehearse_failures import loaded, made_up, refused, unmeasure
 from scalewise.predict.rehearsed import NotRehearsed
 from scalewise.records.outcome import OutcomeKind, RankEnd
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.results.run import Run
 from taped_steps import ddp_tape, rehearsal
 
@@ -19,7 +19,7 @@ STOOD = RankEnd(0, None, None, 20.0, "waiting", (), ("train.py:7 in main: store.
 
 def ended(kind: OutcomeKind, end: RankEnd | None = None, **spec: object) -> Run:
     outcome = replace(make_outcome(kind), ranks=(end,) if end else (), first_failed_rank=0 if end else None)
-    return make_run([0.01] * 3, outcome=outcome, rehearse=Rehearsal(8, 0, 8), **spec)
+    return make_run([0.01] * 3, outcome=outcome, kind=Rehearsed(8, 0, 8), **spec)
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from math import inf
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.ratio import Side
-from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
-from scalewise.plan.words import intervention_text, value_text
-from scalewise.records.spec import RunSpec
+from scalewise.plan.words import changes_text, value_text
+from scalewise.records.spec import ARM, RunSpec
 from scalewise.results.run import Run
 
 
@@ -38,14 +37,14 @@ class ArmRuns:
     def label(self) -> str:
         """A name for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
         parts = [f"{name} {value_text(value)}" for name, value in self.spec.axes.items()]
-        parts += [one.label() for one in self.spec.interventions]
+        parts += [one.label() for one in self.spec.changes]
         world = self.spec.world_size
         return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
 
     @property
     def intervention(self) -> str:
         """The arm's interventions as a suite writes them."""
-        return intervention_text(self.spec.interventions)
+        return changes_text(self.spec.changes)
 
     @property
     def run_cv(self) -> float:
@@ -80,7 +79,7 @@ def arm_of(runs: Sequence[Run]) -> ArmRuns:
 def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
     """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it.
 
-    Inspected runs are left out, because their times mean nothing, and rehearsed ones, whose other ranks were not there.
+    Only timed runs are put into arms: the times of the other kinds are not those of real ranks left alone.
     """
 
     rings: dict[str, float] = {}  # runs of a ring start at once: its first start orders them, then their places in it
@@ -95,18 +94,11 @@ def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
         return run.spec.repeat, started, turns.index if turns else 0, run.spec.name
 
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted((run for run in runs if timed(run)), key=place):
-        groups.setdefault(arm_key(run.spec), []).append(run)
+    for run in sorted((run for run in runs if run.spec.timed), key=place):
+        groups.setdefault(run.spec.key(ARM), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
 
 
 def _started(run: Run) -> float:
     started = run.started_unix_seconds
     return inf if started is None else started
-
-
-def arm_key(spec: RunSpec) -> tuple[object, ...]:
-    """A key that is equal for two runs that are repeats of each other."""
-    axes = tuple((name, value_text(value)) for name, value in spec.axes.items())
-    changes = (intervention_text(spec.interventions), *(remedy.label() for remedy in spec.remedies))
-    return spec.experiment, axes, changes, spec.world_size, spec.device

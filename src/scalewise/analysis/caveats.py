@@ -11,7 +11,8 @@ from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.analysis.step_modules import step_modules
-from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.changes import declared
+from scalewise.records.spec import Change, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
 
@@ -283,18 +284,16 @@ def _gaps(one: Measured) -> list[str]:
 def _not_applied(one: Measured) -> list[str]:
     spec = one.run.spec
     return [
-        f"{intervention.label()} was applied 0 times in {spec.name}"
-        for intervention in spec.interventions
-        if not one.run.applied(intervention.kind) and not _nothing_to_change(intervention, spec)
+        f"{change.label()} was applied 0 times in {spec.name}"
+        for change in spec.changes
+        if not one.run.applied(change.name) and not _nothing_to_change(change, spec)
     ]
 
 
-def _nothing_to_change(intervention: Intervention, spec: RunSpec) -> bool:
+def _nothing_to_change(change: Change, spec: RunSpec) -> bool:
     """Tells whether there is nothing to change: one rank has no messages, and removed messages have no delay."""
-    removed = any(one.kind == "remove_communication" for one in spec.interventions)
-    if intervention.kind == "emulate_link":
-        return removed or spec.world_size == 1
-    return intervention.kind == "remove_communication" and spec.world_size == 1
+    known = declared(change.name)
+    return spec.world_size < known.least_ranks or any(one.name in known.void_beside for one in spec.changes)
 
 
 def ranks_apart(arm: ArmRuns) -> Caveat | None:

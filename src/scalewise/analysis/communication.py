@@ -58,14 +58,14 @@ def _removed(arm: ArmRuns) -> bool:
 def _without_communication(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
     """The measured arm that differs from this one only in that its communication is removed; None if there is none."""
     own = arm.spec
-    kinds = {one.kind for one in own.interventions}
-    if not arm.measured or "remove_communication" in kinds or own.world_size == 1:
+    names = {one.name for one in own.changes}
+    if not arm.measured or "remove_communication" in names or own.world_size == 1:
         return None
     for other in arms:
         spec = other.spec
         same = spec.axes == own.axes and spec.world_size == own.world_size and spec.device == own.device
-        rest = {one for one in spec.interventions if one.kind != "remove_communication"}
-        taken = len(rest) < len(spec.interventions)
-        if same and taken and rest == set(own.interventions) and _removed(other):
+        rest = {one for one in spec.changes if one.name != "remove_communication"}
+        taken = len(rest) < len(spec.changes)
+        if same and taken and rest == set(own.changes) and _removed(other):
             return other
     return None

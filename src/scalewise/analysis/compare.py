@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from math import expm1
 from typing import Literal
 
-from scalewise.analysis.arms import ArmRuns, arm_key, arm_of, arms_of
+from scalewise.analysis.arms import ArmRuns, arm_of, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
 from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_quantile
 from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
+from scalewise.records.spec import ARM
 from scalewise.results.run import LoadedSuite, Run
 
 # The interval that is shown decides the verdict. It is one of 98 %: at 95 %, one comparison in twenty of two equal
@@ -46,15 +47,20 @@ def compare_suites(
     """Compares every arm that both suites have, or the only arm of each whatever it is."""
     arms_a, arms_b = arms_of(a.runs), arms_of(b.runs)
     for side, arms in ((a, arms_a), (b, arms_b)):
-        if not arms and any(run.spec.rehearse for run in side.runs):
+        if not arms and any(run.spec.rehearsed for run in side.runs):
             raise BadRequest(
                 f"{side.path} was rehearsed, not measured: the other ranks were not there.",
                 "Name a run of real ranks.",
             )
+        if not arms and any(run.spec.examined for run in side.runs):
+            raise BadRequest(
+                f"{side.path} was examined, not measured: taking notes changes its times.",
+                "Measure the script: scalewise run.",
+            )
     if len(arms_a) == 1 and len(arms_b) == 1:
         return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow, level),)
-    others = {arm_key(arm.spec): arm for arm in arms_b}
-    both = [(arm, others[arm_key(arm.spec)]) for arm in arms_a if arm_key(arm.spec) in others]
+    others = {arm.spec.key(ARM): arm for arm in arms_b}
+    both = [(arm, others[arm.spec.key(ARM)]) for arm in arms_a if arm.spec.key(ARM) in others]
     if not both:
         raise BadRequest(
             f"{a.path} and {b.path} have no experiment, axes and ranks in common.",

@@ -58,7 +58,7 @@ class FailedInspection:
 
 def inspection_of(run: Run) -> Inspection | None:
     """The inspection of a run; None if it was not inspected, did not finish, or showed nothing."""
-    if not run.spec.inspect or not run.measured:
+    if not run.spec.inspected or not run.measured:
         return None
     rank = next((rank for rank in run.ranks if rank.inspection), None)
     if rank is None:
@@ -94,7 +94,7 @@ def failed_inspections_of(runs: Iterable[Run]) -> tuple[FailedInspection, ...]:
     return tuple(
         FailedInspection(run.spec.name, run.spec.experiment, _why(run))
         for run in runs
-        if run.spec.inspect and inspection_of(run) is None
+        if run.spec.inspected and inspection_of(run) is None
     )
 
 

@@ -41,7 +41,7 @@ class MemoryAccount:
 
 def memory_accounts_of(runs: Sequence[Run]) -> tuple[MemoryAccount, ...]:
     """An account for every inspected run that recorded memory by purpose."""
-    found = (_account(run) for run in runs if run.spec.inspect)
+    found = (_account(run) for run in runs if run.spec.inspected)
     return tuple(one for one in found if one is not None)
 
 

@@ -77,7 +77,7 @@ class _Seen:
 
 def relation_of(run: Run) -> Relation:
     """The relation of a run's ranks, decided from its records."""
-    world = run.spec.rehearse.world_size if run.spec.rehearse is not None else _world(run)
+    world = run.spec.rehearsed.world_size if run.spec.rehearsed is not None else _world(run)
     everyone = tuple(rank.rank for rank in run.ranks)
     if world < 2:
         return ALONE
@@ -88,7 +88,7 @@ def relation_of(run: Run) -> Relation:
         tuple(rank for rank, _ in read),
         tuple(traffic for _, traffic in read),
         max((rank.model.parameter_bytes for rank, _ in read if rank.model), default=0),
-        run.spec.rehearse is not None,
+        run.spec.rehearsed is not None,
     )
     reason = _not_judged(run, seen, trained)
     if reason:
@@ -102,11 +102,11 @@ def _world(run: Run) -> int:
 
 
 def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
-    if any(one.kind == "remove_communication" for one in run.spec.interventions):
+    if any(one.name == "remove_communication" for one in run.spec.changes):
         return "its communication was taken away on purpose"
     if len(seen.ranks) < len(trained) or not seen.ranks:
         return "what the ranks exchanged was not read"
-    if len(seen.ranks) < 2 and run.spec.rehearse is None:
+    if len(seen.ranks) < 2 and run.spec.rehearsed is None:
         return f"one of {seen.world} ranks made steps"
     if any(row.where in ("collective", "DistributedDataParallel") for rank in seen.ranks for row in rank.trouble):
         return "the watcher failed at a collective"

@@ -12,7 +12,7 @@ from statistics import stdev
 
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.estimate import LEAST_DEGREES, Estimate, estimate, normal_quantile, t_quantile
-from scalewise.plan.words import intervention_text
+from scalewise.records.spec import CONFIGURATION
 from scalewise.results.run import Run
 
 LEAST_EXPERIMENTS = 3
@@ -112,9 +112,8 @@ def _same_arm(arm: ArmRuns) -> SameArm:
 def _work(arm: ArmRuns, regardless_of: Collection[str], nothing_at_zero: Collection[str]) -> tuple[object, ...]:
     spec, seen = arm.spec, arm.measured[0].work
     return (
-        (spec.script, spec.args, spec.mode, spec.device, spec.world_size, spec.shares, spec.threads_per_rank),
-        (spec.emulated, spec.oversubscribed, spec.on_cpu, spec.turns is not None, spec.nodes),
-        (intervention_text(spec.interventions), tuple(remedy.label() for remedy in spec.remedies)),
+        spec.key(CONFIGURATION),
+        spec.turns is not None,
         _environment(spec.env, regardless_of, nothing_at_zero),
         (seen.samples, seen.parameters, seen.shapes_digest, seen.precision, seen.optimizers, seen.optimizer_steps),
     )

@@ -9,7 +9,7 @@ from scalewise.analysis.estimate import CONFIDENCE, Estimate
 from scalewise.analysis.ratio import ratio
 from scalewise.analysis.work import equal_work, told_scaling
 from scalewise.errors import BadRequest
-from scalewise.plan.words import intervention_text, parse_intervention, value_text
+from scalewise.plan.words import changes_text, parse_changes, value_text
 
 OVERSUBSCRIBED = "oversubscribed, not scaling"
 EMULATED = "emulated, not scaling"
@@ -118,7 +118,7 @@ def _wanted_values(arm: ArmRuns, arms: Sequence[ArmRuns]) -> dict[str, str]:
 
 def _normal(text: str) -> str:
     try:
-        return intervention_text(parse_intervention(text))
+        return changes_text(parse_changes(text))
     except BadRequest:  # a damaged spec; it then simply has no base
         return text
 

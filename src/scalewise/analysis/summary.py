@@ -18,12 +18,12 @@ from scalewise.analysis.inspection import FailedInspection, failed_inspections_o
 from scalewise.analysis.machine_state import gpu_busy_share, gpu_bytes_per_rank
 from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
 from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
-from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.relation import Relation
 from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
+from scalewise.analysis.untimed import ExaminedRun, RehearsedRun, examined_runs_of, rehearsed_runs_of
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
@@ -121,7 +121,8 @@ class Analysis:
     notes: tuple[str, ...]  # what could not be read
     inspected_runs: int = 0  # in none of the tables; `analysis.inspection` reads them
     failed_inspections: tuple[FailedInspection, ...] = ()
-    rehearsed_runs: tuple[RehearsedRun, ...] = ()  # also in none of the tables
+    examined_runs: tuple[ExaminedRun, ...] = ()  # nor are these
+    rehearsed_runs: tuple[RehearsedRun, ...] = ()
     memory_accounts: tuple[MemoryAccount, ...] = ()  # of the inspected runs
     memory_growth: tuple[MemoryGrowth, ...] = ()  # of the timed runs, the fastest first
     files: tuple[RunFiles, ...] = ()  # of all runs whose files were recorded
@@ -135,8 +136,8 @@ class Analysis:
     def failed(self) -> bool:
         """Tells whether any run failed."""
         rows = [row for one in self.experiments for row in one.rows]
-        beside = bool(self.failed_inspections) or any(one.failure for one in self.rehearsed_runs)
-        return beside or any(row.runs_failed for row in rows)
+        untimed = [one.failure for one in self.examined_runs] + [one.failure for one in self.rehearsed_runs]
+        return bool(self.failed_inspections) or any(untimed) or any(row.runs_failed for row in rows)
 
 
 def summarise(loaded: LoadedSuite) -> Analysis:
@@ -144,7 +145,7 @@ def summarise(loaded: LoadedSuite) -> Analysis:
     experiments = []
     for text in loaded.experiments:
         all_runs = [run for run in loaded.runs if run.spec.experiment == text.name]
-        if any(map(timed, all_runs)):
+        if any(run.spec.timed for run in all_runs):
             experiments.append(_experiment(text.name, text.title, text.question, all_runs))
     return Analysis(
         path=loaded.path,
@@ -153,11 +154,12 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         about=loaded.about,
         experiments=tuple(experiments),
         notes=loaded.notes,
-        inspected_runs=sum(run.spec.inspect for run in loaded.runs),
+        inspected_runs=sum(run.spec.inspected for run in loaded.runs),
         failed_inspections=failed_inspections_of(loaded.runs),
+        examined_runs=examined_runs_of(loaded.runs),
         rehearsed_runs=rehearsed_runs_of(loaded.runs),
         memory_accounts=memory_accounts_of(loaded.runs),
-        memory_growth=tuple(one for run in loaded.runs if timed(run) for one in memory_growth_of(run)),
+        memory_growth=tuple(one for run in loaded.runs if run.spec.timed for one in memory_growth_of(run)),
         files=run_files_of(loaded.runs),
     )
 

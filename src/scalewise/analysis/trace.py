@@ -92,7 +92,7 @@ def profiled_step(run: Run) -> tuple[RankStep, ...]:
 
 def traced_run(loaded: LoadedSuite) -> Run:
     """The inspected run with the most ranks."""
-    runs = [run for run in loaded.runs if run.spec.inspect and run.measured]
+    runs = [run for run in loaded.runs if run.spec.inspected and run.measured]
     if not runs:
         raise BadRequest(
             f"{loaded.path} holds no inspected run that ended well, so there is no step to trace.",

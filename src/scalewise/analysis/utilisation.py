@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from scalewise.analysis.arms import ArmRuns, arm_key
+from scalewise.analysis.arms import ArmRuns
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspection import failure_of
 from scalewise.launch.peaks import same_seat, seat_of
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import ARM
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO, bytes_text
@@ -67,11 +68,11 @@ def utilisations_of(
     arms: Sequence[ArmRuns], runs: Iterable[Run], steps: Sequence[Estimate | None]
 ) -> tuple[Utilisation, ...]:
     """The utilisation of every arm that has an inspected run; `steps` are the arms' step times."""
-    inspected = {arm_key(run.spec): run for run in runs if run.spec.inspect}
+    inspected = {run.spec.key(ARM): run for run in runs if run.spec.inspected}
     return tuple(
-        _utilisation(arm, inspected[arm_key(arm.spec)], step)
+        _utilisation(arm, inspected[arm.spec.key(ARM)], step)
         for arm, step in zip(arms, steps, strict=True)
-        if arm_key(arm.spec) in inspected
+        if arm.spec.key(ARM) in inspected
     )
 
 

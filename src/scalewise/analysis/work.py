@@ -50,7 +50,7 @@ def work_of(run: Run, series: Series) -> Work:
         optimizers=model.optimizers if model else (),
         optimizer_steps=series.optimizer_steps,
         command=(run.spec.script, *run.spec.args, *(f"{key}={run.spec.env[key]}" for key in sorted(run.spec.env))),
-        changed=tuple(one.label() for one in run.spec.interventions),
+        changed=tuple(one.label() for one in run.spec.changes),
     )
 
 

@@ -8,7 +8,7 @@ from scalewise.analysis.summary import to_json
 from scalewise.console.output import Output
 from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import DiagnoseRequest, Examined
-from scalewise.plan.words import ranks_problem
+from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
 from scalewise.records.codec import encode
 
 
@@ -37,6 +37,7 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
         replays=not options["no_replay"],
         out=options["out"],
         in_place=bool(options.get("in_place")),
+        changes=parse_changes(options.get("change") or PLAIN),
     )
 
 

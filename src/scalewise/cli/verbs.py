@@ -68,8 +68,8 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--ranks", default=None, help="World sizes of a script, such as 1,2,4.  [default: 1]")
 @click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
-              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, "
-              "emulate_link:1ms,1GB/s, workers:4.")  # fmt: skip
+              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, emulate_link:1ms,1GB/s, workers:4, "
+              "or a fix that the doctor applies, such as no_sync:window=4.")  # fmt: skip
 @click.option("--emulate-link", default=None, metavar="LATENCY,RATE", help="Hold messages back as a link of, say, "
               "1ms,1GB/s would.")  # fmt: skip
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
@@ -121,6 +121,8 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: for one process, or a script that starts its "
               "ranks itself.")  # fmt: skip
 @click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
+@click.option("--change", default=None, metavar="WHAT", help="Examine it with one thing changed from outside, such as "
+              "emulate_link:1ms,1GB/s.")  # fmt: skip
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--limit", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
               "until then.")  # fmt: skip

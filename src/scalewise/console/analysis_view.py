@@ -1,6 +1,5 @@
 """Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
 
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -20,10 +19,10 @@ from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.analysis.untimed_text import untimed_lines
 from scalewise.console.output import Output, printable
-from scalewise.console.untimed_view import untimed_lines
 from scalewise.console.utilisation_view import use_lines, use_table
-from scalewise.plan.words import value_text
+from scalewise.plan.words import short_text, value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
@@ -32,7 +31,6 @@ SCALING_NOTES = {
     "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
     "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
 }
-_SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank")
 
 
 def show_analysis(output: Output, analysis: Analysis) -> None:
@@ -131,7 +129,7 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
-        cells.append(Text(_SHORT_NAMES.sub(_short_name, row.intervention) if row.intervention != "none" else NONE))
+        cells.append(Text(short_text(row.intervention) if row.intervention != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "emulated": "~", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
@@ -313,10 +311,6 @@ def _scaled(seconds: float | None, scale: float) -> str:
     if seconds is None:
         return NONE
     return three_digits(seconds * scale) if seconds else "0"
-
-
-def _short_name(match: re.Match[str]) -> str:
-    return {"remove_communication": "no comm.", "sleep_before_backward": "delay", "slow_rank": "slow"}[match[0]]
 
 
 def _counted(numbers: Sequence[int], thing: str) -> str:

@@ -45,7 +45,7 @@ class Progress:
         """Redraws the block with the ranks' latest signs of life."""
         if self._live is not None:
             name = Text.assemble((spec.name, "bold"), f"  {seconds:.0f} s")
-            self._running[spec.name] = [name, *self._rank_lines(pulses, spec.rehearse.rank if spec.rehearse else 0)]
+            self._running[spec.name] = [name, *self._rank_lines(pulses, spec.rehearsed.rank if spec.rehearsed else 0)]
             head = Text(f"run {self._index + 1} of {self._total}{self._left()}")
             self._live.update(Group(head, *(line for lines in self._running.values() for line in lines)), refresh=True)
 

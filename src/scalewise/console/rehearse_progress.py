@@ -17,17 +17,17 @@ class RehearseProgress(Progress):
             return
         if outcome.kind == "interrupted":  # by the user, who is told at the end what follows from it
             return
-        if spec.inspect or spec.remedies:  # a run of our own, not the script's; the advice says what it does not know
+        if spec.inspected or spec.changes:  # of our own, not the script's; the advice says what it does not know
             self.output.say(f"{what}: not possible with this script, so the advice goes without it")
             return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
-        if spec.rehearse is None:
+        if spec.rehearsed is None:
             for line in failure_lines(outcome):
                 self.output.say(f"    {line}")
 
 
 def _what(spec: RunSpec) -> str:
-    if spec.rehearse is None:
+    if spec.rehearsed is None:
         return f"measured {spec.ranks} rank{'s' if spec.ranks > 1 else ''}"
-    how = ", inspected" if spec.inspect else ", small buckets" if spec.remedies else ""
+    how = ", inspected" if spec.inspected else ", small buckets" if spec.changes else ""
     return f"rehearsed {stood_for(spec)}{how}"

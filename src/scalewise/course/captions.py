@@ -4,7 +4,6 @@ from collections.abc import Collection
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.rehearsals import timed
 
 BRACKET = "a bracket is the 95 % interval of the median"
 SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "LR": "LR", "STEPS": "steps"}
@@ -17,7 +16,7 @@ def setting(evidence: Evidence, experiment: str, *, but: Collection[str] = ()) -
     asks,
     both sizes are given.
     """
-    runs = [run for run in evidence.loaded.runs if run.spec.experiment == experiment and timed(run)]
+    runs = [run for run in evidence.loaded.runs if run.spec.experiment == experiment and run.spec.timed]
     if not runs:
         return ""
     said = []

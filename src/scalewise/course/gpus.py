@@ -227,7 +227,7 @@ def _suite_records(evidence: Evidence) -> Iterator[dict[str, Any]]:
             if row.intervention == "none" and row.mark == "measured" and row.step_seconds and row.device == "cuda":
                 yield _measured_record(evidence, experiment.name, row)
     for run in evidence.loaded.runs:
-        found = rehearsed(run) if run.spec.rehearse is not None and run.spec.device == "cuda" else None
+        found = rehearsed(run) if run.spec.rehearsed is not None and run.spec.device == "cuda" else None
         if found is None or isinstance(found, NotRehearsed):
             continue
         yield {

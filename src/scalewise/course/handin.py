@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.rehearsals import timed
 from scalewise.errors import BadRequest
 from scalewise.launch.processes import process_tree
 from scalewise.records.folder import SuiteFolder
@@ -71,7 +70,7 @@ def scripts_of(evidence: Evidence) -> tuple[HandedScript, ...]:
     found: dict[Path, int] = {}
     for run in evidence.loaded.runs:
         file = Path(run.spec.script)
-        if timed(run) and "scalewise" not in file.parts:  # built-in subjects are not the student's work
+        if run.spec.timed and "scalewise" not in file.parts:  # built-in subjects are no work of the student's
             ranks = 0 if run.spec.mode == "python" else run.spec.world_size
             found[file] = max(ranks, found.get(file, 0))
     return tuple(HandedScript(file, ranks) for file, ranks in sorted(found.items()))

@@ -49,7 +49,7 @@ def refusals(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
 
 def _timed(evidence: Evidence, row: ArmRow) -> list[Run]:
     found = (evidence.run(name) for name in row.run_names)
-    return [run for run in found if run is not None and run.measured and not run.spec.inspect]
+    return [run for run in found if run is not None and run.measured and run.spec.timed]
 
 
 def _rows(evidence: Evidence, experiment: str) -> tuple[ArmRow, ...]:

@@ -116,6 +116,8 @@ def _notes(case: Case) -> Iterator[str]:
         yield f"The script was ended at its limit of {limit} and judged by what was seen until then; --limit raises it."
     else:
         yield "The examined run: " + "; ".join(filter(None, (run.outcome.sentence, run.outcome.hint))).rstrip(".") + "."
+    if run.spec.changes:
+        yield f"Changed from outside: {', '.join(change.label() for change in run.spec.changes)}."
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."

@@ -5,7 +5,7 @@ from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.records.examination import PlaceRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 # wrong: the result is not what the script means to compute, or there is none. slow: it costs time or memory.
 # note: worth knowing, but no fault; like a suspicion it never changes the exit code.
@@ -31,8 +31,8 @@ class Price:
 class SweepPoint:
     """One value of a sweep, replayed, with the time that the loop saves with it."""
 
-    remedy: Remedy
-    milliseconds: Estimate  # time saved per round of the loop; negative: it takes longer
+    remedy: Change
+    milliseconds: Estimate  # spared; negative: it takes longer
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Finding:
     also: tuple[PlaceRow, ...] = ()  # further lines that belong to it
     price: Price | None = None
     proof: Proof = "observed"
-    ranks: tuple[int, ...] = ()  # the ranks that it concerns; empty: all
-    steps_seen: int = 0  # number of steps that it is based on
-    remedy: Remedy | None = None  # what a replay would apply to prove or price it
-    sweep: tuple[Remedy, ...] = ()  # further values to try, one by one, after all remedies
-    tried: tuple[SweepPoint, ...] = ()  # the results of the values that were tried
+    ranks: tuple[int, ...] = ()  # that it concerns; empty: all
+    steps_seen: int = 0  # on which it rests
+    remedy: Change | None = None  # what a replay would apply to prove or price it
+    sweep: tuple[Change, ...] = ()  # further values to try, one by one, after all remedies
+    tried: tuple[SweepPoint, ...] = ()  # what came of them
 
     @property
     def counts(self) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.doctor.case import Case
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class GradientPair:
 class Replayed:
     """Two further runs of the same script and data: as it is, and with the remedy applied from outside."""
 
-    remedy: Remedy
+    remedy: Change
     plain: Case
     mended: Case
     applied: int  # how often the remedy took effect; 0: it could not be applied

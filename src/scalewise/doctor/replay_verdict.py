@@ -16,7 +16,7 @@ from scalewise.doctor.replay_plan import plan_replays
 from scalewise.doctor.settling import priced_by_time
 from scalewise.errors import BadRequest
 from scalewise.plan.replays import MOST_SECONDS, Replay
-from scalewise.records.examination import RemedyRow
+from scalewise.records.changes import declared
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import Run
@@ -24,8 +24,6 @@ from scalewise.results.run import Run
 Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
 
 MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
-# A step does not include waiting for data, copies before it or reads after it.
-_WHOLE_LOOP = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
 
 
 class Unusable(Exception):
@@ -96,11 +94,11 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
     name = replay.remedy.name
     broken = [
-        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"remedy {name}"
+        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"
     ]
     if broken:
         raise Unusable(f"the fix could not be applied from outside: {broken[0][:MOST_LETTERS]}")
-    applied = sum(_applied(run, name) for run in mended)
+    applied = sum(run.applied(name) for run in mended)
     failed = next((_end(run) for run in mended if not run.measured), "")
     if not applied and not failed:
         raise Unusable("the fix could not be applied from outside: it never took effect")
@@ -109,7 +107,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
         plain=case_of(plain[0]),
         mended=case_of(mended[0]),
         applied=applied,
-        spared=None if failed else spared(_timed(plain), _timed(mended), name in _WHOLE_LOOP),
+        spared=None if failed else spared(_timed(plain), _timed(mended), declared(name).between_steps),
         trouble=failed,
         gradients=_gradients(plain[0], mended[0]),
     )
@@ -117,7 +115,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
 
 def _timed(runs: Sequence[Run]) -> Sequence[Run]:
     """Returns the runs that were not examined; all of them if every run was examined."""
-    return [run for run in runs if not run.spec.examine] or runs
+    return [run for run in runs if run.spec.timed] or runs
 
 
 def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:
@@ -191,16 +189,6 @@ def _end(run: Run) -> str:
     # The next run finds what the examined one saved: a script that resumes has nothing left to do.
     resumed = "; it may have gone on from a checkpoint of the first run" if run.outcome.kind == "no_steps" else ""
     return f"{run.outcome.sentence}{resumed}"
-
-
-def _applied(run: Run, remedy: str) -> int:
-    """Returns how often the remedy took effect on all ranks, by their last rows or the counts written on the way."""
-    count = 0
-    for rank in run.ranks:
-        told = [row.applied for row in rank.examination if isinstance(row, RemedyRow) and row.remedy == remedy]
-        end = rank.end.interventions_applied.get(f"remedy:{remedy}", 0) if rank.end else 0
-        count += max([end, *told])
-    return count
 
 
 def _gradients(plain: Run, mended: Run) -> GradientPair | None:

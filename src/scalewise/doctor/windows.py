@@ -37,7 +37,7 @@ class Window:
 
     @property
     def backwards(self) -> tuple[BackwardNote, ...]:
-        """All backward passes."""
+        """The backward passes of all its micro-batches."""
         return self.all(BackwardNote)
 
     @property

@@ -15,7 +15,7 @@ from scalewise.jobs.results import CompareResult, DiagnoseResult, MeasureResult,
 from scalewise.plan.adhoc import MOST_DEVICES, check_script
 from scalewise.plan.experiment import DeviceChoice
 from scalewise.plan.find import find_suite
-from scalewise.plan.words import MOST_RANKS, parse_intervention, parse_link
+from scalewise.plan.words import MOST_RANKS, PLAIN, parse_changes, parse_link
 from scalewise.predict.answer import Scaling
 from scalewise.records.spec import LauncherName
 
@@ -77,7 +77,7 @@ def measure(
     asked.check()
     folder, complete = measured(suite_of(request, in_python), reporter, where)
     if not complete:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("the same call continues")
     return measured_in(folder.path)
 
 
@@ -88,7 +88,7 @@ def _try_texts(asked: Arguments, request: MeasureRequest) -> None:
     else:
         asked.attempt(partial(find_suite, request.what), None)
     for text in request.change:
-        asked.attempt(partial(parse_intervention, text), ())
+        asked.attempt(partial(parse_changes, text), ())
     if request.emulate_link is not None:
         written, hint = in_python("emulate_link", request.emulate_link), "Write it as emulate_link='1ms,1GB/s'."
         asked.attempt(partial(parse_link, request.emulate_link, written, hint), None)
@@ -116,6 +116,7 @@ def diagnose(
     stall: float = 20.0,
     replay: bool = True,
     in_place: bool = False,
+    change: str = PLAIN,
     out: File = "runs",
     reporter: Reporter = SILENT,
 ) -> DiagnoseResult:
@@ -135,6 +136,7 @@ def diagnose(
         replays=asked.flag("replay", replay),
         out=asked.path("out", out),
         in_place=asked.flag("in_place", in_place),
+        changes=asked.attempt(partial(parse_changes, change), ()),
     )
     if request.on_cpu and request.device == "cuda":
         asked.wrong("on='cpu' and device='cuda' contradict each other.", "Leave one of them out.")

@@ -26,6 +26,7 @@ from scalewise.plan.scripts import course_folder
 from scalewise.plan.words import ranks_problem
 from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.spec import Examined
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -134,7 +135,7 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
     suite = _suite(request, wanted)
     plan = planned(suite, reporter, here)
     folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
-    spec = replace(plan.runs[0], inspect=bool(wanted.shown))
+    spec = replace(plan.runs[0], kind=Examined(inspected=bool(wanted.shown)))
     how = f" and {wanted.shown} GPUs" if wanted.shown else ""
     process = "one process" if spec.mode == "python" else f"{spec.ranks} ranks"
     reporter.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")

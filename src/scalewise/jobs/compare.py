@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.analysis.arms import arm_key
 from scalewise.analysis.compare import Comparison, compare_suites
+from scalewise.records.spec import ARM
 from scalewise.results.load import load
 from scalewise.results.run import LoadedSuite
 
@@ -24,7 +24,7 @@ def sides(a: Path, b: Path) -> tuple[LoadedSuite, LoadedSuite]:
         return whole
     together = load(a.resolve().parent).runs
     one, two = (
-        replace(side, runs=tuple(other for other in together if arm_key(other.spec) == arm_key(run.spec)))
+        replace(side, runs=tuple(other for other in together if other.spec.key(ARM) == run.spec.key(ARM)))
         for side, run in zip(whole, chosen, strict=True)
     )
     return one, two

@@ -22,7 +22,7 @@ from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import Change, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -44,6 +44,7 @@ class DiagnoseRequest:
     replays: bool = True
     out: Path = Path("runs")
     in_place: bool = False
+    changes: tuple[Change, ...] = ()  # made from outside in every run
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ def suite_of(request: DiagnoseRequest) -> Suite:
         stall_seconds=request.stall_seconds,
         examination=Examination(on_cpu=request.on_cpu),
         in_place=request.in_place,
+        changes=(request.changes,),
     )
 
 

@@ -17,6 +17,7 @@ from scalewise.plan.experiment import subject_folder
 from scalewise.plan.seating import usual_seating
 from scalewise.predict.probe import LinkProbe, kept_probes
 from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Inspected
 
 
 def look(measure: bool, reporter: Reporter) -> tuple[MachineFacts, tuple[LinkProbe, ...]]:
@@ -34,7 +35,7 @@ def _measure_peaks(here: Here, reporter: Reporter) -> None:
     """Of one rank that has the machine to itself."""
     alone = script_suite(subject_folder() / "peaks.py", mode="python")
     runs = expand(alone, here.facts, Path.cwd()).runs
-    with_peaks(here, [replace(run, inspect=True) for run in runs], reporter, anew=True)
+    with_peaks(here, [replace(run, kind=Inspected()) for run in runs], reporter, anew=True)
 
 
 def _measure_link(here: Here, reporter: Reporter) -> None:

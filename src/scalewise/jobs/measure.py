@@ -48,7 +48,7 @@ def measure_here(
 ) -> tuple[SuiteFolder, bool]:
     """The same on a machine that was looked at already."""
     plan = planned(suite, reporter, here, nodes)
-    if any(spec.inspect for spec in plan.runs):
+    if any(spec.inspected for spec in plan.runs):
         from scalewise.jobs.peak_probe import with_peaks
 
         here = with_peaks(here, plan.runs, reporter)

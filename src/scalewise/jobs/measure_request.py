@@ -7,7 +7,7 @@ from pathlib import Path
 from scalewise.errors import BadRequest
 from scalewise.jobs.arguments import Spelled
 from scalewise.plan.experiment import DeviceChoice, Suite, changed
-from scalewise.records.spec import Intervention, LauncherName
+from scalewise.records.spec import Change, LauncherName
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _script(request: MeasureRequest, spelled: Spelled) -> Suite:
         "launcher": request.launcher,
         "mode": "python" if request.plain else None,
         "devices": request.devices,
-        "interventions": _interventions(request, spelled),
+        "changes": _changes(request, spelled),
         "limit_seconds": _seconds(spelled, "limit", request.limit),
         "stall_seconds": _seconds(spelled, "stall", request.stall),
         "turns": request.turns,
@@ -90,16 +90,16 @@ def _script(request: MeasureRequest, spelled: Spelled) -> Suite:
     return script_suite(Path(request.what), request.args, **known)  # type: ignore[arg-type]
 
 
-def _interventions(request: MeasureRequest, spelled: Spelled) -> tuple[tuple[Intervention, ...], ...] | None:
+def _changes(request: MeasureRequest, spelled: Spelled) -> tuple[tuple[Change, ...], ...] | None:
     """The arms: as it is, and each change; an emulated link is part of all of them."""
-    from scalewise.plan.words import parse_intervention, parse_link
+    from scalewise.plan.words import parse_changes, parse_link
 
-    everywhere: tuple[Intervention, ...] = ()
+    everywhere: tuple[Change, ...] = ()
     if request.emulate_link is not None:
         written, example = (spelled("emulate_link", text) for text in (request.emulate_link, "1ms,1GB/s"))
         everywhere = (parse_link(request.emulate_link, written, f"Write it as {example}."),)
-    arms = tuple(parse_intervention(text) for text in request.change)
-    if everywhere and any(one.kind == everywhere[0].kind for arm in arms for one in arm):
+    arms = tuple(parse_changes(text) for text in request.change)
+    if everywhere and any(one.name == everywhere[0].name for arm in arms for one in arm):
         twice = f"A link is emulated by {spelled('emulate_link')} and by {spelled('change')}, too."
         raise BadRequest(twice, "Say it once.")
     return tuple(everywhere + arm for arm in ((), *arms)) if arms or everywhere else None

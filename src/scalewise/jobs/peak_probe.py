@@ -29,7 +29,7 @@ def with_peaks(here: Here, specs: Sequence[RunSpec], reporter: Reporter, anew: b
     seats: list[tuple[PeakRates, RunSpec]] = []
     for spec in specs:
         seat = seat_of(here.facts, spec)
-        if spec.inspect and not any(same_seat(seat, known) for known, _ in seats):
+        if spec.inspected and not any(same_seat(seat, known) for known, _ in seats):
             seats.append((seat, spec))
     found = []
     for seat, spec in seats:

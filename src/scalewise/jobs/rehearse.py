@@ -29,10 +29,10 @@ from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.telling import stood_for
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.results.run import Run
 
-SMALL_BUCKETS = Remedy("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
+SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
 WRAPPER = "DistributedDataParallel"
 NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was checked here"
 
@@ -291,7 +291,7 @@ def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answe
     first = answer.at[0].ranks
     run = rehearsals.runs[first]
     with_ddp = any(rank.model is not None and rank.model.wrapper == WRAPPER for rank in run.ranks)
-    fine = rehearsed(stage.rehearse(first, name="-fine", remedies=(SMALL_BUCKETS,))) if with_ddp else None
+    fine = rehearsed(stage.rehearse(first, name="-fine", changes=(SMALL_BUCKETS,))) if with_ddp else None
     inspected = stage.rehearse(first, name="-inspect", company=1, inspect=True)
     rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
     return replace(

@@ -36,8 +36,8 @@ def check_script(script: Path) -> None:
 def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
     """Why there is no prediction for that number of ranks; None where there is one."""
     spec, outcome = run.spec, run.outcome
-    assert spec.rehearse is not None
-    ranks, name = spec.rehearse.world_size, Path(spec.script).name
+    assert spec.rehearsed is not None
+    ranks, name = spec.rehearsed.world_size, Path(spec.script).name
     if outcome is None or not outcome.measured:
         waits = waits_for_file(ranks, name, run)
         return waits or _without_others(ranks, name, run) or _by_end(ranks, name, spec, outcome, made_up(run))

@@ -18,7 +18,7 @@ _MAKE_FIRST = (
 
 def waits_for_file(ranks: int, name: str, run: Run) -> Refused | None:
     """Why a rehearsal failed over a file that another rank was to write; None: it did not."""
-    if run.spec.rehearse is None or run.outcome is None:
+    if run.spec.rehearsed is None or run.outcome is None:
         return None
     hint = _MAKE_FIRST.format(name=name)
     polled = [row for rank in run.ranks for row in rank.rehearsal if isinstance(row, PolledRow)]
@@ -30,10 +30,10 @@ def waits_for_file(ranks: int, name: str, run: Run) -> Refused | None:
     found = _MISSING.search("\n".join(end.last_lines)) if end is not None else None
     if end is None or found is None:
         return None
-    path, rank = found[1] or found[2], run.spec.rehearse.rank + end.rank
+    path, rank = found[1] or found[2], run.spec.rehearsed.rank + end.rank
     writer = next((one for one in _written(run) if one.rank != end.rank and _same(one.path, path)), None)
     if writer is not None and writer.rank is not None:
-        other = run.spec.rehearse.rank + writer.rank
+        other = run.spec.rehearsed.rank + writer.rank
         sentence = f"rank {rank} of {ranks} reads {path}, which rank {other} writes first."
     elif rank:
         sentence = f"rank {rank} of {ranks} did not find {path}, which another rank may have to write first."

@@ -12,7 +12,7 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.seating import Seating, seating
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Device, Rehearsal, Remedy, RunSpec
+from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -55,22 +55,20 @@ class Stage:
         company: int | None = None,
         name: str = "",
         args: tuple[str, ...] = (),
-        remedies: tuple[Remedy, ...] = (),
+        changes: tuple[Change, ...] = (),
         inspect: bool = False,
     ) -> Run:
         """A few processes stand for ranks of that many, from `first` on."""
         spec = self._specs[company or self.company(ranks)]
         told = self.request.per_node or (self.request.link.ranks_per_node if self.request.link else 0)
         per_node = told or min(ranks, 8 if self.device == "cuda" else ranks)
-        rehearsal = Rehearsal(ranks, first, per_node)
         return self._made(
             replace(
                 spec,
                 name=f"rehearse{ranks}{name}",
                 args=spec.args + args,
-                rehearse=rehearsal,
-                remedies=remedies,
-                inspect=inspect,
+                kind=Rehearsed(ranks, first, per_node, inspected=inspect),
+                changes=changes,
             )
         )
 

@@ -40,7 +40,7 @@ class SilentListener:
         """It has ended."""
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It had been made before."""
+        """Called for a run that had been made before."""
 
 
 class Silent:

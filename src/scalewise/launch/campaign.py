@@ -26,7 +26,7 @@ from scalewise.records.machine import MachineFacts
 from scalewise.records.made import keep_made, made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import IDENTITY, RunSpec
 from scalewise.records.wrapped import left_out_with
 
 # Outcomes that say nothing about the script: such a run is made again.
@@ -221,7 +221,7 @@ def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
         return None
     if outcome.kind in _NOT_RESULTS:
         return None
-    if _work(made) != _work(spec):
+    if made.key(IDENTITY) != spec.key(IDENTITY):
         raise BadRequest(
             f"{run.path} already holds a different run of the same name",
             "choose another folder, or remove that one",
@@ -281,12 +281,3 @@ def _node_name(path: Path, spec: RunSpec) -> Path:
     if spec.nodes is None or spec.nodes.node_rank == 0:
         return path
     return path.with_name(f"{path.stem}.node{spec.nodes.node_rank}{path.suffix}")
-
-
-def _work(spec: RunSpec) -> tuple[object, ...]:
-    """The values that decide a run's figures; limits and names may differ."""
-    return (
-        spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
-        spec.env, spec.interventions, spec.nodes and spec.nodes.count, spec.turns,
-        spec.examine, spec.remedies, spec.on_cpu, spec.enough_steps, spec.folder_use,
-    )  # fmt: skip

@@ -7,7 +7,7 @@ from scalewise.launch import hints
 from scalewise.launch.evidence import OUT_OF_MEMORY, Evidence, exception_line, last_lines, waits_for_others
 from scalewise.launch.verdict import Exit, Verdict
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 _AT_EXIT_SIGNALS = ("SIGABRT", "SIGSEGV")
 
@@ -21,8 +21,8 @@ class Ending:
     wall_seconds: float
     stall_seconds: float
     limit_seconds: float
-    memory_kills: int = 0  # processes that the kernel killed for memory during the run
-    rehearse: Rehearsal | None = None  # the ranks of a larger group that its processes represented
+    memory_kills: int = 0  # processes the kernel killed for memory while the run lasted
+    rehearse: Rehearsed | None = None  # the ranks of many that its processes stood for
     without_hooks: Mapping[str, str] = field(default_factory=dict)  # parts of the watcher that were left out
 
 

@@ -66,12 +66,12 @@ def torchrun_variables(
     size = node_size = str(spec.ranks)
     number = local = str(rank)
     group, groups = "0", "1"
-    if spec.rehearse is not None:
-        # The rank that it represents; its device is one that is here.
-        stands_for, per_node = spec.rehearse.rank + rank, spec.rehearse.ranks_per_node
-        size, number = str(spec.rehearse.world_size), str(stands_for)
-        node_size = str(min(per_node, spec.rehearse.world_size))
-        group, groups = str(stands_for // per_node), str(-(-spec.rehearse.world_size // per_node))
+    if spec.rehearsed is not None:
+        # The rank that it stands for; its device is one that is here.
+        stands_for, per_node = spec.rehearsed.rank + rank, spec.rehearsed.ranks_per_node
+        size, number = str(spec.rehearsed.world_size), str(stands_for)
+        node_size = str(min(per_node, spec.rehearsed.world_size))
+        group, groups = str(stands_for // per_node), str(-(-spec.rehearsed.world_size // per_node))
     return {
         "TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS,
         "RANK": number,

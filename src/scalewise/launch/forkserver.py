@@ -43,7 +43,7 @@ Event = dict[str, Any]
 
 
 class ServerDied(LaunchFailed):
-    """The fork server is gone; carries what it said last."""
+    """The error for a fork server that has gone; carries its last output."""
 
     def __init__(self, words: str) -> None:
         super().__init__(f"the fork server ended: {words}", "run the same command again")

@@ -14,7 +14,7 @@ from scalewise.launch.evidence import (
     waits_for_others,
 )
 from scalewise.records.outcome import OutcomeKind
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.records.wrapped import CONCERNS, not_observed
 
 
@@ -24,7 +24,7 @@ def explain(
     ranks: Sequence[Evidence],
     stall_seconds: float,
     limit_seconds: float,
-    rehearse: Rehearsal | None = None,
+    rehearse: Rehearsed | None = None,
     without_hooks: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
     """The sentence and the hint for a run that ended this way."""
@@ -80,7 +80,7 @@ def explain(
             return _explain_failure(kind, who, first)
 
 
-def _who(rank: int | None, processes: int, rehearse: Rehearsal | None) -> str:
+def _who(rank: int | None, processes: int, rehearse: Rehearsed | None) -> str:
     """The name of the rank for sentences; a rehearsed process is named after the rank that it represents."""
     if rank is None:
         return f"no single one of {processes} ranks"

@@ -62,7 +62,7 @@ class HostRanks(ABC):
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Tells whether nothing more will happen."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
@@ -74,7 +74,7 @@ class HostRanks(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Kills what is left, with everything it has started, and puts the logs in their places."""
+        """Kills what is left, with everything it has started, and moves the logs to their places."""
 
     def pause(self, seconds: float) -> None:
         """By this host's clock."""
@@ -129,7 +129,7 @@ class HostRanks(ABC):
         return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid, queued)
 
     def _queued_since(self, rank: int, pid: int, moved_ns: int) -> float:
-        """How long a rank has waited for a core since it last moved: on a crowded machine that is no standstill."""
+        """The time for which a rank waited for a core since it last moved: on a crowded machine, no standstill."""
         queued = queued_seconds(pid) if pid else 0.0
         last_ns, before = self._queued.get(rank, (-1, 0.0))
         if moved_ns != last_ns:
@@ -150,7 +150,7 @@ class ServerRanks(HostRanks):
 
     @property
     def over(self) -> bool:
-        """Every rank has ended."""
+        """Tells whether every rank has ended."""
         return len(self.exits) == len(self._ranks)
 
     def wait(self, seconds: float) -> None:
@@ -159,13 +159,13 @@ class ServerRanks(HostRanks):
             self._take(event)
 
     def ask_for_stacks(self, rank: int) -> None:
-        """By the server, which knows its processes; a rank that is not watched would die of the signal."""
+        """Asks the server, which knows its processes, to signal the rank; an unwatched rank would die of the signal."""
         for label, known in self._ranks.items():
             if known == rank and self.folder.stack(rank).exists():
                 self._server.signal(label, STACK_SIGNAL)
 
     def end(self) -> None:
-        """What had not ended before this call was ended by us and gets no exit."""
+        """Ends all processes; ranks that had not ended before this call get no exit."""
         for event in self._server.events(0.0):
             self._take(event)
         self._server.clean()
@@ -182,19 +182,19 @@ class ServerRanks(HostRanks):
 
 
 def seconds_since(start_ns: int, at_ns: int | None = None) -> float:
-    """Seconds of the monotonic clock since the run began."""
+    """Seconds on the monotonic clock since the run began."""
     return ((time.monotonic_ns() if at_ns is None else at_ns) - start_ns) * 1e-9
 
 
 def exit_from_status(code: int, at_seconds: float, stderr: Path) -> Exit:
-    """An exit from a status as Python's subprocess gives it: negative means a signal."""
+    """The exit that a status means, as Python's subprocess gives it: negative values are signals."""
     if code < 0:
         return Exit(None, signal_name(-code), at_seconds)
     return Exit(code, None, at_seconds, secondary=code != 0 and blames_another(tail(stderr)))
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9; real-time signals have only numbers."""
+    """The name of a signal, SIGKILL for 9; real-time signals have only numbers."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -207,7 +207,7 @@ def first_rank(spec: RunSpec) -> int:
 
 
 def send_stack_signal(pid: int) -> None:
-    """Asks a rank that another program has started."""
+    """Sends the stack signal to a rank that another program has started."""
     if process_runs(pid):
         try:
             os.kill(pid, STACK_SIGNAL)
@@ -216,7 +216,7 @@ def send_stack_signal(pid: int) -> None:
 
 
 def memory_kills() -> int:
-    """Processes the kernel has killed for want of memory, here or in this control group, since the system started."""
+    """Processes that the kernel has killed for lack of memory, here or in this control group, since boot."""
     counts = [0]
     for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
         try:

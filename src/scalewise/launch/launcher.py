@@ -38,7 +38,7 @@ class RankProcesses(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen."""
+        """Tells whether nothing more will happen."""
 
     @property
     def seconds(self) -> float:

@@ -24,7 +24,7 @@ _WRITE_SECONDS = 0.3
 
 
 def run_one(spec: RunSpec, folder: RunFolder, launcher: Launcher, hear: Hear, stop: Callable[[], bool]) -> Outcome:
-    """Makes one run; whatever happens to it is an outcome, and nothing of it is left running."""
+    """Makes one run; whatever happens in it becomes an outcome, and none of its processes is left running."""
     began = time.monotonic()
     try:
         ranks = launcher.start(spec, folder)
@@ -55,7 +55,7 @@ def _supervised(
         stall_seconds=spec.stall_seconds,
         limit_seconds=spec.limit_seconds,
         memory_kills=ranks.memory_kills,
-        rehearse=spec.rehearse,
+        rehearse=spec.rehearsed,
         without_hooks=spec.without_hooks,
     )
     found = [gather(view, folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
@@ -79,7 +79,7 @@ class Supervision:
         self._limits = Limits(spec.limit_seconds, spec.stall_seconds, enough_steps(spec))
 
     def watch_over(self, hear: Hear, stop: Callable[[], bool]) -> Verdict | None:
-        """Returns when the run is over and every process of it gone; None when the user asked for the end."""
+        """Returns the verdict when the run is over and its processes have ended; None if the user stopped it."""
         told_seconds = 0.0
         verdict: Verdict | None = None
         while verdict is None and not stop():
@@ -107,7 +107,7 @@ class Supervision:
         self.seconds = self._ranks.seconds
 
     def _needs_stacks(self, verdict: Verdict) -> bool:
-        """A rank that failed for a reason of its own tells more than the stacks of those that outlived it."""
+        """Tells whether stacks are needed; they are not if a rank failed for a reason of its own."""
         failures = [end for end in self._ranks.exits.values() if not end.clean]
         return verdict.kind != "failed" or all(end.secondary for end in failures)
 

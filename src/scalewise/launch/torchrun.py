@@ -82,7 +82,7 @@ class TorchrunRanks(HostRanks):
             self._take_quiet_exits()
 
     def ask_for_stacks(self, rank: int) -> None:
-        """Only where the watcher has made its file for them: a process without it would die of the signal."""
+        """Signals the rank, but only if the watcher has made its stack file: an unwatched rank would die of it."""
         if rank in self.pids and self.folder.stack(rank).exists():
             send_stack_signal(self.pids[rank])
 
@@ -110,7 +110,7 @@ class TorchrunRanks(HostRanks):
         return f"torchrun could not start: {lines[-1] if lines else 'it said nothing'}", hint
 
     def last_words(self) -> str:
-        """The end of torchrun's own log."""
+        """The last part of torchrun's own log."""
         return tail(_log(self.spec, self.folder))
 
     def _rank_log(self, rank: int, name: str) -> Path | None:
@@ -145,7 +145,7 @@ class TorchrunRanks(HostRanks):
                 self.exits[rank] = Exit(0, None, min(failed_seconds, self._gone.get(rank, failed_seconds)))
 
     def _take_failures_from_ranks(self) -> None:
-        """torchrun's log names no rank: those whose own last words are a traceback have failed."""
+        """Records the ranks as failed whose log ends with a traceback, for torchrun's log names no rank."""
         for rank in self.ranks:
             log = self._rank_log(rank, "stderr.log")
             if rank not in self.exits and log is not None and exception_line(tail(log)):

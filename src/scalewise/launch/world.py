@@ -32,7 +32,7 @@ _IN_PLACE = "run it in the folder itself with --in-place, or start it from a fol
 
 
 class NoView(LaunchFailed):
-    """The run cannot have a private view of its folder; says why and what to do."""
+    """The error for a run that cannot have a private view of its folder; says why and what to do."""
 
     def __init__(self, sentence: str, hint: str = _IN_PLACE) -> None:
         super().__init__(sentence, hint)
@@ -250,7 +250,7 @@ def _temporary_place() -> Path:
 
 def owners(spec: RunSpec) -> tuple[int | None, ...]:
     """The owners of views: one for all ranks together (None), but each rank of a rehearsal its own."""
-    return tuple(range(spec.ranks)) if spec.rehearse is not None else (None,)
+    return tuple(range(spec.ranks)) if spec.rehearsed is not None else (None,)
 
 
 def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
 from scalewise.plan.turns import turns_problem
-from scalewise.plan.words import escaped, intervention_text
-from scalewise.records.spec import Intervention, LauncherName, Mode
+from scalewise.plan.words import changes_text, escaped
+from scalewise.records.spec import Change, LauncherName, Mode
 
 MOST_DEVICES = 64  # of one process
 
@@ -24,7 +24,7 @@ def script_suite(
     launcher: LauncherName = "fork",
     mode: Mode = "torchrun",
     devices: int = 0,
-    interventions: tuple[tuple[Intervention, ...], ...] = ((),),
+    changes: tuple[tuple[Change, ...], ...] = ((),),
     limit_seconds: float = LIMIT_SECONDS,
     stall_seconds: float = STALL_SECONDS,
     turns: bool = False,
@@ -34,7 +34,7 @@ def script_suite(
     steps: int = 0,
     env: Mapping[str, str] | None = None,
 ) -> Suite:
-    """One experiment named after the script; its arguments are passed on as they are, braces and all."""
+    """A suite of one experiment named after the script; its arguments are passed on unchanged, with any braces."""
     check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
@@ -57,7 +57,7 @@ def script_suite(
         launcher=launcher,
         ranks=ranks,
         repeat=repeat,
-        interventions=interventions,
+        changes=changes,
         limit_seconds=limit_seconds,
         stall_seconds=stall_seconds,
         turns=turns,
@@ -101,7 +101,7 @@ def _toml(suite: Suite) -> str:
         "launcher": one.launcher,
         "ranks": list(one.ranks),
         "repeat": one.repeat,
-        "interventions": [intervention_text(arm) for arm in one.interventions],
+        "interventions": [changes_text(arm) for arm in one.changes],
         "limit_seconds": float(one.limit_seconds),
         "stall_seconds": float(one.stall_seconds),
         "turns": one.turns,

@@ -14,9 +14,10 @@ from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
-from scalewise.plan.words import LINK, filled, intervention_text, placeholders, value_text
+from scalewise.plan.words import changes_text, filled, placeholders, value_text
+from scalewise.records.changes import declared
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import AxisValue, Device, FolderUse, Nodes, RunSpec
+from scalewise.records.spec import AxisValue, Device, Examined, FolderUse, Inspected, Nodes, RunSpec, Timed
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 
@@ -77,10 +78,10 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
 def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence[str]) -> Iterator[RunSpec]:
     """Yields one inspected run of every arm without interventions, after the timed runs so as not to disturb them."""
     for spec, name in zip(specs, names, strict=True):
-        if not spec.interventions:
+        if not spec.changes:
             values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}
             more = {key: filled(text, values) for key, text in experiment.inspect_env.items()}
-            yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
+            yield dataclasses.replace(spec, name=f"{name}-inspect", kind=Inspected(), env=spec.env | more)
 
 
 def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[str, object]) -> Iterator[RunSpec]:
@@ -176,21 +177,21 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
             f"{arm.ranks} ranks need {arm.ranks} cores and {cores} {'is' if cores == 1 else 'are'} here",
             "use a machine with more cores, or fewer ranks",
         )
-    if _device(experiment, machine) == "cuda" and any(one.kind == LINK for one in arm.interventions):
-        reason = "a link is emulated on the host, and a GPU would not wait for it"
-        return Refusal(experiment.name, what, reason, "use device cpu")
+    reasons = [one for change in arm.changes if (one := declared(change.name).cpu_only)]
+    if _device(experiment, machine) == "cuda" and reasons:
+        return Refusal(experiment.name, what, reasons[0], "use device cpu")
     world = arm.ranks * (nodes.count if nodes else 1)
-    for one in arm.interventions:
-        if one.rank is not None and one.rank >= world:
-            reason = f"there is no rank {one.rank} among {world}"
-            return Refusal(experiment.name, what, reason, f"use more than {one.rank} ranks, or slow another rank")
+    for change in arm.changes:
+        if change.rank is not None and change.rank >= world:
+            reason = f"there is no rank {change.rank} among {world}"
+            return Refusal(experiment.name, what, reason, f"use more than {change.rank} ranks, or slow another rank")
     return None
 
 
 def arm_text(arm: Arm) -> str:
     """An arm as text for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
     parts = [f"{name} {value_text(value)}" for name, value in arm.axes.items()]
-    parts += [one.label() for one in arm.interventions] + [one.label() for one in arm.remedies]
+    parts += [one.label() for one in arm.changes]
     return ", ".join([*parts, f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''}"])
 
 
@@ -241,7 +242,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         limit_seconds=experiment.limit_seconds,
         stall_seconds=experiment.stall_seconds,
         env=env,
-        interventions=arm.interventions,
+        changes=arm.changes,
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
@@ -250,8 +251,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         stand_ins=stand_ins,
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
-        examine=experiment.examination is not None,
-        remedies=arm.remedies,
+        kind=Examined() if experiment.examination else Timed(),
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
         enough_steps=experiment.examination.enough_steps if experiment.examination else experiment.steps,
         folder_use=_folder_use(experiment, common["nodes"] is not None),
@@ -289,9 +289,8 @@ def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:
     taken: set[str] = set()
     for arm in arms:
         parts = [f"{name}{_safe(value_text(value))}" for name, value in arm.axes.items()]
-        if arm.interventions:
-            parts.append(_safe(intervention_text(arm.interventions)))
-        parts += [_safe(remedy.label()) for remedy in arm.remedies]
+        if arm.changes:
+            parts.append(_safe(changes_text(arm.changes)))
         name = "-".join([experiment.name, *parts, f"ranks{arm.ranks}"])
         if name.casefold() in taken or len(name) > LONGEST_NAME:
             digest = hashlib.sha256(repr(arm).encode()).hexdigest()[:8]

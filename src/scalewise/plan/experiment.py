@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from scalewise.plan.shrink import Shrink
-from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Remedy, Scaling
+from scalewise.records.spec import AxisValue, Change, LauncherName, Mode, Scaling
 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 # share: several ranks run on one GPU, emulated; reduce: as many ranks as GPUs, and the table says both.
@@ -26,16 +26,14 @@ class Arm:
     """One point of an experiment, which is measured `repeat` times."""
 
     axes: dict[str, AxisValue]
-    interventions: tuple[Intervention, ...]
+    changes: tuple[Change, ...]
     ranks: int
-    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True)
 class Examination:
     """The doctor's settings for examining the runs of an experiment; not a key of a suite's file."""
 
-    remedies: tuple[tuple[Remedy, ...], ...] = ((),)  # one arm for each
     on_cpu: bool = False
     enough_steps: int = 0
 
@@ -56,7 +54,7 @@ class Experiment:
     ranks: tuple[int, ...] = (1,)
     repeat: int = 1
     axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
-    interventions: tuple[tuple[Intervention, ...], ...] = ((),)
+    changes: tuple[tuple[Change, ...], ...] = ((),)  # from outside, an arm each; `interventions` of a suite's file
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = field(default_factory=dict)
     interleave: bool = True
@@ -79,10 +77,9 @@ class Experiment:
     def arms(self) -> tuple[Arm, ...]:
         """Every combination; ranks vary fastest because they are read side by side."""
         axes = {CASE: tuple(self.cases), **self.axes} if self.cases else self.axes
-        remedies = self.examination.remedies if self.examination else ((),)
-        points = product(*axes.values(), self.interventions, remedies, self.ranks)
+        points = product(*axes.values(), self.changes, self.ranks)
         return tuple(
-            Arm(dict(zip(axes, point[:-3], strict=True)), point[-3], point[-1], point[-2])  # type: ignore[arg-type]
+            Arm(dict(zip(axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
             for point in points
         )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scalewise.plan.experiment import Arm, Experiment
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Rehearsal, RunSpec
+from scalewise.records.spec import Rehearsed, RunSpec
 
 GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all on one node
 
@@ -25,7 +25,7 @@ def rehearsals(
     gpus = len(machine.gpus)
     if not known and (gpus in experiment.ranks or experiment.few_gpus == "reduce"):
         known = [gpus] if spec_of(_any_arm(experiment, min(absent))).device == "cuda" else []
-    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), interventions=((),)).arms():
+    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), changes=((),)).arms():
         yield arm, _as_rehearsal(spec_of(arm), machine)
 
 
@@ -58,5 +58,5 @@ def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
         shares=spec.shares[:company],
         oversubscribed=False,
         emulated=False,
-        rehearse=Rehearsal(spec.ranks, 0, per_node),
+        kind=Rehearsed(spec.ranks, 0, per_node),
     )

@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from itertools import product
 
-from scalewise.records.spec import Remedy, RunSpec, Turns
+from scalewise.records.changes import declared
+from scalewise.records.spec import Change, Examined, RunSpec, Timed, Turns
 
 MOST_SECONDS = 60.0  # of one replay
 LEAST_SECONDS = 20.0  # two runs have to start, and wait for each other
@@ -13,10 +14,6 @@ STEPS, LEAST_STEPS = 60, 20
 MOST_REPEATS = 5  # as many as let the spread between them be seen
 SHORTEST_RUN_SECONDS = 0.5
 RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
-# The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
-# A host that runs ahead of its GPU cannot do so across a turn.
-_NO_TURNS = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
-_COMPILE = ("compiled_model",)  # their first step takes as long as compiling does
 
 
 @dataclass(frozen=True)
@@ -36,13 +33,13 @@ class Observed:
 class Replay:
     """One remedy and the runs that show what it changes."""
 
-    remedy: Remedy
+    remedy: Change
     plain: tuple[RunSpec, ...]
     mended: tuple[RunSpec, ...]
 
     @property
     def pairs(self) -> tuple[tuple[RunSpec, RunSpec], ...]:
-        """In the order in which they are made."""
+        """The pairs of runs, plain and mended, in the order in which they are made."""
         return tuple(zip(self.plain, self.mended, strict=True))
 
 
@@ -51,19 +48,23 @@ def replay_seconds(wall_seconds: float) -> float:
     return min(MOST_SECONDS, max(LEAST_SECONDS, TIMES_AS_LONG * wall_seconds))
 
 
-def takes_turns(observed: Observed, remedy: Remedy) -> bool:
-    """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns."""
+def takes_turns(observed: Observed, remedy: Change) -> bool:
+    """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns.
+
+    The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
+    A host that runs ahead of its GPU cannot do so across a turn.
+    """
     spec = observed.spec
     alone = spec.nodes is None and spec.launcher == "fork" and observed.world_size == spec.ranks
-    return alone and remedy.name not in _NO_TURNS and observed.fits_twice
+    return alone and not declared(remedy.name).between_steps and observed.fits_twice
 
 
-def replay_of(observed: Observed, remedy: Remedy, timed: bool) -> Replay:
+def replay_of(observed: Observed, remedy: Change, timed: bool) -> Replay:
     """The first two are examined; `timed`: the remedy is a matter of milliseconds, which those are not asked for.
 
     To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
     """
-    compiles = remedy.name in _COMPILE
+    compiles = declared(remedy.name).compiles
     seconds = MOST_SECONDS if compiles else replay_seconds(observed.wall_seconds)
     stall_seconds = MOST_SECONDS if compiles else observed.spec.stall_seconds
     turns = takes_turns(observed, remedy)
@@ -71,6 +72,7 @@ def replay_of(observed: Observed, remedy: Remedy, timed: bool) -> Replay:
     repeats = _repeats(observed, seconds, 1 if turns else 2 if remedy.name == "cached_input" else 3) if timed else 0
     steps = _steps(observed.loop_seconds, seconds / max(1, repeats))
     label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
+    mended = (*(one for one in observed.spec.changes if one.name != remedy.name), remedy)
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat, (index, side) in product(range(1 + repeats), enumerate(sides)):
         ring = f"replay-{label}-r{repeat}"
@@ -78,9 +80,8 @@ def replay_of(observed: Observed, remedy: Remedy, timed: bool) -> Replay:
             observed.spec,
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
-            examine=not repeat,
-            show_gradients=not repeat,
-            remedies=(remedy,) if index else (),
+            kind=Timed() if repeat else Examined(show_gradients=True),
+            changes=mended if index else observed.spec.changes,
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=LEAST_STEPS if timed and not repeat else steps,
             limit_seconds=seconds,
@@ -91,7 +92,7 @@ def replay_of(observed: Observed, remedy: Remedy, timed: bool) -> Replay:
 
 
 def _repeats(observed: Observed, seconds: float, least: int) -> int:
-    """More than the least where the script itself makes too few steps to compare, as far as the time allows."""
+    """Returns the number of repeats: more than the least if the script makes few steps, as far as the time allows."""
     if not observed.complete or not observed.steps:
         return least
     affordable = int(seconds / (RUNS_AND_TURNS * max(observed.wall_seconds, SHORTEST_RUN_SECONDS)))
@@ -99,5 +100,5 @@ def _repeats(observed: Observed, seconds: float, least: int) -> int:
 
 
 def _steps(loop_seconds: float, seconds: float) -> int:
-    """As many as half the time allows for two runs, the rest being for their start; the script may end before."""
+    """Returns as many steps as half the time allows for two runs; the rest is for starting. Scripts may end earlier."""
     return max(LEAST_STEPS, min(STEPS, int(seconds / 4 / loop_seconds))) if loop_seconds else STEPS

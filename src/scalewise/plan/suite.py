@@ -23,7 +23,7 @@ from scalewise.plan.experiment import (
 )
 from scalewise.plan.shrink import Shrink
 from scalewise.plan.suite_checks import Problem, meaning_problems
-from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_intervention
+from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_changes
 from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -130,7 +130,8 @@ def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values["ranks"] = tuple(table.ranks)
     values["rehearse"] = tuple(table.rehearse)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
-    values["interventions"] = tuple(parse_intervention(text) for text in table.interventions)
+    del values["interventions"]
+    values["changes"] = tuple(parse_changes(text) for text in table.interventions)
     values["shrink"] = Shrink(table.shrink.gflop_per_core) if table.shrink else None
     return Experiment(**values)
 

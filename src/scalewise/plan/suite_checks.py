@@ -8,7 +8,7 @@ from typing import Any
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, RESERVED_AXES
 from scalewise.plan.shrink import SIZED_BY
-from scalewise.plan.words import PLAIN, parse_intervention, placeholders
+from scalewise.plan.words import PLAIN, parse_changes, placeholders
 
 Problem = tuple[str, str]  # where, what is wrong
 
@@ -142,7 +142,7 @@ def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pr
         if not isinstance(text, str):
             continue
         try:
-            found = parse_intervention(text)
+            found = parse_changes(text)
         except BadRequest as problem:
             yield place, f"{problem.sentence} {problem.hint}".rstrip(".")
             continue

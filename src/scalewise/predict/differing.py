@@ -24,7 +24,7 @@ class Doing:
 def doings(run: Run) -> tuple[Doing, ...]:
     """The usual step of every process of a rehearsed run."""
     found = []
-    first = run.spec.rehearse.rank if run.spec.rehearse else 0
+    first = run.spec.rehearsed.rank if run.spec.rehearsed else 0
     for rank in run.ranks:
         taped = [row for row in rank.rehearsal if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
         if not taped:

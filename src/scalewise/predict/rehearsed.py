@@ -12,7 +12,7 @@ from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
@@ -84,7 +84,7 @@ class NotRehearsed:
 
 def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
     """The rehearsal read from a run, or the reason why it gives none."""
-    spec = run.spec.rehearse
+    spec = run.spec.rehearsed
     if spec is None:
         return NotRehearsed("the run was no rehearsal")
     if not run.measured:
@@ -120,14 +120,14 @@ def _uneven(rows: Sequence[TapeRow]) -> bool:
     return any(row.outside or row.messages != rows[0].messages for row in rows)
 
 
-def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
+def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
     """Yields a tape for each of the steps, which are all alike."""
     made = {row.step: row for row in steps}
     for row in rows:
         yield row.step, _tape(tuple(_entries(row, spec.world_size)), made.get(row.step), spec)
 
 
-def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
+def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
     """Yields a tape for each step, including what lies between it and the one before."""
     made = {row.step: row for row in steps}
     for row in rows:
@@ -137,7 +137,7 @@ def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -
         yield row.step, _tape(entries, step, spec)
 
 
-def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: Rehearsal) -> Tape:
+def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: StandIns) -> Tape:
     samples, micro_batches = (step.samples, step.micro_batches) if step else (None, 1)
     return Tape(entries, spec.world_size, spec.rank, samples, micro_batches)
 

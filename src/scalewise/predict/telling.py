@@ -176,9 +176,9 @@ def predicted_word(guesses: Sequence[str]) -> str:
 
 
 def stood_for(spec: RunSpec) -> str:
-    """The ranks that the processes of a rehearsal stood for."""
-    assert spec.rehearse is not None
-    first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
+    """The ranks that the processes of a rehearsal represented, such as `ranks 0 to 1 of 8`."""
+    assert spec.rehearsed is not None
+    first, last, size = spec.rehearsed.rank, spec.rehearsed.rank + spec.ranks - 1, spec.rehearsed.world_size
     return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
 
 

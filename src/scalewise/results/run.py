@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.records.examination import ExaminationRow
+from scalewise.records.examination import ExaminationRow, RemedyRow
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
@@ -21,7 +21,7 @@ from scalewise.records.rows import (
     StepRow,
     TroubleRow,
 )
-from scalewise.records.spec import InterventionKind, RunSpec
+from scalewise.records.spec import RunSpec
 from scalewise.records.traffic import Traffic
 from scalewise.records.utilisation import UtilisationRow
 
@@ -50,6 +50,12 @@ class RankRecord:
     roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
     utilisation: tuple[UtilisationRow, ...] = ()  # only in an inspected run
 
+    def applied(self, change: str) -> int:
+        """How often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
+        told = [row.applied for row in self.examination if isinstance(row, RemedyRow) and row.remedy == change]
+        counts = self.end.interventions_applied if self.end else {}
+        return max([counts.get(change, 0), counts.get(f"remedy:{change}", 0), *told])
+
 
 @dataclass(frozen=True)
 class Run:
@@ -73,9 +79,9 @@ class Run:
         """The time at which the first rank started; None if no rank recorded it."""
         return min((rank.start.started_unix_seconds for rank in self.ranks if rank.start), default=None)
 
-    def applied(self, kind: InterventionKind) -> int:
-        """The number of times that the intervention took effect, over all ranks."""
-        return sum(rank.end.interventions_applied.get(kind, 0) for rank in self.ranks if rank.end)
+    def applied(self, change: str) -> int:
+        """How often it took effect over all ranks: by their last rows, or by what an ended run wrote on the way."""
+        return sum(rank.applied(change) for rank in self.ranks)
 
 
 @dataclass(frozen=True)

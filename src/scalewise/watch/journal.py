@@ -26,7 +26,7 @@ class Journal:
     def __init__(self, folder: RunFolder, rank: int) -> None:
         self.events: list[Any] = []  # always the same list: hooks keep a reference to its append
         self.troubles = 0
-        self._folder = folder
+        self.folder = folder
         self.rank = rank
         self._descriptor = -1
         self._broken = False
@@ -59,7 +59,7 @@ class Journal:
         try:
             if self._descriptor < 0:
                 flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY
-                self._descriptor = os.open(self._folder.rank(self.rank), flags, 0o644)
+                self._descriptor = os.open(self.folder.rank(self.rank), flags, 0o644)
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:

@@ -27,7 +27,7 @@ from scalewise.records.events import (
 )
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change, RunSpec
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 from scalewise.watch.sampling import (
@@ -47,9 +47,7 @@ from scalewise.watch.turns import Ring
 class Recorder:
     """The record of one rank's training loop. One instance per process; only the script's main thread calls it."""
 
-    def __init__(
-        self, journal: Journal, pulse: memoryview, rank: int, interventions: Sequence[Intervention] = ()
-    ) -> None:
+    def __init__(self, journal: Journal, pulse: memoryview, rank: int, changes: Sequence[Change] = ()) -> None:
         self.journal = journal
         self.pulse = pulse
         self.on = True  # False: this process is not, or no longer, watched
@@ -58,8 +56,8 @@ class Recorder:
         self.after_backward: Callable[[], None] | None = None  # for a wrapper that may have communicated in it
         self.on_unseen_forward: Callable[[], None] = lambda: None
         self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
-        self.on_stepped: list[Callable[[], None]] = []  # called when a step has ended
-        self.may_rest = not interventions  # nothing has been seen that must be watched at every step
+        self.on_stepped: list[Callable[[], None]] = []  # told when a step has ended
+        self.may_rest = not changes  # nothing has been seen that must be watched at every step
         self._rest_after = host_rest
         self.rest_steps = REST_STEPS  # to count before one is watched again
         self._opened_ns = 0
@@ -69,7 +67,10 @@ class Recorder:
         self.ring: Ring | None = None  # for runs that make their steps in turns
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
-        self._all_interventions = tuple(interventions)
+        self.spec: RunSpec | None = None  # None: the rank was not armed by one
+        self._all_changes = tuple(changes)
+        self.on_rank: list[Callable[[], None]] = []  # told when the rank is known
+        self.slow_seconds = self.delay_seconds = 0.0  # slept in each step, and before each backward pass
         self.take_rank(rank)
         self.applied: dict[str, int] = {}
         self.exception: str | None = None
@@ -97,11 +98,11 @@ class Recorder:
         self.trains_in_evaluation = False  # such calls are how this script trains
 
     def take_rank(self, rank: int) -> None:
-        """Takes a rank's number, which decides the file and the interventions; called before the first row."""
+        """Becomes this rank, which decides the file and the changes; before the first row is written."""
         self.rank = self.journal.rank = rank
-        self.interventions = tuple(item for item in self._all_interventions if item.rank in (None, rank))
-        self._slow_seconds = self._seconds("slow_rank")
-        self._delay_seconds = self._seconds("sleep_before_backward")
+        self.changes = tuple(one for one in self._all_changes if one.rank in (None, rank))
+        for tell in self.on_rank:
+            tell()
 
     # ---- events of the loop; simple ones are stamped by their hooks alone
 
@@ -123,7 +124,7 @@ class Recorder:
                 self.ring = None
         self.step = step = self.step + 1
         self.sampled = sampled = step & (step - 1) == 0  # steps 0, 1, 2, 4, 8, ...
-        self.plain_backward = not sampled and not self._delay_seconds
+        self.plain_backward = not sampled and not self.delay_seconds
         self.open = True
         self._stepped = 0
         self.passes += 1  # calls before this moment belong to no pass of this step
@@ -138,10 +139,10 @@ class Recorder:
             self.marked = marked = sampled or followed or step % MARK_EVERY == 0 or self.clock.marks_all
             self.stamp = self._device_stamp if marked else self._host_stamp
             self.clock.begin(step, marked)
-        if self._slow_seconds:
+        if self.slow_seconds:
             self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
             self.value(None)
-            self._sleep("slow_rank", self._slow_seconds)
+            self._sleep("slow_rank", self.slow_seconds)
 
     def open_in_transform(self) -> None:
         """Opens a step that began when torch.func began: what it did until now is a part of the step.
@@ -167,8 +168,8 @@ class Recorder:
         if not self.open:
             self.on_unseen_forward()
             self.open_step()
-        if self._delay_seconds:
-            self._sleep("sleep_before_backward", self._delay_seconds)
+        if self.delay_seconds:
+            self._sleep("sleep_before_backward", self.delay_seconds)
         if self.sampled and self.probe is not None:
             self.probe.at_backward()
 
@@ -216,7 +217,7 @@ class Recorder:
 
         `began` is that call's stamp. A step that is delayed on purpose began before its first call: it stays as it is.
         """
-        if self._slow_seconds:
+        if self.slow_seconds:
             began, unused = 0, unused + 1  # the delay was noted as a call of its own
         self.note(UNUSED, unused, began)
         if began and self.clock is not None and self.marked:
@@ -279,7 +280,7 @@ class Recorder:
     # ---- the life of the recorder
 
     def intervene(self, kind: str) -> None:
-        """Counts that an intervention took effect once more."""
+        """Counts that a change took effect once more."""
         self.applied[kind] = self.applied.get(kind, 0) + 1
 
     def broke(self, where: str, error: BaseException) -> None:
@@ -354,6 +355,3 @@ class Recorder:
         self.stamp(PAUSE)
         time.sleep(seconds)
         self.intervene(kind)
-
-    def _seconds(self, kind: str) -> float:
-        return sum(item.seconds for item in self.interventions if item.kind == kind)

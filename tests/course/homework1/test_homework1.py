@@ -17,6 +17,7 @@ from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_
 from scalewise.course.summing import shaken_rows
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import ProfileRow, WorkRow
 from scalewise.report.document import Answer, Figure, Section, Table
 from scalewise.report.draw import draw
@@ -65,7 +66,7 @@ def model_sizes(
 
 def inspected_work(case: str, ranks: int, flops: float) -> Run:
     peak = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 0.0, {"float32": 1e11}, 1e10)
-    run = arm("model-size", [0.01] * 8, ranks, axes={"case": case}, inspect=True, samples_in_all=64,
+    run = arm("model-size", [0.01] * 8, ranks, axes={"case": case}, kind=Inspected(), samples_in_all=64,
               machine={"peaks": (peak,)})  # fmt: skip
     work = WorkRow(3, "dispatch", {"float32": round(flops)}, {}, 100, 100, 10)
     profile = ProfileRow(5, "cpu", 10_000_000, 9_000_000, 50, {"matmul": 9_000_000})
@@ -113,7 +114,7 @@ def uneven(own: float = 0.020, waits: float = 0.020) -> list[Run]:
 
 def devices(dp: float = 0.010, ddp: float = 0.010, first: int = 100, held: int = 300):
     names = ("logical:0", "logical:1")
-    twin = arm("data-parallel", [0.01] * 10, mode="python", inspect=True)
+    twin = arm("data-parallel", [0.01] * 10, mode="python", kind=Inspected())
     samples = tuple(quiet_sample(at_seconds=at / 2, rank_busy=(0.9, 0.8), rank_steps=(at, at)) for at in range(1, 9))
     reduced = {"collectives": {"all_reduce": (2, 8 * MIB)}}
     runs = [

@@ -121,7 +121,7 @@ def both(evidence: Evidence) -> Both:
         row is not None and row.mark == "emulated" for row in rows.values()
     )
     run = next(
-        (run for run in evidence.loaded.runs if run.spec.inspect and run.spec.experiment == EXPERIMENTS[DDP]), None
+        (run for run in evidence.loaded.runs if run.spec.inspected and run.spec.experiment == EXPERIMENTS[DDP]), None
     )
     steps = profiled_step(run) if run is not None and run.measured else ()
     dp = _method(evidence, DP, rows[DP], devices_of_dp(evidence, rows[DP], inspected), emulated)

@@ -144,9 +144,9 @@ def _row(laid: _Laid, base: ArmRow | None) -> PredictedRanks:
 
 def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[Run]:
     found = [
-        (run.spec.rehearse.world_size, run)
+        (run.spec.rehearsed.world_size, run)
         for run in evidence.loaded.runs
-        if run.spec.rehearse is not None and run.spec.experiment == experiment
+        if run.spec.rehearsed is not None and run.spec.experiment == experiment
         if all(str(run.spec.axes.get(name)) == str(value) for name, value in axes.items())
     ]
     return [run for _, run in sorted(found, key=lambda pair: pair[0])]
@@ -155,7 +155,7 @@ def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[
 def _laid(evidence: Evidence, run: Run, error: ModelError | None = None) -> _Laid | str:
     """Returns the rehearsal with the link's times added, or the reason why it cannot be predicted."""
     found = rehearsed(run)
-    count = run.spec.rehearse.world_size if run.spec.rehearse else 0
+    count = run.spec.rehearsed.world_size if run.spec.rehearsed else 0
     if isinstance(found, NotRehearsed):
         return f"{count} ranks: {found.reason.rstrip('.')}"
     link = training_link(evidence, found.ranks, run.spec.device)

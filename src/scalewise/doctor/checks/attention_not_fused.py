@@ -10,7 +10,7 @@ from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import AttentionRow, AttentionSeen
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -60,7 +60,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(places[1:]),
             proof="suspected",
             steps_seen=len(rank.windows),
-            remedy=Remedy("fused_attention"),
+            remedy=Change("fused_attention"),
         ),
     )
 

@@ -12,7 +12,7 @@ from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.words import counted
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BatchNormNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 FEW = 16
 LEAST_PASSES = 3
@@ -120,7 +120,7 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
         price=Price(spread, "share", "by which the variance that a rank normalises with is off", untried),
         ranks=wrapper.ranks,
         steps_seen=len(case.first.windows),
-        remedy=Remedy("sync_batch_norm") if on_gpu else None,
+        remedy=Change("sync_batch_norm") if on_gpu else None,
     )
 
 

@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import HousekeepingNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="cache-emptied-in-loop",
@@ -69,7 +69,7 @@ def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows:
         also=tuple(lines[1:]),
         price=Price(total_ns / 1e6, "ms per step", "tidying up memory", "measured by the host"),
         steps_seen=windows,
-        remedy=Remedy("no_housekeeping"),
+        remedy=Change("no_housekeeping"),
     )
 
 

@@ -12,7 +12,7 @@ from scalewise.doctor.scaling import carried_scale, known_scales, require_workin
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="clip-before-unscale",
@@ -28,8 +28,8 @@ CHECK = Check(
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )
-REMEDY = Remedy("unscale_before_clip")
-MEANT_SHARE = 0.05  # share of the scale above which a limit counts as multiplied by the scale
+REMEDY = Change("unscale_before_clip")
+MEANT_SHARE = 0.05  # of the scale: a limit above it was multiplied by the scale
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="clip-of-a-shard",
@@ -161,8 +161,8 @@ def _finding(case: Case, found: _Clipped) -> Finding:
         ),
         ranks=found.ranks,
         steps_seen=found.seen,
-        # The remedy reduces over all ranks; shards spread over only some of them would need their own group.
-        remedy=Remedy(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
+        # The remedy asks all ranks; shards that lie over some of them only would need a group of their own.
+        remedy=Change(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
     )
 
 

@@ -7,7 +7,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.doctor.words import counted
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="convolutions-not-tuned",
@@ -45,7 +45,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Remedy("tuned_convolutions"),
+            remedy=Change("tuned_convolutions"),
         ),
     )
 

@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, SettingsRow
 from scalewise.records.notes import NOWHERE
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="debugging-left-on",
@@ -85,7 +85,7 @@ def _checked_collectives(case: Case) -> _Kind:
     )
 
 
-_REMEDY = Remedy("debugging_off")
+_REMEDY = Change("debugging_off")
 
 
 def _steps_with(rows: tuple[SettingsRow, ...], on: Callable[[SettingsRow], bool], steps: int) -> int:

@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import called_model, text_of
 from scalewise.doctor.words import counted
 from scalewise.records.examination import MeasuredRow
 from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, Note, StepNote, TrainingModeNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="evaluation-in-training-mode",
@@ -133,7 +133,7 @@ def _finding(rank: RankCase, found: Sequence[_Passes], proved: bool) -> Finding:
         proof="observed" if proved else "suspected",
         ranks=(rank.rank,),
         steps_seen=len(rank.windows),
-        remedy=Remedy("eval_mode"),
+        remedy=Change("eval_mode"),
     )
 
 

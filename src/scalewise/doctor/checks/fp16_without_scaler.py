@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler, scaler_device
 from scalewise.doctor.script_words import called_on, optimizer_name
 from scalewise.doctor.windows import Window
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="fp16-without-scaler",
@@ -26,8 +26,8 @@ CHECK = Check(
     silent="bfloat16; a GradScaler in use; a loss that is multiplied by hand; float16 in evaluation.",
 )
 LEAST_WINDOWS = 2
-LEAST_SHARE = 0.001  # share of all gradient elements: fewer zeros than one in a thousand count as none
-REMEDY = Remedy("scaler")
+LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
+REMEDY = Change("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 

@@ -15,7 +15,7 @@ from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.waiting import Waiting, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import NANO, seconds_text
 
 LEAST_SHARE = 0.25  # share of the loop iteration
@@ -83,8 +83,8 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
         price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
         proof=_proof(case),
         steps_seen=worst.windows,
-        remedy=Remedy("cached_input"),
-        sweep=tuple(Remedy("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
+        remedy=Change("cached_input"),
+        sweep=tuple(Change("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
     )
 
 

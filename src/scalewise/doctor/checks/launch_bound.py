@@ -10,7 +10,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import DeviceWorkRow, GraphRow, OptimizerRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="launch-bound",
@@ -89,11 +89,11 @@ def _slow_optimizer(case: Case, work: DeviceWorkRow) -> OptimizerRow | None:
     return rows[0] if rows else None
 
 
-def _remedy(case: Case, optimizer: OptimizerRow | None) -> Remedy | None:
+def _remedy(case: Case, optimizer: OptimizerRow | None) -> Change | None:
     if optimizer is not None:
-        return Remedy("fused_optimizer")
+        return Change("fused_optimizer")
     compiled = any(row.compiled for row in case.first.rows(GraphRow))
-    return None if compiled else Remedy("compiled_model")
+    return None if compiled else Change("compiled_model")
 
 
 def _named(optimizer: OptimizerRow | None) -> str:

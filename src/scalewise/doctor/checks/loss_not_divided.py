@@ -12,7 +12,7 @@ from scalewise.doctor.loss_weights import Weighed, alike, close, weighed
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import divided
 from scalewise.records.inspection import GradientRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="loss-not-divided",
@@ -89,7 +89,7 @@ def _finding(case: Case, found: Accumulation, too_large: Sequence[Weighed], know
         where=place,
         price=Price(times, "times", "the gradient of the whole batch", "computed from the weights seen in backward"),
         steps_seen=known,
-        remedy=Remedy("divide_loss", {"by": size}) if found.steady else None,
+        remedy=Change("divide_loss", {"by": size}) if found.steady else None,
     )
 
 

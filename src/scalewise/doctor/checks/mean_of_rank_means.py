@@ -21,7 +21,7 @@ from scalewise.doctor.loss_weights import (
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import BackwardNote, ScalerNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="mean-of-rank-means",
@@ -128,7 +128,7 @@ def _finding(rank: RankCase, group: Replicas, uneven: Sequence[_Step], known: in
         price=Price(error, "share", "error of a rank's weight", "computed from the targets counted in backward"),
         ranks=group.ranks,
         steps_seen=known,
-        remedy=Remedy("weigh_ranks") if all(one.plain for one in uneven) else None,
+        remedy=Change("weigh_ranks") if all(one.plain for one in uneven) else None,
     )
 
 

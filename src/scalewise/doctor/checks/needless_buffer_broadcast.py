@@ -7,7 +7,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="needless-buffer-broadcast",
@@ -23,7 +23,7 @@ CHECK = Check(
 )
 LEAST_BYTES = 1_000_000
 LEAST_CHECKS = 2
-REMEDY = Remedy("ddp_option", {"broadcast_buffers": False})
+REMEDY = Change("ddp_option", {"broadcast_buffers": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

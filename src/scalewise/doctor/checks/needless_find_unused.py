@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="needless-find-unused",
@@ -24,7 +24,7 @@ CHECK = Check(
     silent="A parameter that had no gradient in any of the steps on any rank; static_graph.",
 )
 LEAST_STEPS = 5
-REMEDY = Remedy("ddp_option", {"find_unused_parameters": False})
+REMEDY = Change("ddp_option", {"find_unused_parameters": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

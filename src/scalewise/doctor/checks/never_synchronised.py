@@ -14,7 +14,7 @@ from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import ddp_of
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="never-synchronised",
@@ -131,7 +131,7 @@ def _finding(
         where=forward,
         price=price,
         steps_seen=len(seen.updates),
-        remedy=Remedy("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
+        remedy=Change("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
     )
 
 

@@ -13,7 +13,7 @@ from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 LEAST_SHARED = 3  # shared rows: a single one may be a sample that the dataset contains twice
 LEAST_OF_EXPECTED = 0.25  # share of the rows that two random orders of one dataset have in common
@@ -132,7 +132,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> F
             "computed from the samples that each rank draws",
         ),
         steps_seen=len(case.first.windows),
-        remedy=None if row.iterable else Remedy("shard_data"),
+        remedy=None if row.iterable else Change("shard_data"),
     )
 
 

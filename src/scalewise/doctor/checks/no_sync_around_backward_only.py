@@ -7,7 +7,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import needless_bytes, oversynchronised, settle_by_time
 from scalewise.records.notes import NoSyncNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="no-sync-around-backward-only",
@@ -57,7 +57,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(place for place in (forward, backward) if place is not None and place != region),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Remedy("no_sync", {"window": size}) if over.found.steady else None,
+            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 

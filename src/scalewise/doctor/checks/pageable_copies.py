@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import DeviceWorkRow, LoaderRow, PlaceRow
 from scalewise.records.notes import CopyNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -72,7 +72,7 @@ def _finding(case: Case, lines: dict[PlaceRow, float], size: float, windows: int
         price=price,
         proof="suspected",
         steps_seen=windows,
-        remedy=Remedy("pinned_memory") if unpinned else None,
+        remedy=Change("pinned_memory") if unpinned else None,
     )
 
 

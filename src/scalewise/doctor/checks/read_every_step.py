@@ -16,7 +16,7 @@ from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="read-every-step",
@@ -92,7 +92,7 @@ def _finding(case: Case, often: dict[PlaceRow, dict[int, list[HostReadNote]]], w
         price=None if on_cpu else Price(wait_ns / 1e6, "ms per step", "the host waiting for the GPU", how),
         proof=proof,
         steps_seen=windows,
-        remedy=None if on_cpu else Remedy("seldom_read", {"lines": ",".join(map(_line, lines))}),
+        remedy=None if on_cpu else Change("seldom_read", {"lines": ",".join(map(_line, lines))}),
     )
 
 

@@ -11,7 +11,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import counted
 from scalewise.records.notes import CompileNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="recompiled-in-loop",
@@ -74,7 +74,7 @@ def _finding(case: Case, function: str, notes: list[CompileNote], steps: int) ->
             spent_ns / 1e6 / steps, "ms per step", "compiling again", f"measured, spread over the {steps} steps seen"
         ),
         steps_seen=steps,
-        remedy=Remedy("dynamic_shapes"),
+        remedy=Change("dynamic_shapes"),
     )
 
 

@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -75,7 +75,7 @@ def _finding(case: Case, found: dict[PlaceRow, tuple[float, float]], size: float
         price=None if on_cpu else Price(lasted_ns / 1e6, "ms per step", "copying it again", how),
         proof="suspected",
         steps_seen=windows,
-        remedy=None if on_cpu else Remedy("kept_copies"),
+        remedy=None if on_cpu else Change("kept_copies"),
     )
 
 

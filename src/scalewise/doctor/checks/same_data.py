@@ -19,7 +19,7 @@ from scalewise.doctor.loaders import dataset_name, place_of, training_rows, with
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="same-data",
@@ -75,7 +75,7 @@ def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
         price=None if fixed else _price(same),
         ranks=same.ranks,
         steps_seen=same.batches,
-        remedy=Remedy("shard_data") if loader is not None and not fixed else None,
+        remedy=Change("shard_data") if loader is not None and not fixed else None,
     )
 
 

@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import precisions, require_working_scaler, scaler_device, scaler_names
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="scaler-with-bf16",
@@ -24,7 +24,7 @@ CHECK = Check(
     silent="A scaler with enabled=False; any float16 in training; float32.",
 )
 LEAST_WINDOWS = 2
-REMEDY = Remedy("no_scaler")
+REMEDY = Change("no_scaler")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

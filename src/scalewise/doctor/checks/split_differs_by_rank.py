@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow, PartRow, PlaceRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="split-differs-by-rank",
@@ -89,7 +89,7 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
-        remedy=None if _takes_indices(made) else Remedy("same_split"),
+        remedy=None if _takes_indices(made) else Change("same_split"),
     )
 
 

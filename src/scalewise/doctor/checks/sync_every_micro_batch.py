@@ -6,7 +6,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import needless_bytes, oversynchronised, settle_by_time
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="sync-every-micro-batch",
@@ -69,7 +69,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=(forward,) if forward is not None and forward != backward else (),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Remedy("no_sync", {"window": size}) if over.found.steady else None,
+            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 

@@ -8,7 +8,7 @@ from scalewise.doctor.device import gpu_settings, graphs
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="tf32-off",
@@ -44,7 +44,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Remedy("tf32"),
+            remedy=Change("tf32"),
         ),
     )
 

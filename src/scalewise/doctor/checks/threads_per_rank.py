@@ -8,7 +8,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.rows import StartRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="threads-per-rank",
@@ -65,7 +65,7 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
         proof="suspected",
         ranks=tuple(row.rank for row in rows),
         steps_seen=len(case.first.windows),
-        remedy=Remedy("threads", {"count": fair}),
+        remedy=Change("threads", {"count": fair}),
     )
 
 

@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow, WrapperUseRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="tiny-buckets",
@@ -28,7 +28,7 @@ LEAST_BUCKETS = 8
 SMALL_BYTES = 1_000_000
 DEFAULT_MB = 25
 DEFAULT_BYTES = DEFAULT_MB * 2**20
-REMEDY = Remedy("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
+REMEDY = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow, PlaceRow, WorkerSeedRow
 from scalewise.records.notes import NOWHERE, SeedNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 SEEDING = {"numpy": "np.random.seed(seed)", "random": "random.seed(seed)", "torch": "torch.manual_seed(seed)"}
 
@@ -119,7 +119,7 @@ def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
         also=(loader,) if seeded is not None and loader is not None else (),
         ranks=equal.numbers if equal.across == "ranks" else (),
         steps_seen=len(case.first.windows),
-        remedy=Remedy("seed_by_rank"),
+        remedy=Change("seed_by_rank"),
     )
 
 

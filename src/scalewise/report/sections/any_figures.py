@@ -6,7 +6,7 @@ from math import nan
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
-from scalewise.plan.words import value_text
+from scalewise.plan.words import short_text, value_text
 from scalewise.report.cells import mark_of
 from scalewise.report.document import Bars, Figure, Lines, Part, Series, Span
 
@@ -35,14 +35,8 @@ def speedup(experiment: ExperimentAnalysis) -> Figure | None:
 
 def _line_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [f"{axis} {value_text(row.axes[axis])}" for axis in experiment.axes if axis in row.axes]
-    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
     return ", ".join(words) or "measured"
-
-
-def _short(intervention: str) -> str:
-    return intervention.replace("remove_communication", "no comm.").replace("sleep_before_backward", "delay").replace(
-        "_", " "
-    )  # fmt: skip
 
 
 def _speedups(name: str, rows: Sequence[ArmRow]) -> Series:
@@ -103,7 +97,7 @@ def _milliseconds(seconds: float | None) -> float:
 def _bar_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [value_text(row.axes[axis]) for axis in experiment.axes if axis in row.axes]
     words += [f"{row.ranks} rank{'' if row.ranks == 1 else 's'}"]
-    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
     return ", ".join(words)
 
 

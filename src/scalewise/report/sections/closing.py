@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.untimed_text import untimed_runs
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
@@ -27,7 +27,7 @@ MARKED_IN_TABLES = ("emulated", "oversubscribed", "restricted ISA")
 def build(evidence: Evidence) -> Section:
     """Builds the section, which is short but has every doubt about a number that can be acted on."""
     blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
-    blocks += [Paragraph(text) for text in _holes(evidence)]
+    blocks += [Paragraph(text) for text in (*untimed_runs(evidence.analysis), *_holes(evidence))]
     blocks += [Paragraph(text) for text in _caveats(evidence)]
     blocks += [Paragraph("To repeat:"), Code("\n".join(commands(evidence)))]
     return Section("closing", "Machine, caveats, commands to repeat", tuple(blocks))
@@ -70,7 +70,7 @@ def _holes(evidence: Evidence) -> Iterator[str]:
         for run in loaded.runs
         if not run.measured
     ]
-    present = {one.name for one in analysis.experiments}
+    present = {one.name for one in analysis.experiments} | {one.experiment for one in analysis.examined_runs}
     found += [_not_run(evidence, one.name) for one in loaded.experiments if one.name not in present]
     found += [f"not read: {_cut(_local(note, evidence))}" for note in loaded.notes]
     if not found:
@@ -126,20 +126,30 @@ def _run_line(loaded: LoadedSuite) -> str:
     first = next((run.spec for run in loaded.runs), None)
     if first is None or loaded.title != Path(first.script).name:
         return f"scalewise run {shlex.quote(loaded.name)}"
-    ranks = ",".join(str(ranks) for ranks in sorted({run.spec.ranks for run in loaded.runs if timed(run)}))
+    verb = _verb(loaded)
+    counted = [run.spec for run in loaded.runs if run.spec.timed or verb != "run"]
+    of_many = [spec.rehearsed.world_size if spec.rehearsed else spec.ranks for spec in counted]
+    ranks = ",".join(map(str, sorted(set(of_many))))
     how = "--plain" if first.mode == "python" else f"--ranks {ranks}"
-    repeats = max(run.spec.repeat for run in loaded.runs) + 1
+    repeats = max(run.spec.repeat for run in loaded.runs) + 1 if verb == "run" else 1
     words = [
         how,
         *([f"--repeat {repeats}"] if repeats > 1 else []),
         *(["--", shlex.join(first.args)] * bool(first.args)),
     ]
-    return f"scalewise run {shlex.quote(Path(first.script).name)} {' '.join(words)}"
+    return f"scalewise {verb} {shlex.quote(Path(first.script).name)} {' '.join(words)}"
+
+
+def _verb(loaded: LoadedSuite) -> str:
+    """Which verb made the runs of one script."""
+    if any(run.spec.examined for run in loaded.runs):
+        return "doctor"
+    return "rehearse" if any(run.spec.rehearsed for run in loaded.runs) else "run"
 
 
 def _torchrun_line(evidence: Evidence) -> Iterator[str]:
     """Yields the command of one run without scalewise, as its folder keeps it, without this machine's folders."""
-    runs = sorted(filter(timed, evidence.loaded.runs), key=lambda run: -run.spec.world_size)
+    runs = sorted((run for run in evidence.loaded.runs if run.spec.timed), key=lambda run: -run.spec.world_size)
     for run in runs:
         try:
             text = RunFolder(run.folder).command.read_text(encoding="utf-8", errors="replace")

@@ -58,8 +58,6 @@ FUNCTIONAL_KINDS = {
     "all_to_all": ("all_to_all_single", "all_to_all_single_autograd"),
 }
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
-# Below this an all-reduce carries a decision or a statistic, not gradients: removing it could change the script's path.
-SMALLEST_REMOVED_BYTES = 1024
 
 
 class _Depth:
@@ -73,14 +71,12 @@ class _Depth:
 
 def install(recorder: Recorder) -> None:
     """Replaces each function by one that stamps its begin and end."""
-    removes = any(item.kind == "remove_communication" for item in recorder.interventions)
     depth = _Depth()
     replaced: dict[Any, Any] = {}
     for name, kind in KIND_OF.items():
         original = getattr(dist, name, None)
         if original is not None:
-            removed = removes and name == "all_reduce"
-            replaced[original] = _watched(recorder, kind, original, depth, removed)
+            replaced[original] = _watched(recorder, kind, original, depth)
     put(replaced)
     after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
 
@@ -102,20 +98,14 @@ def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
             namespace[name] = new
 
 
-def _watched(
-    recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth, removed: bool
-) -> Callable[..., Any]:
-    async_op = Argument(original, "async_op")
+def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
     operations = Argument(original, "p2p_op_list")
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
         if depth.inside or not recorder.on:
             return original(*args, **kwargs)
-        size_bytes = _size(recorder, args, kwargs)
-        if removed and recorder.open and size_bytes >= SMALLEST_REMOVED_BYTES:
-            recorder.intervene("remove_communication")
-            return _DoneWork() if async_op.of(args, kwargs) else None
+        size_bytes = message_bytes(recorder, args, kwargs)
         depth.inside = True
         _quietly(recorder, recorder.collective_begin)
         try:
@@ -144,7 +134,7 @@ def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
 
 def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
     """A function watched except while torch.compile traces: a stamp would break its graph, and be made only once."""
-    seen = _watched(recorder, kind, original, depth, removed=False)
+    seen = _watched(recorder, kind, original, depth)
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -162,29 +152,11 @@ def _quietly(recorder: Recorder, note: Callable[[], None]) -> None:
         recorder.broke("collective", error)
 
 
-def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
-    """The bytes of the first tensor among the arguments."""
+def message_bytes(recorder: Recorder, args: Any, kwargs: Any) -> int:
+    """Bytes of the first tensor among the arguments."""
     try:
         tensor = first_tensor((args, kwargs), depth=4)
         return 0 if tensor is None else tensor.numel() * tensor.element_size()
     except Exception as error:
         recorder.broke("collective", error)
         return 0
-
-
-class _DoneWork:
-    """A handle in place of a collective that was removed, already done."""
-
-    def wait(self, timeout: Any = None) -> bool:
-        """Returns at once."""
-        return True
-
-    def is_completed(self) -> bool:
-        """Returns True, always."""
-        return True
-
-    def get_future(self) -> Any:
-        """A future that is already done."""
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(None)
-        return future

@@ -4,14 +4,14 @@ What it computes, holds and sends is real; what other ranks would send is not th
 run, and the report says so if a script looks at them.
 """
 
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal import group, heard, object_lists, polling, streams
 from scalewise.watch.rehearsal.stage import Stage
 from scalewise.watch.rehearsal.tape import TapeRecorder
 
 
-def install(recorder: Recorder, rehearsal: Rehearsal, local_rank: int) -> None:
+def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
     """Installs the rehearsal before the ordinary hooks, which then wrap what is put in place here."""
     tape = TapeRecorder(recorder)
     tape.install()
