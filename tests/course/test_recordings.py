@@ -1,9 +1,13 @@
 """Several recordings of one configuration on a GPU make one step, whichever table asks for it."""
 
+from dataclasses import replace
+
 import pytest
 
+from evidence_factories import make_evidence
+from homework1_evidence import strong
 from scalewise.analysis.estimate import Estimate
-from scalewise.course.gpus import Records, _gpu_step, _read, shipped
+from scalewise.course.gpus import Records, _gpu_step, _read, shipped, told_recordings
 from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
 
 
@@ -57,3 +61,10 @@ def test_nothing_recorded_is_nothing_known():
     data = {"schema": 1, "device": "NVIDIA H200", "date": "2026-11-18", "versions": {}, "records": []}
     known = _read(data)
     assert isinstance(known, Records) and known.of("homework1", "delay", 1, {}) is None
+
+
+def test_the_first_table_says_how_far_the_recordings_of_a_configuration_differ():
+    evidence = make_evidence(*strong(ranks=(1,)))
+    suite = replace(evidence, loaded=replace(evidence.loaded, name="homework1"))
+    assert told_recordings(suite, "strong-scaling").startswith("The step of 1 GPU was recorded 4 times, from 1.11 ms")
+    assert told_recordings(suite, "model-size", case="large") == ""

@@ -31,6 +31,7 @@ from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
+from scalewise.units import seconds_text
 
 FILE = Path(__file__).with_name("h200.json")
 # The name of a GPU holds one of these. Cards joined in pairs (NVL) are left out, and what is not here is not guessed.
@@ -161,6 +162,20 @@ def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
     return (
         f"{told} Predicted: from what one of these GPUs computed as one of several, and the data sheet of their link "
         f"({link.what})."
+    )
+
+
+def told_recordings(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
+    """For the first table that shows a configuration recorded several times: how far the recordings differ."""
+    known = known_of(evidence)
+    base = known.of(evidence.loaded.name, experiment, 1, axes) if known else None
+    steps = [one.step for one in known.alike(base, 1) if one.step is not None] if known and base else []
+    if len(steps) < 2:
+        return ""
+    least, most = (seconds_text(pick(one.value for one in steps)) for pick in (min, max))
+    return (
+        f"The step of 1 GPU was recorded {len(steps)} times, from {least} to {most}: every table shows the mean of all "
+        "recordings of a configuration."
     )
 
 

@@ -1,7 +1,8 @@
 """H1.1: a reproducible set-up: why warm-up is left out, why randomness is controlled, and how well a number repeats."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
+from textwrap import dedent
 
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
@@ -163,13 +164,17 @@ def _set_up(evidence: Evidence) -> str:
 
 
 def _listing(evidence: Evidence) -> Listing | None:
-    return lines_listing(
+    found = lines_listing(
         evidence,
         TRACE,
         ("start = clock()", "times.append", 'print(f"step'),
         id=LISTING,
         title="How a step is timed, and who prints",
     )
+    lines = found.text.splitlines() if found else []
+    if found is None or not lines or not lines[-1].endswith(":"):
+        return found
+    return replace(found, text=dedent("\n".join(lines[:-1])))  # what follows the last line is not shown
 
 
 def _figure(found: WarmUp) -> Figure:

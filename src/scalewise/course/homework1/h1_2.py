@@ -12,7 +12,7 @@ from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import step_ratio
 from scalewise.course.captions import setting
-from scalewise.course.gpus import told_source
+from scalewise.course.gpus import told_recordings, told_source
 from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
@@ -159,11 +159,15 @@ def _table(evidence: Evidence, found: StrongScaling) -> Table:
         "Strong scaling: the global batch stays 64",
         columns,
         tuple((*one.cells, _free_cell(found, one)) for one in rows),
-        (*notes, *([told_source(evidence)] if found.gpus else [])),
+        (*notes, *(_gpu_notes(evidence) if found.gpus else [])),
         tuple(one.runs for one in rows),
         caption=f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}",
         groups=groups,
     )
+
+
+def _gpu_notes(evidence: Evidence) -> list[str]:
+    return [" ".join(filter(None, (told_source(evidence), told_recordings(evidence, EXPERIMENT))))]
 
 
 def _free_cell(found: StrongScaling, one: Point) -> Cell:

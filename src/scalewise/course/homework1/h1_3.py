@@ -329,8 +329,8 @@ def _rates_words(evidence: Evidence, small: Work, large: Work) -> str:
     if on_gpus(evidence):
         return f"{told}."
     return (
-        f"{told}: {said(large.size, 'MB')} of weights and as many of gradients do not stay in a core's caches, as "
-        f"{said(small.size, 'MB')} more nearly do, so products and the optimizer's pass over them wait for memory."
+        f"{told}: {said(large.size, 'MB')} of weights, and as many of gradients, fit a core's caches less well "
+        f"than {said(small.size, 'MB')}, and every step reads all of them."
     )
 
 

@@ -218,7 +218,7 @@ def _device_cells(device: Device, mark: Mark) -> tuple[Cell, ...]:
     return (
         text_cell(device.method, mark=mark),
         text_cell(device.name, mark=mark),
-        estimate_cell(device.part, 100, mark=mark, why_empty="no inspected run"),
+        number_cell(device.part.value if device.part else None, 100, mark=mark, why_empty="no inspected run"),
         number_cell(device.own_seconds, 1e3, mark=mark, why_empty="every rank updates its own weights"),
         number_cell(device.memory_bytes, MEGA, mark=mark, why_empty="no inspected run"),
         number_cell(device.utilisation, 100, mark=mark, why_empty="the same process as above, or not recorded"),
@@ -234,9 +234,9 @@ def _notes(found: Both) -> tuple[str, ...]:
             f"process on all of them. Memory: {found.dp.held_by}."
         ]
     notes.append(
-        "Layers: the device's part of the time of all layers; brackets go from the least to the most of the inspected "
-        "steps, and DDP's ranks do equal work by design. Optimizer: DataParallel's first device alone updates the "
-        "weights. Variance: mean over the runs of each run's variance; deviations are its root."
+        f"Layers: the device's part of the time of all layers{_range_words(found)}; DDP's ranks do equal work by "
+        "design. Optimizer: DataParallel's first device alone updates the weights. Variance: mean over the runs of "
+        "each run's variance; deviations are its root."
     )
     if found.emulated:
         notes.append(
@@ -245,6 +245,15 @@ def _notes(found: Both) -> tuple[str, ...]:
             "times are those of shared hardware."
         )
     return tuple(notes)
+
+
+def _range_words(found: Both) -> str:
+    """Of the first device, from inspected step to inspected step."""
+    part = found.dp.devices[0].part if found.dp.devices else None
+    if part is None or part.steps < 2:
+        return ""
+    low, high = (said(number_cell(end, 100)) for end in (part.low, part.high))
+    return f" over {part.steps} inspected steps, of {DP}'s first device from {low} to {high} % step by step"
 
 
 def _bound(evidence: Evidence, found: Both) -> Answer:
@@ -296,11 +305,11 @@ def _bound_number(found: Both) -> str:
     first, other = (_device_cells(one, found.dp.mark) for one in found.dp.devices[:2])
     emulated = " (emulated)" if found.dp.mark == "emulated" else ""
     told = (
-        f"It holds {said(first[4], 'MB')}, the next {said(other[4], 'MB')}{emulated}. Each computes its samples, and "
-        f"its layers take {said_with_interval(first[2], '%')} of the layers' time"
+        f"It holds {said(first[4], 'MB')}, the next {said(other[4], 'MB')}{emulated}. Each computes its part of the "
+        f"batch; the first one's layers take {said(first[2], '%')} of the layers' time"
     )
     if found.dp.devices[0].own_seconds and first[3].number is not None:
-        return f"{told}; it alone updates the weights, {said(first[3], 'ms')} a step."
+        return f"{told}, and it alone updates the weights, {said(first[3], 'ms')} a step."
     return f"{told}."
 
 

@@ -39,7 +39,7 @@ def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None
     if len(samples) < 2:
         return None
     caption = "Every step after warm-up, all runs; box: quartiles, line: median."
-    boxes = [f"{said(number_cell(one.steady.box_seconds, 1e3), 'ms')} for {one.name}" for one in methods if one.steady]
+    boxes = [f"{said(number_cell(one.steady.box_seconds, 1e3), 'ms')} ({one.name})" for one in methods if one.steady]
     caption += f" The boxes are {listed(boxes)} wide." if boxes else ""
     return Figure(STRIPS, "Distribution of step times", caption, Strips(tuple(samples), "step time (ms)"), FIGURE_WIDTH)
 

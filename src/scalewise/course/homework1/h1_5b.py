@@ -322,7 +322,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     elif word == "cannot tell":
         verdict = "It cannot be told from these runs."
     elif change.value > 1:
-        verdict = "Yes, by prediction." if predicted else f"Yes, on {ranks_phrase(first.many.ranks)}."
+        verdict = "Yes, by prediction." if predicted else "Yes, where it was measured." if _elsewhere(found) else "Yes."
     else:
         verdict = "No, here efficiency falls."
     number = (
@@ -459,7 +459,7 @@ def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
     if gpus and len(one) == 2 and (one[1].low or 0.0) <= (one[0].high or 0.0):
         told += (
             f": one GPU takes no longer for {last.samples} samples ({said(one[1], 'ms')}) than for {first.samples} "
-            f"({said(one[0], 'ms')}), so there is no computing yet that more GPUs could divide"
+            f"({said(one[0], 'ms')}), so there is hardly any computing yet that more GPUs could divide"
         )
     return f"{told}."
 

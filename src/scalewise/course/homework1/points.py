@@ -25,7 +25,7 @@ from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, Series
 
-GPU_NOTE = "Rows of GPUs: as in H1.2; one configuration has one step in all tables, the mean of its recordings."
+GPU_NOTE = "Rows of GPUs: measured and predicted as in H1.2."
 NO_BASE = "one rank was not measured"
 
 
