@@ -44,16 +44,18 @@ def significant(value: float) -> str:
     return f"{value:.2e}" if place < -7 else _at_place(value, place)
 
 
-def with_interval(value: float, low: float, high: float) -> tuple[str, str, str]:
+def with_interval(value: float, low: float, high: float, most: int | None = None) -> tuple[str, str, str]:
     """The texts of a value and of both ends of its interval.
 
     Half the interval's width has two significant digits, and the value and the ends stop at the same place:
-    5.03 in 4.61 to 5.45, 39 in 27 to 51, 161 000 in 146 000 to 178 000.
+    5.03 in 4.61 to 5.45, 39 in 27 to 51, 161 000 in 146 000 to 178 000. The value has no more digits than `most`.
     """
     half = (high - low) / 2
     if not isfinite(half) or half <= 0:
         return significant(value), significant(low), significant(high)
     place = _place(half, 2)
+    if most is not None and value:
+        place = max(place, _place(value, most))
     return _at_place(value, place), _at_place(low, place), _at_place(high, place)
 
 

@@ -15,20 +15,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any, Literal
 
 from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
-from scalewise.predict.prediction import Spread, predict
+from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
+from scalewise.units import seconds_text
 
 FILE = Path(__file__).with_name("h200.json")
 # Part of a GPU's name -> its link. Cards joined in pairs (NVL) are left out; for other GPUs no link is assumed.
@@ -51,6 +54,11 @@ class Record:
     peak_bytes: int | None
     rehearsal: Rehearsed | None
     spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
+
+    @property
+    def work(self) -> tuple[object, ...]:
+        """The same in all recordings of one configuration."""
+        return work_of(self.suite, self.experiment, self.axes, self.env)
 
 
 @dataclass(frozen=True)
@@ -78,17 +86,14 @@ class Records:
         ]
         return next((one for one in found if one.step is not None), next(iter(found), None))
 
-    def rehearsed_alone(self, base: Record) -> Record | None:
-        """Returns the rehearsal of one rank of the same arm; the measurement shows how far rehearsals are off."""
-        same = (base.suite, base.experiment, base.axes, 1)
-        return next(
-            (
-                one
-                for one in self.records
-                if one.rehearsal is not None and (one.suite, one.experiment, one.axes, one.ranks) == same
-            ),
-            None,
-        )
+    def alike(self, found: Record, ranks: int) -> tuple[Record, ...]:
+        """All recordings of the same work on so many ranks, in whichever experiment they were made."""
+        return tuple(one for one in self.records if one.ranks == ranks and one.work == found.work)
+
+    def measured(self, found: Record) -> Estimate | None:
+        """The step of the configuration: the mean of its recordings; None where none was measured."""
+        steps = [one.step for one in self.alike(found, found.ranks) if one.step is not None]
+        return mean_of_measured(steps) if steps else None
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,20 @@ def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
     )
 
 
+def told_recordings(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
+    """For the first table that shows a configuration recorded several times: how far the recordings differ."""
+    known = known_of(evidence)
+    base = known.of(evidence.loaded.name, experiment, 1, axes) if known else None
+    steps = [one.step for one in known.alike(base, 1) if one.step is not None] if known and base else []
+    if len(steps) < 2:
+        return ""
+    least, most = (seconds_text(pick(one.value for one in steps)) for pick in (min, max))
+    return (
+        f"The step of 1 GPU was recorded {len(steps)} times, from {least} to {most}: every table shows the mean of all "
+        "recordings of a configuration."
+    )
+
+
 @cache
 def shipped() -> Records | None:
     """Returns the records that the package includes; None if the file is missing."""
@@ -173,34 +192,48 @@ def _gpu_step(known: Records, found: Record | None, base: Record | None) -> GpuS
     if found is None:
         return None
     measured_there = f"measured on {known.device} on {known.date}"
-    if found.step is not None:
-        speedup = ratio_of(base.step, found.step) if base is not None and base.step and found.ranks > 1 else None
-        return GpuStep(found.ranks, found.step, "measured", speedup, found.peak_bytes, 0.0, found.env, measured_there)
+    one = known.measured(base) if base is not None else None
+    measured = known.measured(found)
+    if measured is not None:
+        speedup = ratio_of(one, measured) if one is not None and found.ranks > 1 else None
+        return GpuStep(found.ranks, measured, "measured", speedup, found.peak_bytes, 0.0, found.env, measured_there)
     if found.rehearsal is None or not known.link or found.ranks > MOST_OF_A_NODE:
         return None
-    link = named_link(known.link, most_ranks=found.ranks)
-    error = _error(known, base)
-    spread = Spread(found.spread, link.spread, UNCHECKED)
-    if error is not None:
-        spread = replace(spread, model=error.spread, shift=error.shift)
-    predicted = predict(found.rehearsal, link, spread=spread)
     source = f"predicted from computing {measured_there}, over {known.link}"
-    line = predicted.timeline
-    step = replace(predicted.step.at(CONFIDENCE), method=source)
-    share = 1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0
-    speedup = ratio_of(base.step, step, source) if base is not None and base.step is not None else None
+    every = [_predicted(known, again, _error(known, base)) for again in known.alike(found, found.ranks)]
+    predicted = [each for each in every if each is not None]
+    step = mean_of_predicted([replace(each.step.at(CONFIDENCE), method=source) for each in predicted])
+    lines = [each.timeline for each in predicted]
+    share = mean(1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0 for line in lines)
+    speedup = ratio_of(one, step, source) if one is not None else None
     pieces = found.rehearsal.tapes[0].micro_batches
     return GpuStep(found.ranks, step, "predicted", speedup, found.peak_bytes, share, found.env, source, pieces)
 
 
+def _predicted(known: Records, found: Record, error: ModelError | None) -> Predicted | None:
+    """One rehearsal laid over the link."""
+    if found.rehearsal is None:
+        return None
+    link = named_link(known.link, most_ranks=found.ranks)
+    spread = Spread(found.spread, link.spread, UNCHECKED)
+    if error is not None:
+        spread = replace(spread, model=error.spread, shift=error.shift)
+    return predict(found.rehearsal, link, spread=spread)
+
+
 def _error(known: Records, base: Record | None) -> ModelError | None:
-    """Returns how far one rehearsed rank was off the measured one; None if there is no such pair."""
-    alone = known.rehearsed_alone(base) if base is not None else None
-    if base is None or base.step is None or alone is None or alone.rehearsal is None:
+    """By how much one rehearsed rank was off the measured one, recording by recording; None without such a pair."""
+    measured = known.measured(base) if base is not None else None
+    if base is None or measured is None:
         return None
     nobody = named_link(known.link, most_ranks=1)
-    predicted = predict(alone.rehearsal, nobody, spread=Spread(alone.spread, 0.0))
-    return model_error([Checked(1, predicted.step, base.step)])
+    alone = [one for one in known.alike(base, 1) if one.rehearsal is not None]
+    checks = [
+        Checked(1, predict(one.rehearsal, nobody, spread=Spread(one.spread, 0.0)).step, measured)
+        for one in alone
+        if one.rehearsal is not None
+    ]
+    return model_error(checks) if checks else None
 
 
 # The content of the file, written and read.

@@ -19,6 +19,7 @@ MARKS: Mapping[str, Mark] = {
     "unfinished": "missing",
 }
 EMPTY = "–"
+PREDICTED_DIGITS = 2  # a prediction is not told more finely than what was measured beside it
 
 
 def mark_of(row: ArmRow | None, *, emulated: bool = False) -> Mark:
@@ -46,7 +47,8 @@ def interval_cell(
     """Returns a number with the ends of its interval, all in the column's unit; equal ends mean an exact number."""
     if low == high:
         return Cell(significant(value), value, low, high, mark, note, level=level)
-    text, low_text, high_text = with_interval(value, low, high)
+    most = PREDICTED_DIGITS if mark.startswith("predicted") else None
+    text, low_text, high_text = with_interval(value, low, high, most)
     return Cell(text, value, low, high, mark, note, interval=f"[{low_text}, {high_text}]", level=level)
 
 

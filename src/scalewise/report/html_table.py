@@ -13,8 +13,9 @@ from scalewise.report.tables import csv_text
 from scalewise.report.view import RowView, bound_text, plain_text, table_view, typeset
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
-HEAD_LETTERS = 20  # letters in a line of a heading
-LONG_TEXT = 30  # letters; a longer cell gets more room, so that it does not become a column of single words
+HEAD_LETTERS = 20  # in a line of a heading
+DENSE = 13  # columns, intervals counted as such: a table with more is set more tightly
+LONG_TEXT = 30  # letters; such a cell is given room, so that it does not become a column of single words
 
 
 def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None = None) -> str:
@@ -30,6 +31,7 @@ def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None =
         + "</tr>"
         for index, row in enumerate(view.rows)
     )
+    dense = ' class="dense"' if len(table.columns) + sum(view.beside) >= DENSE else ""
     notes = [
         f'<p class="small"><sup class="doubt">{letter}</sup> {_shown(text)}</p>' for letter, text in view.footnotes
     ]
@@ -42,7 +44,7 @@ def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None =
         f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">Copy CSV</button> '
         '<span class="scrolls" hidden>more columns to the right: scroll →</span></p>'
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{''.join(notes)}</div>"
+        f"<table{dense}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{''.join(notes)}</div>"
     )
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-# Ordered so that neighbours in a stack or a legend also differ in grey.
-SERIES = ("#12436d", "#e8752a", "#17766e", "#801650", "#a285d1", "#6b6b3a")
+# In an order in which neighbours of a stack and of a legend differ in grey, too.
+SERIES = ("#12436d", "#e8752a", "#17766e", "#3f0b29", "#b79fe0", "#6b6b3a")
 INK, GREY, FAINT, SHADE, PAPER = "#1a1a1a", "#7a7a7a", "#d4d4d4", "#efece4", "#fefefe"
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-# A meaning has the same colour in every figure of every report.
+# One meaning, one colour, in every figure of every report; any two of them differ in grey print.
 MEANINGS: Mapping[str, str] = {
     "forward": SERIES[0],
     "backward": SERIES[1],
@@ -15,7 +15,7 @@ MEANINGS: Mapping[str, str] = {
     "communication": SERIES[3],
     "all-reduce": SERIES[3],
     "data": SERIES[4],
-    "rest": "#b9b9b9",
+    "rest": "#d9d9d9",
 }
 
 # In HTML the colours are variables, so that the dark mode can lighten them.

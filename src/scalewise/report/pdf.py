@@ -50,6 +50,7 @@ class Setting:
     leading_em: float
     figures: float  # height of figures, as a share of the full height
     margin_mm: float
+    run_in: bool = False  # a question stands in the first line of its answer, not above it
 
     @property
     def width_points(self) -> float:
@@ -63,7 +64,8 @@ SETTINGS = (
     Setting(9.5, 0.58, 0.92, 18.0),
     Setting(9.0, 0.54, 0.85, 17.0),
     Setting(8.5, 0.52, 0.78, 15.0),
-    Setting(8.0, 0.50, 0.72, 14.0),
+    Setting(8.5, 0.50, 0.72, 14.0, run_in=True),
+    Setting(8.0, 0.48, 0.70, 12.5, run_in=True),
 )
 
 

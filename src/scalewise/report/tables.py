@@ -3,9 +3,10 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 
-from scalewise.report.document import Column, Document, Table
-from scalewise.report.view import plain_text, table_view
+from scalewise.report.document import Cell, Column, Document, Table
+from scalewise.report.view import plain_text, row_view, table_view
 
 _ORDERS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that begins with one of these for a formula
 
@@ -44,10 +45,19 @@ def csv_text(table: Table) -> str:
         for cell, bounded in zip(row, bounds, strict=True):
             fields.append(_number(cell.number) if cell.number is not None else _harmless(cell.text))
             fields += [_number(cell.low), _number(cell.high)] if bounded else []
-        marks = dict.fromkeys(cell.mark for cell in row if cell.mark != "measured")
         runs = table.runs[number] if number < len(table.runs) else ()
-        writer.writerow([*fields, " ".join(marks) or "measured", _harmless(" ".join(runs))])
+        writer.writerow([*fields, _marks(table, row), _harmless(" ".join(runs))])
     return text.getvalue()
+
+
+def _marks(table: Table, row: Sequence[Cell]) -> str:
+    """What the row is, as the page shows it, and the columns that are something else; an empty cell is neither."""
+    view = row_view(row)
+    apart: dict[str, list[str]] = {}
+    for column, cell in zip(table.columns, view.cells, strict=True):
+        if cell.mark:
+            apart.setdefault(cell.mark, []).append(_titled(column))
+    return "; ".join([view.mark or "measured", *(f"{mark}: {', '.join(names)}" for mark, names in apart.items())])
 
 
 def markdown_text(table: Table) -> str:

@@ -19,7 +19,8 @@ _SIGNS = (
     (re.compile(r"(?<=\d)%"), " %"),
 )
 NO_LETTERS: Mapping[str, str] = {}
-MOST_LETTERS = 26  # letters for the footnotes of one table
+NOT_HERE = ("predicted", "predicted*")  # a row with this mark may hold numbers that were measured
+MOST_LETTERS = 26  # footnotes of one table
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> 
     first = bool(cells) and cells[0].mark != "measured" and not _hole(cells[0]) and not _has_interval(cells[0])
     alike = len(marked) > 1 and len(set(marked)) == 1
     shared = cells[0].mark if first else marked[0] if alike else ""
-    return RowView(tuple(_cell_view(cell, shared, letters) for cell in cells), shared)
+    return RowView(tuple(_cell_view(cell, shared, letters, place == 0) for place, cell in enumerate(cells)), shared)
 
 
 def _hole(cell: Cell) -> bool:
@@ -137,8 +138,10 @@ def _hole(cell: Cell) -> bool:
     return cell.mark == "missing" and cell.number is None and len(cell.text) <= 1
 
 
-def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str]) -> CellView:
-    mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
+def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str], first: bool) -> CellView:
+    """In a row that was not measured, a number that was says so."""
+    apart = cell.mark == "measured" and shared in NOT_HERE and _has_interval(cell) and not first
+    mark = "" if cell.mark == shared or (cell.mark == "measured" and not apart) or _hole(cell) else cell.mark
     level = f"{level_text(cell.level)} interval"
     between = f"{level} {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""

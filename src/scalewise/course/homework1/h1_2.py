@@ -12,7 +12,7 @@ from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import step_ratio
 from scalewise.course.captions import setting
-from scalewise.course.gpus import told_source
+from scalewise.course.gpus import told_recordings, told_source
 from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
@@ -25,6 +25,7 @@ from scalewise.course.homework1.h1_2_model import (
     model_table,
     parts_of,
 )
+from scalewise.course.homework1.h1_4_figures import STEP, ddp_steps, hidden_text
 from scalewise.course.homework1.points import NO_BASE, Point, gpu_heading, gpu_points, points_of, speedup_series
 from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
@@ -97,14 +98,13 @@ class StrongScaling:
 
 
 def build(evidence: Evidence) -> Section:
-    """Builds the section: table, model, figures, answers."""
+    """Table, what it answers, the model, figures, and what they explain."""
     found = strong_scaling(evidence)
-    blocks: list[Block] = [_table(evidence, found)]
+    blocks: list[Block] = [_table(evidence, found), _linear(evidence, found), _drop(evidence, found)]
     if found.parts and found.line is not None:
         blocks += [MODEL, model_table(found.parts, found.line, found.link)]
     blocks += [one for one in (_speedup_figure(found), anatomy_figure(found.parts)) if one is not None]
-    answers = _linear(evidence, found), _drop(evidence, found), _why(evidence, found)
-    return Section("h1-2", "Strong scaling", (*blocks, *answers))
+    return Section("h1-2", "Strong scaling", (*blocks, _why(evidence, found)))
 
 
 def strong_scaling(evidence: Evidence) -> StrongScaling:
@@ -159,11 +159,15 @@ def _table(evidence: Evidence, found: StrongScaling) -> Table:
         "Strong scaling: the global batch stays 64",
         columns,
         tuple((*one.cells, _free_cell(found, one)) for one in rows),
-        (*notes, *([told_source(evidence)] if found.gpus else [])),
+        (*notes, *(_gpu_notes(evidence) if found.gpus else [])),
         tuple(one.runs for one in rows),
         caption=f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}",
         groups=groups,
     )
+
+
+def _gpu_notes(evidence: Evidence) -> list[str]:
+    return [" ".join(filter(None, (told_source(evidence), told_recordings(evidence, EXPERIMENT))))]
 
 
 def _free_cell(found: StrongScaling, one: Point) -> Cell:
@@ -338,49 +342,70 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
         WHY,
         verdict,
         number,
-        _link_words(found, part),
+        _link_words(evidence, found, part),
         practice,
         decided="Communication as measured against fixed x (1 - 1/N): the interval of their difference, above, "
         "below or "
         f"across 0 (here {1e3 * more.low:.3g} to {1e3 * more.high:.3g} ms).",
-        rests_on=(MODEL_TABLE, TABLE, ANATOMY),
+        rests_on=(MODEL_TABLE, TABLE, ANATOMY, STEP),
         shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
         hint=HINTS[WHY],
     )
 
 
 def _rest_words(part: Parts) -> str:
-    """Returns a sentence on what the parts do not explain, if it is more than chance."""
+    """What the parts leave over, so that they add up to the step; more is said where it is more than chance."""
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
-    if low > 0:
-        return (
-            f" The model does not explain the remaining {said(part.rest, 'ms')}: ranks on one machine also share "
-            "caches and memory bandwidth."
-        )
     if high < 0:
         return (
             f" Together these are more than the step (not explained: {said(part.rest, 'ms')}), so some of it runs at "
             "the same time, or the machine was slower while the batches were measured."
         )
-    return ""
+    left = f" The model leaves {said_with_interval(part.rest, 'ms')} unexplained"
+    if low > 0:
+        return f"{left}: ranks on one machine also share caches and memory bandwidth."
+    return f"{left}, which may be nothing."
 
 
-def _link_words(found: StrongScaling, part: Parts) -> str:
-    """Returns how far the bare link explains what communication costs a training step."""
-    if part.by_link.number is None or part.communication is None:
+def _link_words(evidence: Evidence, found: StrongScaling, part: Parts) -> str:
+    """How far the bare link explains what communication costs a training step: by the interval of their ratio."""
+    if part.by_link.number is None or part.over_link is None:
         return "Gradients are exchanged in every step, however few samples a rank computes."
-    bare, paid = f"{said(part.by_link, 'ms')}", part.paid
-    if paid.low is not None and paid.low > part.by_link.number:
-        return (
-            f"The bare link would need only {bare} for these bytes. In training a message also waits for the slower "
-            "rank and for a core that is still computing, and gradients are copied into buckets and back."
-        )
-    if paid.high is not None and paid.high < part.by_link.number:
+    bare, times = said(part.by_link, "ms"), said_with_interval(part.over_cell)
+    word = equivalent(part.over_link, MARGIN)
+    if word == "equal within margin":
+        return f"The bare link needs {bare} for these bytes, which agrees within 10 %."
+    if word == "different" and part.over_link.value < 1:
         return (
             f"The bare link would need {bare} for these bytes: part of the exchange overlaps with backward and costs "
             "no extra time."
         )
-    return f"The bare link needs {bare} for these bytes, which agrees."
+    certain = "costs" if word == "different" else "seems to cost, though these runs do not settle it,"
+    return (
+        f"The bare link needs {bare} for these bytes. In training the exchange {certain} {times} times as much: "
+        f"{_more_than_link(evidence)}.{_hidden_words(evidence)}"
+    )
+
+
+def _hidden_words(evidence: Evidence) -> str:
+    """What backward hides need not cost anything, so the bare link explains even less."""
+    steps = ddp_steps(evidence)
+    if not any(one.all_reduces and one.hidden_share > MARGIN for one in steps):
+        return ""
+    return (
+        f" And {hidden_text(steps)} % of the all-reduces lies under backward in an inspected step, so the bare link "
+        "explains even less."
+    )
+
+
+def _more_than_link(evidence: Evidence) -> str:
+    """Why a message of a training step takes longer than one alone."""
+    if on_gpus(evidence):
+        return (
+            "a message waits for the slower rank, its kernels share the GPU with backward's, and gradients are copied "
+            "into buckets and back"
+        )
+    return "a message waits for the slower rank, and gloo adds and copies it with the cores that still compute backward"
 
 
 def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:

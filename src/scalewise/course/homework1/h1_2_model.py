@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.phrases import ranks_phrase
+from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
@@ -17,12 +17,12 @@ from scalewise.report.document import Bars, Cell, Column, Figure, Formula, Part,
 
 MODEL_TABLE, ANATOMY = "h1-2-model", "h1-2-anatomy"
 MODEL = Formula(
-    typst='T(N) = underbrace(t_0, "fixed") + underbrace(c B / N, "computing") + underbrace(n alpha + V / beta, '
+    typst='T(N) = underbrace(t_0, "fixed") + underbrace(c B / N, "computing") + underbrace(m alpha + V / beta, '
     '"communication")',
-    plain="T(N) = t0 (fixed) + c B/N (computing) + n alpha + V/beta (communication)",
+    plain="T(N) = t0 (fixed) + c B/N (computing) + m alpha + V/beta (communication)",
     mathml="<mi>T</mi><mo>(</mo><mi>N</mi><mo>)</mo><mo>=</mo><munder><msub><mi>t</mi><mn>0</mn></msub>"
     "<mtext>fixed</mtext></munder><mo>+</mo><munder><mrow><mi>c</mi><mi>B</mi><mo>/</mo><mi>N</mi></mrow>"
-    "<mtext>computing</mtext></munder><mo>+</mo><munder><mrow><mi>n</mi><mi>α</mi><mo>+</mo><mi>V</mi><mo>/</mo>"
+    "<mtext>computing</mtext></munder><mo>+</mo><munder><mrow><mi>m</mi><mi>α</mi><mo>+</mo><mi>V</mi><mo>/</mo>"
     "<mi>β</mi></mrow><mtext>communication</mtext></munder>",
 )
 
@@ -42,6 +42,12 @@ class Parts:
     by_link: Cell
     paid: Cell  # communication as measured
     rest: Cell  # measured less fixed, computing and communication as measured
+    over_link: Estimate | None  # communication as measured over that of the bare link
+
+    @property
+    def over_cell(self) -> Cell:
+        """How many times what the bare link needs was measured."""
+        return estimate_cell(self.over_link)
 
 
 def line_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> ComputeLine | None:
@@ -75,6 +81,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
         ideal = one.step_seconds.times(1 / row.ranks) if one is not None and one.step_seconds else None
         parts = [fixed, computed, *([paid] if paid else [])]
         rest = propagate(lambda whole, *taken: whole - sum(taken), step.at(COURSE_LEVEL), *parts)
+        over = propagate(lambda whole, bare: whole / bare, paid, by_link) if paid and by_link else None
         nobody = "one rank sends nothing to others"
         found.append(
             Parts(
@@ -89,6 +96,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
                 by_link=estimate_cell(by_link, 1e3, why_empty=nobody if alone else "the link could not be fitted"),
                 paid=estimate_cell(paid, 1e3, why_empty=nobody if alone else "not measured"),
                 rest=estimate_cell(rest, 1e3),
+                over_link=over,
             )
         )
     return found
@@ -110,13 +118,15 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
         (count_cell(one.ranks), one.ideal, one.measured, one.fixed, one.computed, one.by_link, one.paid, one.rest)
         for one in parts
     )
-    notes = (
+    letters = "B: samples of all N ranks. m: messages of a step, V: their bytes."
+    rates = (
         f"Link: α {said(estimate_cell(link.alpha_seconds, 1e3), 'ms')} a message, β "
         f"{said(estimate_cell(link.bytes_per_second, 1e-9), 'GB/s')}, from single all-reduces of {len(link.sizes)} "
-        "sizes."
+        f"sizes.{_times_the_link(parts)}"
         if link is not None
         else "The link could not be fitted, so communication by the link is left out."
     )
+    notes = (f"{letters} {rates}",)
     caption = (
         "Fixed and computing: the line through one rank's step at batches 32 to 256 (H1.5B), scaled to pass through "
         f"T(1): t₀ {said_with_interval(estimate_cell(line.overhead_seconds, 1e3), 'ms')} and c "
@@ -124,7 +134,13 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
         "step minus the same step without communication. Not explained: T(N) minus fixed, computing and "
         "communication as measured."
     )
-    return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, (notes,), caption=caption)
+    return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, notes, caption=caption)
+
+
+def _times_the_link(parts: Sequence[Parts]) -> str:
+    """For the note: how far the bare link explains what was measured."""
+    told = [f"{said_with_interval(one.over_cell)} times on {ranks_phrase(one.ranks)}" for one in parts if one.over_link]
+    return f" Communication measured is {listed(told)} that by the link." if told else ""
 
 
 def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
-from scalewise.analysis.trace import RankStep
+from scalewise.analysis.trace import RankStep, profiled_step
 from scalewise.course.arms import figures_of
 from scalewise.course.homework1.devices import DDP, DP, training_samples
 from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
+from scalewise.course.homework1.steadiness import Steadiness
+from scalewise.report.cells import number_cell, said
 from scalewise.report.document import Figure, Lane, Lines, Mark, Sample, Series, Strips, Timeline
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
@@ -23,6 +26,7 @@ class Shown:
     name: str
     row: ArmRow | None
     mark: Mark
+    steady: Steadiness | None = None
 
 
 def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
@@ -35,6 +39,8 @@ def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None
     if len(samples) < 2:
         return None
     caption = "Every step after warm-up, all runs; box: quartiles, line: median."
+    boxes = [f"{said(number_cell(one.steady.box_seconds, 1e3), 'ms')} ({one.name})" for one in methods if one.steady]
+    caption += f" The boxes are {listed(boxes)} wide." if boxes else ""
     return Figure(STRIPS, "Distribution of step times", caption, Strips(tuple(samples), "step time (ms)"), FIGURE_WIDTH)
 
 
@@ -89,6 +95,12 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
         "timed ones."
     )
     return Figure(STEP, "One step of DDP", caption, Timeline(tuple(lanes), "ms since the first rank began"), 1.0)
+
+
+def ddp_steps(evidence: Evidence) -> tuple[RankStep, ...]:
+    """The step of DDP whose messages were seen, rank by rank; nothing where none was."""
+    run = next((run for run in evidence.loaded.runs if run.spec.inspect and run.spec.experiment == "ddp"), None)
+    return profiled_step(run) if run is not None and run.measured else ()
 
 
 def hidden_text(steps: Sequence[RankStep]) -> str:

@@ -1,5 +1,6 @@
 """H1.5B: larger batches: do they scale better, from which batch on do ranks pay, and when does throughput saturate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
@@ -67,8 +68,9 @@ class Batches:
     predicted: tuple[Batch, ...]
     gpus: tuple[Batch, ...]
     predictions: tuple[tuple[str, Prediction], ...]
-    fit: Saturation | None  # fitted to the steps of the most measured ranks
-    gain: Estimate | None  # throughput of the largest batch over that of the next smaller one
+    fit: Saturation | None  # of the most measured ranks
+    fit_one: Saturation | None  # of one rank beside several
+    gain: Estimate | None  # throughput of the largest batch over the one before
     bound: float | None  # samples/s that the device's arithmetic allows
     hole: str
 
@@ -109,7 +111,7 @@ def batches(evidence: Evidence) -> Batches:
         on_gpus = gpu_points(evidence, EXPERIMENT, (1, *GPU_RANKS), batch=size)
         if len(on_gpus) > 1:
             gpus.append(_batch(evidence, size, 0, on_gpus[0], on_gpus[-1]))
-    known = [(float(one.samples), step) for one in here if (step := _step(evidence, one.samples, ranks)) is not None]
+    known = _steps(evidence, here, ranks)
     rates = [one.rates for one in here if one.rates is not None]
     return Batches(
         ranks=ranks,
@@ -119,6 +121,7 @@ def batches(evidence: Evidence) -> Batches:
         gpus=tuple(gpus),
         predictions=predictions,
         fit=saturation(known),
+        fit_one=saturation(_steps(evidence, here, 1)) if ranks > 1 else None,
         gain=ratio_of(rates[-1], rates[-2]) if len(rates) > 1 else None,
         bound=_bound(evidence, ranks),
         hole=why_no_scaling(evidence, EXPERIMENT),
@@ -134,6 +137,11 @@ def _at(points: tuple[Point, ...], ranks: int) -> Point | None:
 def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
     row = row_at(scaling_rows(evidence, EXPERIMENT, batch=size), ranks)
     return again(evidence).widened(row.step_seconds.at(COURSE_LEVEL)) if row is not None and row.step_seconds else None
+
+
+def _steps(evidence: Evidence, rows: Sequence[Batch], ranks: int) -> list[tuple[float, Estimate]]:
+    """Over the batch, on so many ranks."""
+    return [(float(one.samples), step) for one in rows if (step := _step(evidence, one.samples, ranks)) is not None]
 
 
 def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: Point | None) -> Batch:
@@ -218,6 +226,11 @@ def _fit_words(found: Batches) -> str:
             f"throughput tends to {said_with_interval(_limit(found), 'samples/s')}, {100 * SATURATED:.0f} % of it "
             "at a batch of "
             f"{said_with_interval(_ninety(found))}."
+        )
+    if found.fit_one is not None:
+        words.append(
+            f"On one rank 90 % of its limit, {said(estimate_cell(found.fit_one.limit_per_second), 'samples/s')}, is "
+            f"reached at {said_with_interval(estimate_cell(found.fit_one.batch))}."
         )
     if found.gain is not None:
         words.append(f"The last doubling multiplies throughput by {said_with_interval(estimate_cell(found.gain))}.")
@@ -309,7 +322,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     elif word == "cannot tell":
         verdict = "It cannot be told from these runs."
     elif change.value > 1:
-        verdict = "Yes." if not predicted else "Yes, by prediction."
+        verdict = "Yes, by prediction." if predicted else "Yes, where it was measured." if _elsewhere(found) else "Yes."
     else:
         verdict = "No, here efficiency falls."
     number = (
@@ -331,7 +344,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
         verdict,
         f"{hole}{number}",
         why,
-        _pays(known),
+        f"{_pays(known)} {_elsewhere(found)}".strip(),
         decided="The interval of the ratio of both efficiencies, above, below or within "
         f"{MARGIN:.0%} of 1 (here {change.low:.3g} to {change.high:.3g}).",
         rests_on=(TABLE, SPEEDUP),
@@ -403,7 +416,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             f"A step has {said(_fixed(found), 'ms')} that do not depend on the batch; once computing is much longer, "
             "more samples cost as much more time."
         )
-    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits)))
+    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits, _one_rank(found))))
     return Answer(
         ROW,
         WHEN,
@@ -418,6 +431,46 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
         rests_on=(TABLE, THROUGHPUT),
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[WHEN],
+    )
+
+
+def _elsewhere(found: Batches) -> str:
+    """What the rows say that the verdict does not rest on: predicted ranks, or GPUs."""
+    rows = found.gpus or found.predicted
+    known = [one for one in rows if one.many is not None and one.many.speeds is not None]
+    if len(known) < 2 or rows == found.compared or known[0].many is None or known[0].many.mark != "predicted":
+        return ""
+    return _predicted_words(known, gpus=bool(found.gpus))
+
+
+def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
+    first, last = known[0], known[-1]
+    assert first.many and last.many and first.many.speeds and last.many.speeds, "only batches with speedups are asked"
+    word = equivalent(ratio_of(last.many.speeds, first.many.speeds), MARGIN)
+    where = f"{first.many.ranks} GPUs of the kind in the table" if gpus else ranks_phrase(first.many.ranks)
+    told = (
+        f"By prediction {where} would have {said(first.many.efficiency, '%')} at {first.samples} and "
+        f"{said(last.many.efficiency, '%')} at {last.samples}"
+    )
+    if word == "different":
+        return f"{told}."
+    told += ", equal within 10 %" if word == "equal within margin" else ", which their intervals do not tell apart"
+    one = [row.one.step for row in (first, last) if row.one is not None]
+    if gpus and len(one) == 2 and (one[1].low or 0.0) <= (one[0].high or 0.0):
+        told += (
+            f": one GPU takes no longer for {last.samples} samples ({said(one[1], 'ms')}) than for {first.samples} "
+            f"({said(one[0], 'ms')}), so there is hardly any computing yet that more GPUs could divide"
+        )
+    return f"{told}."
+
+
+def _one_rank(found: Batches) -> str:
+    """Beside several ranks, one rank has no exchange that a larger batch would spread over more samples."""
+    if found.fit_one is None:
+        return ""
+    return (
+        "One rank, which exchanges nothing, reaches 90 % of its limit at a batch of "
+        f"{said_with_interval(estimate_cell(found.fit_one.batch))}."
     )
 
 
