@@ -609,7 +609,7 @@ def test_the_bare_link_agrees_only_where_the_whole_interval_of_the_ratio_does(ex
 
 def test_what_does_not_show_is_not_explained():
     runs = model_sizes((0.004, 0.0145))  # one run each: the ratio of the efficiencies cannot be told from 1
-    runs = [replace(run, spec=run.spec) for run in runs if not run.spec.inspect]
+    runs = [replace(run, spec=run.spec) for run in runs if not run.spec.inspected]
     runs += [inspected_work(case, 2, work) for case, work in zip(("small", "large"), (2e8, 1e9), strict=True)]
     which, why, _ = answers(h1_3.build(make_evidence(*runs)))
     assert which.verdict == "It cannot be told from these runs; the counts lead one to expect the large one."

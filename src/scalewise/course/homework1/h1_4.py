@@ -38,15 +38,7 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import (
-    Answer,
-    Block,
-    Cell,
-    Column,
-    Mark,
-    Section,
-    Table,
-)
+from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
 
 ORDER, ROW = 40, "H1.4"
 TABLE = "h1-4-dp-ddp"

@@ -99,7 +99,7 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
 
 def ddp_steps(evidence: Evidence) -> tuple[RankStep, ...]:
     """The step of DDP whose messages were seen, rank by rank; nothing where none was."""
-    run = next((run for run in evidence.loaded.runs if run.spec.inspect and run.spec.experiment == "ddp"), None)
+    run = next((run for run in evidence.loaded.runs if run.spec.inspected and run.spec.experiment == "ddp"), None)
     return profiled_step(run) if run is not None and run.measured else ()
 
 
