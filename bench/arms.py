@@ -19,7 +19,7 @@ from bench.forked import Times
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import create_pulses
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import Examined, RunSpec, Timed
 from scalewise.watch.arm import arm_rank
 
 # A GPU machine may not have it.
@@ -154,7 +154,7 @@ def watch(folder: Path, step: Step, examine: bool = False) -> None:
         repeat=0,
         limit_seconds=600.0,
         stall_seconds=600.0,
-        examine=examine,
+        kind=Examined() if examine else Timed(),
     )
     out = RunFolder(folder)
     write_json(out.spec, spec)

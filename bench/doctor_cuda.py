@@ -13,10 +13,10 @@ from pathlib import Path
 from corpus_scripts import CUDA_CORPUS, Clinic, Script, clinic, scripts
 
 from bench.doctor_prices import Tolerant
-from scalewise.cli.measure import Here
-from scalewise.cli.replays import maker
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.jobs.diagnose import maker
+from scalewise.jobs.measure import Here
 from scalewise.launch.machine import machine_facts
 from scalewise.records.folder import SuiteFolder
 

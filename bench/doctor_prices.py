@@ -18,7 +18,7 @@ from scalewise.records.folder import SuiteFolder
 from scalewise.records.inspection import GradientRow
 from scalewise.records.notes import SaveNote, ScheduleNote
 from scalewise.records.outcome import Outcome
-from scalewise.records.spec import RunSpec, Turns
+from scalewise.records.spec import Inspected, RunSpec, Timed, Turns
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
@@ -139,7 +139,7 @@ def _spared(opened: Clinic, script: Script, whole_loop: bool) -> Spared | None:
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat in range(REPEATS):
         for index, side in enumerate(sides):
-            spec = opened.spec(script, bool(index), examine=False, enough_steps=STEPS, repeat=repeat)
+            spec = opened.spec(script, bool(index), kind=Timed(), enough_steps=STEPS, repeat=repeat)
             ring = Turns(f"{script.name}-r{repeat}", index, 2)
             side.append(replace(spec, name=f"{spec.name}-{index}-r{repeat}", turns=None if whole_loop else ring))
     make = _maker(opened, f"prices-{script.name}")
@@ -157,7 +157,7 @@ def _gradient(opened: Clinic, before: Examined, after: Examined) -> float | None
     """How many times as long the first step's gradient is."""
     norms = []
     for mend in (False, True):
-        case = opened.examine(before.script, mend=mend, inspect=True, examine=False).case
+        case = opened.examine(before.script, mend=mend, kind=Inspected()).case
         rank = min(case.run.ranks, key=lambda one: one.rank, default=None)
         rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, GradientRow)]
         norms.append(rows[0].norm if rows else 0.0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.rehearse_points import CONVOLUTION, LINEAR, TRANSFORMER
 from bench.rehearse_runs import Place, printed
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.spec import Inspected
 from scalewise.results.run import Run
 from scalewise.units import bytes_text
 
@@ -35,7 +36,7 @@ def table(place: Place, quick: bool) -> object:
     for name, script, args in CASES[::3] if quick else CASES:
         sharded = "fsdp" in args
         spec = place.spec(script, (*args, *STEPS, *(("--track",) if sharded else ())), "plain")
-        plain = replace(spec, inspect=not sharded)
+        plain = spec if sharded else replace(spec, kind=Inspected())
         rehearsed, ran = place.runs([place.rehearsal(plain), plain])
         peaks = [(said_bytes if sharded else peak_bytes)(run) for run in (rehearsed, ran)]
         errors[name] = peaks[0] / peaks[1] - 1

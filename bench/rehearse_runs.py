@@ -13,7 +13,7 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
-from scalewise.cli.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
+from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
@@ -28,7 +28,8 @@ from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Intervention, Rehearsal, RunSpec, Turns
+from scalewise.records.spec import Change, RunSpec, Turns
+from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.results.load import load
 from scalewise.results.run import Run
 from scalewise.units import NANO
@@ -86,7 +87,8 @@ class Place:
 
     def rehearsal(self, spec: RunSpec) -> RunSpec:
         """The same in company of as many as there will be."""
-        return replace(spec, name=f"{spec.name}-rehearsed", rehearse=Rehearsal(self.ranks, 0, self.ranks))
+        kind = StandIns(self.ranks, 0, self.ranks, inspected=spec.inspected)
+        return replace(spec, name=f"{spec.name}-rehearsed", kind=kind)
 
     def messages(self, runs: int) -> tuple[Run, ...]:
         """All-reduces right after computing, as they come in a step."""
@@ -157,8 +159,8 @@ def foreseen(
 def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
     """Rehearsed, as it is and over the emulated link, in an order that rotates, each ready to take turns."""
     plain = place.spec(point.script, point.words, "plain")
-    link = Intervention("emulate_link", point.latency_seconds, None, point.bytes_per_second)
-    emulated = [replace(plain, name="emulated", interventions=(link,))] if place.emulates else []
+    link = Change("emulate_link", {"seconds": point.latency_seconds, "bytes_per_second": point.bytes_per_second})
+    emulated = [replace(plain, name="emulated", changes=(link,))] if place.emulates else []
     arms = [place.rehearsal(plain), plain, *emulated]
     return [
         replace(arm, repeat=number, turns=Turns("ring", (index + number) % len(arms), len(arms)), limit_seconds=300.0)

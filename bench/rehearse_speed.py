@@ -10,7 +10,7 @@ from scalewise.predict.prediction import predict
 from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.sweep import Grid, Ground, sweep
 from scalewise.predict.work import work_line
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.units import seconds_text
 
 RANKS, PER_NODE = 16_384, 8
@@ -39,4 +39,4 @@ def table(place: Place) -> object:
 def _rehearsed(place: Place, bucket_mb: str) -> Rehearsed:
     args = ("--batch", str(2 * RANKS), "--steps", "12", "--bucket-mb", bucket_mb)
     spec = replace(place, ranks=1).spec(TRANSFORMER, args, "large")
-    return together(place.runs([replace(spec, rehearse=Rehearsal(RANKS, 0, PER_NODE))]))
+    return together(place.runs([replace(spec, kind=StandIns(RANKS, 0, PER_NODE))]))

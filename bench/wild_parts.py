@@ -3,6 +3,7 @@
 Every command gets a fresh copy of the script's folder. A command that fails is a result like any other.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 from bench.wild_list import Script
 from bench.wild_timer import HandTime, hand_time, put_marks, step_by_step
 from scalewise.errors import BadRequest
+from scalewise.launch.processes import process_tree
 from scalewise.results.load import load
 
 TIMER = Path(__file__).parent / "scripts" / "hand_timer.py"
@@ -262,16 +264,23 @@ def _run(command: Sequence[str], copy: Copy, variables: dict[str, str]) -> Ended
 
 
 def _ended_by_us(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """First politely: scalewise ends its ranks then."""
-    for word in (signal.SIGINT, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, word)
-            return process.communicate(timeout=15)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
-    return "", ""
+    """First politely: scalewise ends its ranks then. torchrun's ranks are in sessions of their own, and may hang."""
+    tree = process_tree(process.pid)
+    said = _ended_by(signal.SIGINT, process)
+    for pid in tree:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return said or _ended_by(signal.SIGKILL, process) or ("", "")
+
+
+def _ended_by(word: signal.Signals, process: "subprocess.Popen[str]") -> tuple[str, str] | None:
+    """What it said until it ended; None: it, or a process that writes to the same pipe, has not ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, word)
+    try:
+        return process.communicate(timeout=15)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _json(text: str) -> Part | None:

@@ -7,6 +7,7 @@ from evidence_factories import arm, make_evidence
 from inspection_factory import make_gradients, make_inspection, make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
+from scalewise.records.spec import Inspected
 from scalewise.results.run import Run
 
 STEPS = 40
@@ -21,7 +22,7 @@ def course_arm(experiment: str, seconds: float, axes: dict[str, Any], ranks: int
 
 def course_inspection(experiment: str, axes: dict[str, Any], ranks: int = 2, **seen: Any) -> tuple[Run, Inspection]:
     """An inspected run of that arm and what it saw."""
-    run = arm(experiment, [0.5] * 6, ranks, axes=axes, inspect=True)
+    run = arm(experiment, [0.5] * 6, ranks, axes=axes, kind=Inspected())
     run = replace(run, spec=replace(run.spec, name=f"{run.spec.name}-inspect"))
     shown = seen.pop("shown", None)
     return run, replace(shown, run=run.spec.name) if shown else make_inspection(run.spec.name, **seen)

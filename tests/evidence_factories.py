@@ -7,10 +7,10 @@ from factories import make_machine, make_run, make_suite
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import summarise
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 from scalewise.results.run import Run
 
-REMOVED = (Intervention("remove_communication"),)
+REMOVED = (Change("remove_communication"),)
 
 
 def arm(
@@ -20,8 +20,8 @@ def arm(
     axes = changes.get("axes", {})
     parts = [experiment, *(f"{key}{value}" for key, value in axes.items()), *(["removed"] if removed else [])]
     name = "-".join([*parts, f"ranks{ranks}", f"r{repeat}"])
-    interventions = REMOVED if removed else changes.pop("interventions", ())
-    return make_run(seconds, ranks, repeat, name=name, experiment=experiment, interventions=interventions, **changes)
+    made = REMOVED if removed else changes.pop("changes", ())
+    return make_run(seconds, ranks, repeat, name=name, experiment=experiment, changes=made, **changes)
 
 
 def make_evidence(*runs: Run, inspections: tuple[Inspection, ...] = (), cores: int = 4, gpus: int = 0) -> Evidence:

@@ -123,7 +123,7 @@ def make_run(
     own = {"samples": samples_in_all // ranks if samples_in_all is not None else None, **(step or {})}
     spec = make_spec(ranks, repeat, **spec_changes)
     started = at if at is not None else 1000.0 + 10 * repeat + ranks
-    applied = {one.kind: 5 for one in spec.interventions}
+    applied = {one.name: 5 for one in spec.changes}
     records = tuple(
         RankRecord(
             rank=rank,

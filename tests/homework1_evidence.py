@@ -6,7 +6,7 @@ from typing import Any
 from evidence_factories import arm
 from factories import make_run
 from scalewise.records.rehearsal import TapeRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.results.run import Run
 
 WEIGHTS = 2_000_000
@@ -83,7 +83,7 @@ def rehearsal(
     """As so many ranks: computing, and then one all-reduce that is waited for."""
     case = "".join(f"-{key}{value}" for key, value in changes.get("axes", {}).items())
     name = f"{experiment}{case}-rehearse{ranks}"
-    spec = {"name": name, "experiment": experiment, "rehearse": Rehearsal(ranks, 0, ranks), **changes}
+    spec = {"name": name, "experiment": experiment, "kind": Rehearsed(ranks, 0, ranks), **changes}
     run = make_run(_steps(compute)[:steps], company, samples_in_all=64 * company // ranks, **spec)
     end_ns = round(compute * 1e9)
     marks = (("forward", -1, 0), ("backward", -1, end_ns // 2), ("issue", 0, end_ns), ("wait", 0, end_ns))

@@ -13,7 +13,7 @@ import scalewise
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report", "course", "console", "cli"]
+STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
@@ -85,6 +85,11 @@ def test_imports_go_down_the_stairs():
 
 def test_a_rank_needs_only_torch_numpy_and_the_standard_library():
     assert {ids(path): more for path in FILES if (more := too_much_for_its_process(path))} == {}
+
+
+def test_only_the_command_line_parses_words_and_only_the_console_knows_a_terminal():
+    for package, rooms in (("click", {"cli"}), ("rich", {"console"})):
+        assert {room(path) for path in FILES if package in roots_imported(path)} == rooms
 
 
 def test_every_file_says_what_it_is():

@@ -1,4 +1,4 @@
-"""Lets `python -m scalewise` stand in for the installed command."""
+"""Makes `python -m scalewise` do the same as the installed command."""
 
 from scalewise.cli import main
 

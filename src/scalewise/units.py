@@ -1,9 +1,9 @@
-"""How a number with a unit is written for people; the only place that rounds."""
+"""The texts of numbers with units; the only place that rounds."""
 
 from math import floor, isfinite, log10
 
 NANO = 1e-9
-THIN = "\u202f"  # between thousands; no line is broken there
+THIN = "\u202f"  # separates thousands; no line is broken there
 GROUPED_FROM = 10_000
 
 
@@ -27,7 +27,7 @@ def bytes_text(count: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """A number as short as it can be told: 0.03, 5.03, 31.2, 312."""
+    """The shortest text of a number that keeps its meaning: 0.03, 5.03, 31.2, 312."""
     magnitude = abs(value)
     if magnitude >= 99.95:
         return f"{value:.0f}"
@@ -36,7 +36,7 @@ def three_digits(value: float) -> str:
 
 
 def significant(value: float) -> str:
-    """A plain number with three significant digits, zeros at its end too: 0.0300, 5.03, 31.2, 312, 161 000."""
+    """A number without unit, with three significant digits and zeros at its end: 0.0300, 5.03, 31.2, 312, 161 000."""
     if not isfinite(value) or value == 0:
         return _at_place(value, 0)
     place = _place(value, 3)
@@ -44,27 +44,29 @@ def significant(value: float) -> str:
     return f"{value:.2e}" if place < -7 else _at_place(value, place)
 
 
-def with_interval(value: float, low: float, high: float) -> tuple[str, str, str]:
+def with_interval(value: float, low: float, high: float, most: int | None = None) -> tuple[str, str, str]:
     """The texts of a value and of both ends of its interval.
 
     Half the interval's width has two significant digits, and the value and the ends stop at the same place:
-    5.03 in 4.61 to 5.45, 39 in 27 to 51, 161 000 in 146 000 to 178 000.
+    5.03 in 4.61 to 5.45, 39 in 27 to 51, 161 000 in 146 000 to 178 000. The value has no more digits than `most`.
     """
     half = (high - low) / 2
     if not isfinite(half) or half <= 0:
         return significant(value), significant(low), significant(high)
     place = _place(half, 2)
+    if most is not None and value:
+        place = max(place, _place(value, most))
     return _at_place(value, place), _at_place(low, place), _at_place(high, place)
 
 
 def _place(value: float, digits: int) -> int:
-    """The power of ten of the last of so many significant digits; 9.996 has three digits down to 0.1, as 10.0."""
+    """The power of ten of the last of this many significant digits; 9.996 has three digits down to 0.1, as 10.0."""
     place = floor(log10(abs(value))) - digits + 1
     return place + 1 if round(abs(value) / 10.0**place) >= 10**digits else place
 
 
 def _at_place(value: float, place: int) -> str:
-    """Rounded to that power of ten, thousands apart from 10 000 on."""
+    """The value rounded to that power of ten, with thousands set apart from 10 000 on."""
     if not isfinite(value):
         return "–" if value != value else "∞" if value > 0 else "-∞"
     text = f"{value:.{-place}f}" if place < 0 else f"{round(value / 10**place) * 10**place}"

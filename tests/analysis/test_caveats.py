@@ -8,7 +8,7 @@ import pytest
 from factories import make_outcome, make_run, noisy, quiet_sample
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.machine import GpuSample
 from scalewise.records.rows import RootRow, TroubleRow
 from scalewise.records.spec import Turns
@@ -38,7 +38,7 @@ def test_a_good_run_has_no_caveat():
 
 
 def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
-    sleep = parse_intervention("sleep_before_backward:0.01")
+    sleep = parse_changes("sleep_before_backward:0.01")
     bad = good(
         seconds=np.linspace(9, 1, 12) ** 2,
         ranks=4,
@@ -47,7 +47,7 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         emulated=True,
         machine={"isa_cap": "AVX2"},
         samples=gpus(throttle_reasons=("sw_power_cap",)),
-        interventions=sleep,
+        changes=sleep,
         turns=Turns("ring", 0, 2),
     )
     bad = with_rank(replace(bad, samples=tuple(replace(row, foreign=0.3) for row in bad.samples)), torn_lines=1)
@@ -67,8 +67,8 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "watcher incomplete",
         "read an earlier run's file",
     }
-    others = "drift, hooks that were left out, ranks apart and unknown samples have tests of their own"
-    assert len(CHECKS) == len(found) + 4, others
+    others = "drift, hooks left out, ranks apart, unknown samples and short steps have tests of their own"
+    assert len(CHECKS) == len(found) + 5, others
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
@@ -186,7 +186,7 @@ def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_
         ("remove_communication", 2, True),
         ("remove_communication", 1, False),
     ):
-        run = good(ranks=ranks, interventions=parse_intervention(text))
+        run = good(ranks=ranks, changes=parse_changes(text))
         assert "watcher incomplete" not in named(run)
         never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in run.ranks)
         assert ("watcher incomplete" in named(replace(run, ranks=never))) == told
@@ -250,3 +250,10 @@ def test_samples_that_could_not_be_counted_are_said_with_the_module_and_the_reas
 
 def test_old_files_give_no_reason_and_get_no_caveat():
     assert named(good(samples_in_all=None)) == {}
+
+
+def test_steps_that_watching_makes_longer_are_said_and_longer_ones_are_not():
+    (short,) = (one for one in named(good(seconds=noisy(80, 0.0002, 1))).values() if one.name == "short steps")
+    assert short.severity == "note"
+    assert "watching it takes some 55.0 us" in short.evidence
+    assert "short steps" not in named(good(seconds=noisy(80, 0.0012, 1)))

@@ -11,7 +11,7 @@ from scalewise.analysis.figures import Collective
 from scalewise.analysis.headline import Headline, headlines_of
 from scalewise.analysis.summary import ArmRow, summarise
 from scalewise.records.machine import GpuSample
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 
 ALL_REDUCE, ALL_GATHER = Collective("all_reduce", 2.0, 4e6), Collective("all_gather", 2.0, 4e6)
 
@@ -94,7 +94,7 @@ def test_a_failed_arm_gives_its_reason():
 
 
 def test_arms_with_a_change_have_no_headline_of_their_own():
-    changed = make_run(noisy(60, 0.006, 2), 2, interventions=(Intervention("remove_communication"),), name="changed")
+    changed = make_run(noisy(60, 0.006, 2), 2, changes=(Change("remove_communication"),), name="changed")
     found = headlines_of(rows_of(make_run(noisy(60, 0.010, 1), 1), make_run(noisy(60, 0.006, 2), 2), changed))
 
     assert [one.arm for one in found] == ["1 rank", "2 ranks"]

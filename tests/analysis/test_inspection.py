@@ -8,6 +8,7 @@ from scalewise.analysis.inspection import failed_inspections_of, inspection_of, 
 from scalewise.analysis.summary import summarise
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, MemoryPartsRow, TransferRow
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Inspected
 
 ROWS = (
     LayerRow("a", "Linear", "logical:0", 100),
@@ -24,7 +25,7 @@ ROWS = (
 
 
 def _inspected(rows=ROWS, name="one-inspect", **changes):
-    run = make_run([0.01] * 6, inspect=True, name=name, **changes)
+    run = make_run([0.01] * 6, kind=Inspected(), name=name, **changes)
     return replace(run, ranks=tuple(replace(rank, inspection=rows) for rank in run.ranks))
 
 

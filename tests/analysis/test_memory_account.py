@@ -8,6 +8,7 @@ from factories import make_run
 from scalewise.analysis.memory_account import memory_accounts_of
 from scalewise.analysis.memory_text import account_lines
 from scalewise.records.inspection import MemoryByLineRow, MemoryPartsRow
+from scalewise.records.spec import Inspected
 
 MEBI = 2**20
 PARTS = MemoryPartsRow(
@@ -29,7 +30,7 @@ BY_LINE = (
 
 
 def inspected(*rows, **changes):
-    run = make_run([0.01] * 4, inspect=True, samples_in_all=64, **changes)
+    run = make_run([0.01] * 4, kind=Inspected(), samples_in_all=64, **changes)
     return replace(run, ranks=(replace(run.ranks[0], inspection=rows),))
 
 

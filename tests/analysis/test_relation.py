@@ -8,9 +8,9 @@ from factories import make_model, make_run, make_suite
 from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING, relation_of
 from scalewise.analysis.series import series
 from scalewise.analysis.summary import summarise
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.rows import ParametersRow, TroubleRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.records.traffic import StepTraffic, Traffic
 
 PARAMETERS = 4000  # bytes of the model of the factories
@@ -98,7 +98,7 @@ def test_ranks_that_split_parameters_but_not_the_batch_tell_no_samples():
     assert series(run_of(SILENT, model=split, losses=(1.0, 1.2))).global_samples() is None
 
     assert relation_of(run_of(SILENT, model=split, losses=(1.0, 1.0 + 1e-7))).batches == 1, "roundings"
-    rehearsed = run_of(SILENT, model=split, losses=(1.0, 1.2), rehearse=Rehearsal(2, 0, 2))
+    rehearsed = run_of(SILENT, model=split, losses=(1.0, 1.2), kind=Rehearsed(2, 0, 2))
     assert relation_of(rehearsed).batches == 1, "a rehearsed rank's loss lacks what others would have sent"
 
 
@@ -162,7 +162,7 @@ def test_stages_together_are_the_model_that_one_rank_trains():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"interventions": parse_intervention("remove_communication")}, "on purpose"),
+        ({"changes": parse_changes("remove_communication")}, "on purpose"),
         ({"model": {"parameter_bytes": 0}}, "not seen"),
     ],
 )
@@ -207,7 +207,7 @@ def test_parameters_that_stay_equal_on_different_losses_were_exchanged_unseen():
 
 
 def test_a_rehearsal_is_judged_for_the_ranks_it_stands_for():
-    run = run_of(SILENT, ranks=1, model={"split_over": (0, 1, 2, 3)}, rehearse=Rehearsal(8, 0, 8))
+    run = run_of(SILENT, ranks=1, model={"split_over": (0, 1, 2, 3)}, kind=Rehearsed(8, 0, 8))
 
     assert (relation_of(run).kind, relation_of(run).batches) == ("tensor parallel", 2)
 

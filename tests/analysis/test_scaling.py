@@ -8,7 +8,7 @@ from factories import make_outcome, make_run, noisy
 from scalewise.analysis.arms import arms_of
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.scaling import figures, scaling_of, serial_fraction
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 
 
 def found(*runs):
@@ -74,11 +74,11 @@ def test_a_named_base_keeps_everything_else_the_same():
 
 
 def test_arms_with_an_intervention_have_their_own_base_unless_the_suite_names_another():
-    sleep = parse_intervention("sleep_before_backward:0.01")
-    own = found(scaled(1, 0.01), scaled(1, 0.02, interventions=sleep), scaled(2, 0.016, interventions=sleep))
+    sleep = parse_changes("sleep_before_backward:0.01")
+    own = found(scaled(1, 0.01), scaled(1, 0.02, changes=sleep), scaled(2, 0.016, changes=sleep))
     assert own["sleep before backward 10 ms, 2 ranks"].base == "sleep before backward 10 ms, 1 rank"
     base = {"intervention": "none"}
-    named = found(scaled(1, 0.01, base=base), scaled(1, 0.02, interventions=sleep, base=base))
+    named = found(scaled(1, 0.01, base=base), scaled(1, 0.02, changes=sleep, base=base))
     assert named["sleep before backward 10 ms, 1 rank"].speedup.value == pytest.approx(0.5, rel=0.05)
 
 

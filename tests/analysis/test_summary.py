@@ -10,7 +10,7 @@ from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.figures import settled_peak
 from scalewise.analysis.summary import summarise, to_json
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.rows import ExposedRow, MemoryRow
 
 
@@ -71,14 +71,14 @@ def test_an_oversubscribed_arm_is_marked_and_its_refusal_listed():
 
 
 def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen():
-    removed = parse_intervention("remove_communication")
+    removed = parse_changes("remove_communication")
     runs = []
     for repeat in range(5):
         plain = make_run(noisy(60, 0.010, repeat), ranks=2, repeat=repeat)
         exposed = tuple(ExposedRow(step, 2_000_000, 3_000_000, "hook tail") for step in range(5, 50, 5))
         ranks = tuple(replace(rank, exposed=exposed) for rank in plain.ranks)
         without = make_run(
-            noisy(60, 0.007, 50 + repeat), ranks=2, repeat=repeat, interventions=removed, name=f"removed{repeat}"
+            noisy(60, 0.007, 50 + repeat), ranks=2, repeat=repeat, changes=removed, name=f"removed{repeat}"
         )
         runs += [replace(plain, ranks=ranks), without]
     rows = rows_of(*runs)
@@ -92,7 +92,7 @@ def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen()
 
 
 def test_communication_that_could_not_be_removed_has_no_price():
-    removed = make_run([0.01] * 40, ranks=2, interventions=parse_intervention("remove_communication"), name="removed")
+    removed = make_run([0.01] * 40, ranks=2, changes=parse_changes("remove_communication"), name="removed")
     never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in removed.ranks)
     rows = rows_of(make_run([0.01] * 40, ranks=2), replace(removed, ranks=never))
     assert rows["2 ranks"].communication == ()

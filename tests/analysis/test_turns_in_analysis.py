@@ -15,7 +15,7 @@ from scalewise.analysis.compare import compare, compare_in_turns, compare_suites
 from scalewise.analysis.ratio import log_difference, ratio, seconds_difference
 from scalewise.analysis.series import series
 from scalewise.analysis.turns import LEAST_STEPS, PAIR_SPREAD, StepsInTurn, pair_of, pairs_of
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.spec import Turns
 
 
@@ -145,8 +145,8 @@ def test_every_rank_must_have_been_in_turn():
 
 def test_a_suite_says_how_each_arm_differs_from_the_first_it_took_turns_with():
     a, b = two_arms(6)
-    delay = parse_intervention("sleep_before_backward:0.0001")
-    b = [replace(run, spec=replace(run.spec, axes={}, interventions=delay)) for run in b]
+    delay = parse_changes("sleep_before_backward:0.0001")
+    b = [replace(run, spec=replace(run.spec, axes={}, changes=delay)) for run in b]
     a = [replace(run, spec=replace(run.spec, axes={})) for run in a]
     (found,) = compare_in_turns(arms_of([*a, *b]))
     assert (found.a, found.answer) == ("1 rank", "slower")

@@ -7,6 +7,7 @@ import pytest
 from factories import make_machine, make_outcome, make_run, make_suite
 from scalewise.analysis.summary import summarise, to_json
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 
 STEP = 0.01
@@ -19,7 +20,7 @@ TIME = CpuTimeRow(10, 100_000_000, 80_000_000, 1)
 def _use(*rows, timed=None, peaks=(PEAKS,), gpus=0, **changes):
     machine = {"gpus": gpus}
     plain = timed or make_run([STEP] * 40, name="one-r0", machine=machine, **changes)
-    inspected = make_run([STEP * 3] * 12, inspect=True, name="one-inspect", machine=machine, **changes)
+    inspected = make_run([STEP * 3] * 12, kind=Inspected(), name="one-inspect", machine=machine, **changes)
     inspected = replace(
         inspected,
         machine=make_machine(gpus=gpus, peaks=peaks),
@@ -151,7 +152,7 @@ def test_a_gpu_is_busy_while_kernels_run():
 
 def test_an_inspected_run_that_failed_gives_reasons_and_no_figures():
     plain = make_run([STEP] * 40, name="one-r0")
-    failed = make_run([STEP], inspect=True, name="one-inspect", outcome=make_outcome("raised", "Rank 0 raised."))
+    failed = make_run([STEP], kind=Inspected(), name="one-inspect", outcome=make_outcome("raised", "Rank 0 raised."))
     (experiment,) = summarise(make_suite(plain, failed)).experiments
     (found,) = experiment.utilisation
 

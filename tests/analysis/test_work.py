@@ -7,7 +7,7 @@ import pytest
 from factories import make_run
 from scalewise.analysis.series import series
 from scalewise.analysis.work import equal_work, told_scaling, work_of
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 
 
 def work(**changes):
@@ -43,7 +43,7 @@ def test_batches_equal_in_neither_way_are_no_scaling():
         ({"model": {"dtypes": ("bfloat16",)}}, "precision differ (float32 and bfloat16)", "precision"),
         ({"model": {"optimizers": ("Adam",)}}, "optimizers differ (SGD and Adam)", "optimizers"),
         (
-            {"interventions": parse_intervention("remove_communication")},
+            {"changes": parse_changes("remove_communication")},
             "interventions differ (none and remove communication)",
             "interventions",
         ),

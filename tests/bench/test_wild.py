@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from bench.wild_list import read_list
 
 from bench import wild, wild_parts
 from scalewise.errors import BadRequest
+from scalewise.launch.processes import process_runs
 
 ROOT = Path(__file__).parents[2]
 TRAINS = """
@@ -199,6 +201,24 @@ def test_a_command_over_its_limit_is_ended_and_told(tmp_path):
     script = script_of(tmp_path, "plain = true\nlimit_seconds = 1\n", "import time\ntime.sleep(600)\n")
     part = wild_parts.alone(script, tmp_path / "work")
     assert part["1"]["code"] is None
+
+
+@pytest.mark.processes
+def test_a_rank_in_a_session_of_its_own_is_ended_with_the_command(tmp_path):
+    text = (
+        "import pathlib, subprocess\n"
+        "rank = subprocess.Popen(['sleep', '600'], start_new_session=True, stdout=-3, stderr=-3)\n"
+        f"pathlib.Path({str(tmp_path / 'rank')!r}).write_text(str(rank.pid))\n"
+        "rank.wait()\n"
+    )
+    script = script_of(tmp_path, "plain = true\nlimit_seconds = 3\n", text)
+    part = wild_parts.alone(script, tmp_path / "work")
+    assert part["1"]["code"] is None
+    rank = int((tmp_path / "rank").read_text())
+    until = time.monotonic() + 10
+    while process_runs(rank) and time.monotonic() < until:
+        time.sleep(0.01)  # a kill takes its time
+    assert not process_runs(rank)
 
 
 @pytest.mark.parametrize(

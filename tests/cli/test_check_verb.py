@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from factories import make_machine
-from scalewise.cli import check as check_module
 from scalewise.cli import main
-from scalewise.cli.check import check, requested
 from scalewise.console.check_view import show_verdict, verdict_json
 from scalewise.console.output import Output
 from scalewise.course.tasks.requirement import Verdict
 from scalewise.errors import BadRequest
+from scalewise.jobs import check as check_module
+from scalewise.jobs.check import check, requested
+from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.scripts import course_folder
 
@@ -55,7 +56,7 @@ def checked(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert before in text, f"{script} no longer holds {before!r}"
             text = text.replace(before, after)
         Path("mine.py").write_text(text)
-        return check(requested(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), Output(quiet=True))
+        return check(requested(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
 
     return run
 

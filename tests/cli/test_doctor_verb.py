@@ -17,10 +17,12 @@ import psutil
 import pytest
 
 from factories import make_machine
-from scalewise.cli import doctor, main
-from scalewise.cli.doctor import Examined, examine, requested
-from scalewise.console.output import Output
+from scalewise.cli import main
+from scalewise.cli.doctor_verb import requested
 from scalewise.errors import BadRequest
+from scalewise.jobs import diagnose
+from scalewise.jobs.diagnose import Examined, examine
+from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 
 LOOP = """
@@ -74,8 +76,8 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
         yield servers
 
     machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0))))
-    monkeypatch.setattr(doctor, "Servers", opened)
-    monkeypatch.setattr(doctor, "machine_facts", lambda _: machine)
+    monkeypatch.setattr(diagnose, "Servers", opened)
+    monkeypatch.setattr(diagnose, "machine_facts", lambda _: machine)
 
     def run(text: str, *args: str, **options: object) -> Examined:
         Path("train.py").write_text(text)
@@ -84,7 +86,7 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
             "out": Path("runs"),
             **options,
         }
-        return examine(requested("train.py", args, asked), Output(quiet=True))
+        return examine(requested("train.py", args, asked), SILENT)
 
     return run
 
@@ -148,6 +150,13 @@ def test_a_script_that_fails_by_itself_is_still_judged_and_its_traceback_is_its_
     assert result.diagnosis.failure == "ValueError: no more data"
     assert result.words[0].startswith("Traceback") and result.words[-1] == "ValueError: no more data"
     assert not any("scalewise" in line for line in result.words)
+
+
+def test_a_script_is_examined_with_a_change_from_outside(examined: Any) -> None:
+    result = examined(RIGHT, change="threads:count=1")
+    assert "Changed from outside: threads count=1." in result.diagnosis.notes
+    with pytest.raises(BadRequest, match="'thread' is not an intervention"):
+        examined("", change="thread:1")
 
 
 def test_a_failure_without_findings_is_no_clean_bill(examined: Any) -> None:

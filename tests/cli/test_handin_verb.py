@@ -5,8 +5,8 @@ import zipfile
 import pytest
 
 from run_folders import write_run
-from scalewise.cli import handin
 from scalewise.cli.verbs import main
+from scalewise.jobs import handin
 
 pytestmark = pytest.mark.processes
 

@@ -13,12 +13,13 @@ import pytest
 from click.testing import CliRunner
 
 from factories import make_machine
-from scalewise.cli import main, rehearse, rehearse_stage
-from scalewise.cli.rehearse_request import Request, requested
-from scalewise.cli.rehearse_results import exit_code
+from scalewise.cli import main
+from scalewise.cli.rehearse_verb import exit_code, requested
 from scalewise.cli.verbs import verbs
-from scalewise.console.output import Output
 from scalewise.errors import BadRequest
+from scalewise.jobs import rehearse, rehearse_stage
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.jobs.reporter import SILENT
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.predict.answer import Answer
@@ -173,7 +174,7 @@ def rehearsed(servers: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.
         path = home / "train.py"
         path.write_text(text)
         request = requested(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
-        return rehearse.rehearse(request, Output(quiet=True))
+        return rehearse.rehearse(request, SILENT)
 
     return run
 
@@ -357,7 +358,7 @@ def test_numbers_of_ranks_with_which_the_script_never_goes_on_are_refused_with_i
     assert "Traceback" in caught.value.hint
 
 
-def asked(tmp_path: Path, **options: object) -> Request:
+def asked(tmp_path: Path, **options: object) -> RehearseRequest:
     path = tmp_path / "train.py"
     path.write_text("")
     return requested(str(path), (), DEFAULTS | {"out": tmp_path} | options)

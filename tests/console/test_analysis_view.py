@@ -6,7 +6,7 @@ from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.summary import summarise
 from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 
 
 def seen(capsys, *runs) -> str:
@@ -21,9 +21,9 @@ def narrow_terminal(monkeypatch):
 
 
 def test_no_line_is_wider_than_80_columns_even_with_axes_interventions_and_scaling(capsys):
-    changed = (Intervention("remove_communication"),)
+    changed = (Change("remove_communication"),)
     runs = [
-        make_run(noisy(60, 0.0123 / ranks, ranks), ranks, axes={"batch": 2048}, interventions=change, name=name)
+        make_run(noisy(60, 0.0123 / ranks, ranks), ranks, axes={"batch": 2048}, changes=change, name=name)
         for ranks in (1, 2, 4)
         for change, name in (((), f"plain-{ranks}"), (changed, f"changed-{ranks}"))
     ]

@@ -7,6 +7,7 @@ from scalewise.analysis.summary import summarise
 from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
 from scalewise.records.inspection import LayerRow
+from scalewise.records.spec import Inspected
 
 
 def _shown(capsys, *runs) -> str:
@@ -15,7 +16,7 @@ def _shown(capsys, *runs) -> str:
 
 
 def _inspected(name, **changes):
-    run = make_run([0.01] * 6, inspect=True, name=name, **changes)
+    run = make_run([0.01] * 6, kind=Inspected(), name=name, **changes)
     rows = (LayerRow("a", "Linear", "cpu", 4),)
     return replace(run, ranks=tuple(replace(rank, inspection=rows) for rank in run.ranks))
 

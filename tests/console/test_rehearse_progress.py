@@ -6,9 +6,9 @@ from factories import make_outcome, make_spec
 from scalewise.console.output import Output
 from scalewise.console.rehearse_progress import RehearseProgress
 from scalewise.records.outcome import Outcome
-from scalewise.records.spec import Rehearsal, Remedy, RunSpec
+from scalewise.records.spec import Change, Rehearsed, RunSpec
 
-LAST = replace(make_spec(2), rehearse=Rehearsal(8, 6, 8))
+LAST = replace(make_spec(2), kind=Rehearsed(8, 6, 8))
 FAILED = make_outcome("raised", "rank 7 of 8 raised ValueError: last")
 
 
@@ -22,8 +22,8 @@ def test_a_rehearsal_that_fails_is_told_with_how_it_ended(capsys):
 
 
 def test_a_rehearsal_of_our_own_that_fails_is_not_shown_as_an_error_of_the_script(capsys):
-    small = replace(LAST, remedies=(Remedy("ddp_option", {"bucket_cap_mb": 1e-6}),))
-    for spec in (small, replace(LAST, inspect=True)):
+    small = replace(LAST, changes=(Change("ddp_option", {"bucket_cap_mb": 1e-6}),))
+    for spec in (small, replace(LAST, kind=Rehearsed(8, 6, 8, inspected=True))):
         (line,) = said(capsys, spec, FAILED)
         assert "ValueError" not in line
         assert "the advice goes without it" in line

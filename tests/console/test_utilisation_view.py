@@ -9,12 +9,13 @@ from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
 from scalewise.console.utilisation_view import flops_text, share_text, use_lines
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 
 
 def _shown(capsys, *rows) -> str:
     plain = make_run([0.01] * 40, name="one-r0")
-    inspected = make_run([0.03] * 12, inspect=True, name="one-inspect")
+    inspected = make_run([0.03] * 12, kind=Inspected(), name="one-inspect")
     peaks = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 1.0, {"float32": 1e11}, 1e10)
     inspected = replace(
         inspected,

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.local import Place, run_one
+from scalewise.launch.local import launcher_of
+from scalewise.launch.supervise import run_one
 from scalewise.plan.scripts import course_folder
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
@@ -60,7 +61,7 @@ class Course:
         folder.path.mkdir()
         spec = replace(_spec(name, script, ranks, env, self.folder), devices=devices, stand_ins=devices > 0)
         write_json(folder.spec, spec)
-        outcome = run_one(spec, Place(folder, folder.spec, _machine(), self.servers), lambda _, __: None, lambda: False)
+        outcome = run_one(spec, folder, launcher_of(spec, _machine(), self.servers), lambda _, __: None, lambda: False)
         write_json(folder.outcome, outcome)
         stderr = tuple(folder.stderr(rank).read_text() for rank in range(spec.ranks))
         return Made(load(folder.path).runs[0], outcome, folder.stdout(0).read_text(), stderr)

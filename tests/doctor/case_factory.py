@@ -46,6 +46,7 @@ from scalewise.records.notes import (
     StepNote,
     ZeroNote,
 )
+from scalewise.records.spec import Examined
 from scalewise.results.run import Run
 
 # What a note says where a test does not: an ordinary loop of one DDP model, one optimizer, one loader.
@@ -316,7 +317,7 @@ def make_case(
     all_sheets = sheets if ranks is None else sheets * ranks
     changes = {**(step or {}), **({"collectives": collectives} if collectives is not None else {})}
     count = max((sheet.steps for sheet in all_sheets), default=0)
-    made: Run = make_run([seconds] * count, ranks=len(all_sheets), step=changes, examine=True, **run)
+    made: Run = make_run([seconds] * count, ranks=len(all_sheets), step=changes, kind=Examined(), **run)
     records = tuple(
         replace(
             record,

@@ -19,12 +19,14 @@ from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.diagnose import diagnose
 from scalewise.doctor.finding import Diagnosis
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.local import Place, run_one
+from scalewise.launch.local import launcher_of
 from scalewise.launch.machine import usable_cores
+from scalewise.launch.supervise import run_one
 from scalewise.plan.shares import seats
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Examined as ExaminedKind
 from scalewise.records.spec import Mode, RunSpec
 from scalewise.results.load import load
 
@@ -192,8 +194,8 @@ class Clinic:
         folder.path.mkdir(parents=True)
         spec = self.spec(script, mend, **changes)
         write_json(folder.spec, spec)
-        place = Place(folder, folder.spec, machine_here(), self.servers)
-        write_json(folder.outcome, run_one(spec, place, lambda pulses, seconds: None, lambda: False))
+        launcher = launcher_of(spec, machine_here(), self.servers)
+        write_json(folder.outcome, run_one(spec, folder, launcher, lambda pulses, seconds: None, lambda: False))
         (run,) = load(folder.path).runs
         case = case_of(run)
         return Examined(script, case, diagnose(case), time.monotonic() - began)
@@ -227,7 +229,7 @@ class Clinic:
             "limit_seconds": LIMIT_SECONDS,
             "stall_seconds": script.stall_seconds,
             "env": script.env,
-            "examine": True,
+            "kind": ExaminedKind(),
             "on_cpu": script.on_cpu,
             "enough_steps": script.enough_steps,
             **changes,

@@ -8,7 +8,7 @@ from factories import make_estimate
 from scalewise.doctor.case import Case
 from scalewise.doctor.replay import Replayed, Spared
 from scalewise.records.notes import GroupNote, SamplerNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 LINE = "loader = DataLoader(dataset, batch_size=4, shuffle=True)"
 MILLISECOND = 1_000_000
@@ -69,4 +69,4 @@ def replay(
     """What a replay of a remedy showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
     how = "measured with the fix applied, in turns with the script as it is"
     saving = None if spared is None else Spared(make_estimate(*spared), 20.0, how)
-    return Replayed(Remedy(name), plain, mended, applied, saving, trouble)
+    return Replayed(Change(name), plain, mended, applied, saving, trouble)

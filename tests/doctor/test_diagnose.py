@@ -14,6 +14,7 @@ from scalewise.doctor.finding import SEVERITIES, Finding, Price
 from scalewise.records.examination import DeviceUseRow, FailureRow, PlaceRow
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Change
 
 PLACE = PlaceRow(0, "/scripts/train.py", 31, "main", "loss.backward()")
 
@@ -134,6 +135,12 @@ def test_a_run_on_the_cpu_says_what_it_cannot_show() -> None:
     notes = diagnose(a_case({"examination": (row,)}, on_cpu=True), ()).notes
     assert "Examined on the CPU" in notes[1]
     assert notes[2] == "Nothing stands in for these calls on the CPU: torch.cuda.CUDAGraph."
+
+
+def test_what_was_changed_from_outside_is_said() -> None:
+    changes = (Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 4}))
+    notes = diagnose(a_case(changes=changes), ()).notes
+    assert notes[1] == "Changed from outside: emulated link of 1 ms, 1 GB/s, no_sync window=4."
 
 
 def test_an_unfinished_run_is_said_to_be_so() -> None:

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from factories import make_machine, make_spec
-from scalewise.cli.measure import Here
-from scalewise.cli.replays import maker
 from scalewise.doctor.case import case_of
 from scalewise.doctor.diagnose import diagnose
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_plan import LEAST_STEPS
 from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.jobs.diagnose import maker
+from scalewise.jobs.measure import Here
 from scalewise.launch.forkserver import Servers
+from scalewise.plan.replays import LEAST_STEPS
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
-from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.spec import Change, Examined, RunSpec
 from scalewise.results.run import Run
 
 SCRIPT = """
@@ -51,7 +51,7 @@ main()
 
 
 # Every all-reduce takes 10 ms, so that three fewer in a step are a gain on a machine of any load.
-SLOW_LINK = Intervention("emulate_link", 0.01, None, 1e9)
+SLOW_LINK = Change("emulate_link", {"seconds": 0.01, "bytes_per_second": 1e9})
 
 
 class Quiet:
@@ -76,8 +76,8 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Diagnos
         cores = tuple(sorted(os.sched_getaffinity(0)))
         machine: MachineFacts = make_machine(cores=len(cores))
         make = maker(SuiteFolder(home / "runs"), Here(servers, machine), Quiet())
-        spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), examine=True)
-        spec = replace(spec, interventions=(SLOW_LINK,))
+        spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), kind=Examined())
+        spec = replace(spec, changes=(SLOW_LINK,))
         (run,) = make([replace(spec, name="observed", enough_steps=12)])
         runs: list[Run] = []
 

@@ -8,34 +8,34 @@ import pytest
 from factories import make_outcome, make_run, make_start
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_plan import (
-    LEAST_SECONDS,
-    LEAST_STEPS,
-    MOST_REPLAYS,
-    MOST_SECONDS,
-    STEPS,
-    plan_replays,
-    replay_seconds,
-)
+from scalewise.doctor.replay_plan import MOST_REPLAYS, plan_replays
+from scalewise.plan.replays import LEAST_SECONDS, LEAST_STEPS, MOST_SECONDS, STEPS, replay_seconds
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import MemoryRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change, Examined
 
-NO_SYNC = Remedy("no_sync", {"window": 4})
+NO_SYNC = Change("no_sync", {"window": 4})
 
 
 def a_case(
     step_seconds: float = 0.01, wall_seconds: float = 1.0, kind: str = "finished", steps: int = 70, **changes: Any
 ) -> Case:
     outcome = replace(make_outcome(kind), wall_seconds=wall_seconds)  # type: ignore[arg-type]
-    run = make_run([0.01] * 4, ranks=2, outcome=outcome, examine=True, **changes)
+    run = make_run([0.01] * 4, ranks=2, outcome=outcome, kind=Examined(), **changes)
     notes = tuple(StepNote(int(n * step_seconds * 1e9), 0, 0, 5, False, False, 1.0, 2, 2) for n in range(steps))
     return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
 
 
-def a_diagnosis(*remedies: Remedy | None) -> Diagnosis:
+def a_diagnosis(*remedies: Change | None) -> Diagnosis:
     findings = tuple(Finding(f"check-{n}", "slow", "It is.", (), "fix", remedy=one) for n, one in enumerate(remedies))
     return Diagnosis("/scripts/train.py", findings, (), ())
+
+
+def test_a_change_of_the_observed_run_stays_in_both_sides_unless_the_remedy_is_another_of_its_kind() -> None:
+    slow, few = Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 2})
+    (replay,) = plan_replays(a_case(changes=(slow, few)), a_diagnosis(NO_SYNC))
+    plain, mended = replay.pairs[0]
+    assert (plain.changes, mended.changes) == ((slow, few), (slow, NO_SYNC))
 
 
 def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
@@ -45,22 +45,22 @@ def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> N
     assert (plain.name, mended.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
-    assert (plain.remedies, mended.remedies) == ((), (NO_SYNC,))
-    assert plain.examine and plain.show_gradients and plain.enough_steps == LEAST_STEPS
-    assert replace(mended, name=plain.name, turns=plain.turns, remedies=()) == plain
+    assert (plain.changes, mended.changes) == ((), (NO_SYNC,))
+    assert plain.shows_gradients and plain.enough_steps == LEAST_STEPS
+    assert replace(mended, name=plain.name, turns=plain.turns, changes=()) == plain
     assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
 
 
 def test_times_come_from_runs_that_are_not_examined() -> None:
     (replay,) = plan_replays(a_case(), a_diagnosis(NO_SYNC))
-    assert [pair[0].examine for pair in replay.pairs] == [True, False]
+    assert [pair[0].timed for pair in replay.pairs] == [False, True]
     timed = replay.pairs[1]
-    assert not any(one.examine or one.show_gradients for one in timed)
+    assert all(one.timed for one in timed)
     assert [one.enough_steps for one in timed] == [STEPS, STEPS]
 
 
 def test_at_most_four_remedies_are_replayed_the_first_ones() -> None:
-    remedies = [Remedy("divide_loss", {"by": by}) for by in range(2, 9)]
+    remedies = [Change("divide_loss", {"by": by}) for by in range(2, 9)]
     planned = plan_replays(a_case(), a_diagnosis(*remedies))
     assert [one.remedy for one in planned] == remedies[:MOST_REPLAYS]
 
@@ -82,7 +82,7 @@ def test_a_run_without_notes_or_end_is_not_replayed() -> None:
 
 @pytest.mark.parametrize(("wall", "allowed"), [(0.5, LEAST_SECONDS), (10.0, 30.0), (300.0, MOST_SECONDS)])
 def test_a_replay_may_take_three_times_the_observation_within_limits(wall: float, allowed: float) -> None:
-    assert replay_seconds(a_case(wall_seconds=wall)) == allowed
+    assert replay_seconds(wall) == allowed
 
 
 def test_long_steps_are_fewer() -> None:
@@ -94,11 +94,11 @@ def test_long_steps_are_fewer() -> None:
 
 
 def test_waiting_for_data_is_measured_in_repeats_for_workers_do_not_wait_for_turns() -> None:
-    (replay,) = plan_replays(a_case(), a_diagnosis(Remedy("cached_input")))
+    (replay,) = plan_replays(a_case(), a_diagnosis(Change("cached_input")))
     specs = [one for pair in replay.pairs for one in pair]
     assert [one.turns for one in specs] == [None] * 6
     assert [one.repeat for one in specs] == [0, 0, 1, 1, 2, 2]
-    assert [bool(one.remedies) for one in specs] == [False, True] * 3
+    assert [bool(one.changes) for one in specs] == [False, True] * 3
     assert len({one.name for one in specs}) == 6
 
 

@@ -18,10 +18,10 @@ from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import EndRow, TroubleRow
-from scalewise.records.spec import Remedy, RunSpec
+from scalewise.records.spec import Change, Examined, RunSpec
 from scalewise.results.run import Run
 
-NO_SYNC = Remedy("no_sync", {"window": 4})
+NO_SYNC = Change("no_sync", {"window": 4})
 SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", remedy=NO_SYNC)
 EXAMINING_SECONDS = 0.003  # that a mended step has no waiting to hide: no price may hold it
 NOTE = StepNote(1, 0, 0, 5, False, False, 1.0, 2, 2)
@@ -32,7 +32,7 @@ def with_notes(run: Run, **changes: Any) -> Run:
 
 
 def observed() -> Case:
-    return case_of(with_notes(make_run([0.01] * 4, ranks=2, examine=True)))
+    return case_of(with_notes(make_run([0.01] * 4, ranks=2, kind=Examined())))
 
 
 def a_diagnosis(*findings: Finding) -> Diagnosis:
@@ -52,13 +52,13 @@ class Bench:
         return [self._run(spec) for spec in specs]
 
     def _run(self, spec: RunSpec) -> Run:
-        seconds = self.mended_seconds if spec.remedies else 0.01
-        seconds += EXAMINING_SECONDS * spec.examine * bool(spec.remedies)
+        seconds = self.mended_seconds if spec.changes else 0.01
+        seconds += EXAMINING_SECONDS * (spec.examined is not None) * bool(spec.changes)
         noise = 1 + 0.01 * np.random.default_rng(sum(spec.name.encode())).normal(size=50)
-        changes = dict(self.mended if spec.remedies else self.plain)
+        changes = dict(self.mended if spec.changes else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}
         run = make_run(seconds * noise, ranks=2, step=turn, outcome=changes.pop("outcome", None))
-        told = (RemedyRow("no_sync", 1), RemedyRow("no_sync", 48)) if spec.remedies else ()
+        told = (RemedyRow("no_sync", 1), RemedyRow("no_sync", 48)) if spec.changes else ()
         run = with_notes(run, **{"examination": told, "end": None, **changes})
         return replace(run, spec=spec)
 
@@ -130,7 +130,7 @@ def test_the_same_remedy_is_replayed_once_for_two_findings() -> None:
     [
         ({"examination": ()}, "the fix could not be applied from outside: it never took effect"),
         (
-            {"trouble": (TroubleRow("remedy no_sync", "KeyError: 'window'"),)},
+            {"trouble": (TroubleRow("change no_sync", "KeyError: 'window'"),)},
             "applied from outside: KeyError: 'window'",
         ),
         ({"outcome": make_outcome("hung", "Rank 0 hung.")}, "with the fix applied the script did not get through"),
@@ -163,7 +163,7 @@ def test_a_replay_ends_with_the_first_pair_that_does_not_get_through() -> None:
 
 
 def test_an_interrupted_replay_leaves_the_finding_and_makes_no_other() -> None:
-    other = replace(SLOW, remedy=Remedy("threads", {"count": 1}))
+    other = replace(SLOW, remedy=Change("threads", {"count": 1}))
     calls = 0
 
     def make(specs: Sequence[RunSpec]) -> list[Run]:

@@ -10,7 +10,8 @@ import pytest
 from launch_runner import Launch, Launched, machine_here, spec_of
 
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.local import Place, run_one
+from scalewise.launch.local import launcher_of
+from scalewise.launch.supervise import run_one
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 
@@ -31,9 +32,8 @@ def launch(servers: Servers, tmp_path: Path) -> Launch:
         folder.path.mkdir()
         write_json(folder.spec, spec)
         heard: list[float] = []
-        outcome = run_one(
-            spec, Place(folder, folder.spec, machine_here(), servers), lambda _, now: heard.append(now), lambda: False
-        )
+        launcher = launcher_of(spec, machine_here(), servers)
+        outcome = run_one(spec, folder, launcher, lambda _, now: heard.append(now), lambda: False)
         left = [other for child in psutil.Process().children() for other in child.children(recursive=True)]
         assert left == []
         return Launched(outcome, folder)

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from launch_runner import Silent, machine_here, spec_of
 
+from fake_launcher import FakeLauncher, training
 from scalewise.errors import BadRequest
 from scalewise.launch import campaign
 from scalewise.launch.campaign import run_campaign
@@ -57,6 +58,13 @@ def make(specs: Sequence[RunSpec], folder: Path, servers: Servers) -> tuple[list
     return [note for note in notes.heard if not note.startswith("pulses")], outcomes
 
 
+def pretend(specs: Sequence[RunSpec], folder: Path) -> tuple[list[str], tuple[Outcome | None, ...]]:
+    """The same with ranks that are on no host, each of which trains and leaves in order."""
+    notes, launcher = Notes(), FakeLauncher(lambda _: [training()])
+    outcomes = run_campaign(specs, SuiteFolder(folder), machine_here(), notes, launcher=launcher)
+    return [note for note in notes.heard if not note.startswith("pulses")], outcomes
+
+
 def test_a_failed_run_is_a_result_and_the_campaign_goes_on(tmp_path: Path, servers: Servers) -> None:
     specs = [named("bad", "failing.py"), named("good", "train_plain.py")]
     heard, outcomes = make(specs, tmp_path / "new" / "suite", servers)
@@ -77,9 +85,9 @@ def test_a_run_folder_holds_spec_machine_command_and_outcome(tmp_path: Path, ser
 
 
 @pytest.mark.parametrize("left", ["no outcome", "torn outcome", "interrupted"])
-def test_an_unfinished_run_is_moved_aside_and_made_again(tmp_path: Path, servers: Servers, left: str) -> None:
+def test_an_unfinished_run_is_moved_aside_and_made_again(tmp_path: Path, left: str) -> None:
     spec = named("one", "train_plain.py")
-    _, (outcome,) = make([spec], tmp_path, servers)
+    _, (outcome,) = pretend([spec], tmp_path)
     assert outcome is not None
     run = SuiteFolder(tmp_path).run("one")
     rows = run.rank(0).read_text()
@@ -89,7 +97,7 @@ def test_an_unfinished_run_is_moved_aside_and_made_again(tmp_path: Path, servers
         run.outcome.write_text(run.outcome.read_text()[:40])
     else:
         write_json(run.outcome, dataclasses.replace(outcome, kind="interrupted"))
-    heard, _ = make([spec], tmp_path, servers)
+    heard, _ = pretend([spec], tmp_path)
     assert heard == ["started one 1/1", "ended one finished"]
     assert (tmp_path / "one.partial-1" / "rank0.jsonl").read_text() == rows
     assert [folder.path.name for folder in SuiteFolder(tmp_path).runs()] == ["one"]
@@ -103,21 +111,21 @@ def test_a_run_that_could_not_start_is_tried_again_in_place(tmp_path: Path, serv
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["one"]
 
 
-def test_another_run_under_the_same_name_is_refused(tmp_path: Path, servers: Servers) -> None:
-    make([named("one", "never_steps.py")], tmp_path, servers)
+def test_another_run_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    pretend([named("one", "never_steps.py")], tmp_path)
     with pytest.raises(BadRequest, match="different run"):
-        make([named("one", "never_steps.py", "--more")], tmp_path, servers)
+        pretend([named("one", "never_steps.py", "--more")], tmp_path)
 
 
-def test_a_second_campaign_on_the_same_folder_is_refused(tmp_path: Path, servers: Servers) -> None:
+def test_a_second_campaign_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(BadRequest, match="another scalewise"):
-        make([named("one", "never_steps.py")], tmp_path, servers)
+        pretend([named("one", "never_steps.py")], tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, servers: Servers) -> None:
+def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadRequest, match="cannot write to") as caught:
-        make([named("one", "never_steps.py")], tmp_path / "file" / "suite", servers)
+        pretend([named("one", "never_steps.py")], tmp_path / "file" / "suite")
     assert "may write" in caught.value.hint
 
 
@@ -125,14 +133,14 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path, servers: Ser
     ("number", "words"), [(errno.ENOSPC, "is full"), (errno.EROFS, "cannot write"), (errno.EACCES, "cannot write")]
 )
 def test_a_full_or_read_only_disk_is_a_sentence(
-    tmp_path: Path, servers: Servers, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
     def fail(path: Path, record: object) -> None:
         raise OSError(number, os.strerror(number), str(path))
 
     monkeypatch.setattr(campaign, "write_json", fail)
     with pytest.raises(BadRequest, match=words):
-        make([named("one", "never_steps.py")], tmp_path, servers)
+        pretend([named("one", "never_steps.py")], tmp_path)
 
 
 def test_a_folder_that_is_removed_meanwhile_is_a_sentence(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scalewise.launch.conclude import Cause, Ending, conclude, find_cause
 from scalewise.launch.evidence import Evidence
 from scalewise.launch.verdict import Exit, RankView, Verdict
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 WAITS = ('File "/site/torch/distributed/distributed_c10d.py", line 1 in all_reduce', 'File "train.py", line 9 in main')
 WORKS = ('File "train.py", line 5 in work',)
@@ -39,7 +39,7 @@ def test_an_abort_after_the_last_row_is_no_failure() -> None:
 
 def test_a_process_that_was_rehearsed_goes_by_the_rank_that_it_stood_for() -> None:
     died = rank(1, Exit(1, None, 5.0), stderr="Traceback (most recent call last):\nValueError: last\n")
-    outcome = conclude([ok(0), died], ending(rehearse=Rehearsal(world_size=8, rank=6, ranks_per_node=8)), ())
+    outcome = conclude([ok(0), died], ending(rehearse=Rehearsed(world_size=8, rank=6, ranks_per_node=8)), ())
     assert outcome.sentence == "rank 7 of 8 raised ValueError: last"
     assert outcome.first_failed_rank == 1  # the process, whose files have that number
 

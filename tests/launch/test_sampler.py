@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def burn(seconds: float) -> None:
 @pytest.mark.processes
 def test_a_rank_that_works_is_seen_as_busy_and_not_as_foreign_from_its_first_sample_on(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
-    with Sampler(path, CORES, False, time.monotonic_ns()) as sampler:
+    with closing(Sampler(path, CORES, False, time.monotonic_ns())) as sampler:
         rank = os.fork()
         if rank == 0:
             burn(60.0)
@@ -50,7 +51,7 @@ def test_a_rank_that_works_is_seen_as_busy_and_not_as_foreign_from_its_first_sam
 
 def test_a_file_that_cannot_be_written_does_not_reach_the_run(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "folder", Path("/dev/full")):
-        with Sampler(path, CORES, False, time.monotonic_ns()) as sampler:
+        with closing(Sampler(path, CORES, False, time.monotonic_ns())) as sampler:
             sampler.sample([os.getpid()])
     assert list(tmp_path.iterdir()) == []
 

@@ -12,7 +12,7 @@ from scalewise.launch.evidence import raised_in_watcher
 from scalewise.launch.forkserver import Servers
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.outcome import Outcome
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import Examined, RunSpec, Timed
 from scalewise.records.wrapped import CONCERNS
 from scalewise.results.load import load
 from scalewise.results.run import Run
@@ -40,7 +40,7 @@ def plain(script: str, *args: str, **changes: object) -> RunSpec:
 
 @pytest.mark.parametrize("hook", ["hooks/backward", "hooks/optimizer", "hooks/forward", "examination/saves"])
 def test_a_hook_that_fails_is_left_out_and_the_script_gets_through(tmp_path, servers, hook) -> None:
-    spec = plain("watcher_fault.py", hook, examine=hook.startswith("examination"))
+    spec = plain("watcher_fault.py", hook, kind=Examined() if hook.startswith("examination") else Timed())
     (first, last), (run,) = make(servers, tmp_path, spec)
 
     assert first.kind == "watcher_failed" and first.raised_by == (hook,)
@@ -93,14 +93,14 @@ def test_runs_that_take_turns_are_made_again_together(tmp_path, servers) -> None
 @pytest.mark.parametrize("how, words", [("arguments", "missing 1 required"), ("clock", "takes no arguments")])
 def test_a_call_that_torch_refuses_is_the_scripts_own_failure_in_the_end(tmp_path, servers, how, words) -> None:
     """Its traceback may look like ours; made again without the hook, it is the same."""
-    outcomes, (run,) = make(servers, tmp_path, plain("bad_calls.py", how, examine=True))
+    outcomes, (run,) = make(servers, tmp_path, plain("bad_calls.py", how, kind=Examined()))
 
     assert outcomes[-1].kind == "raised" and words in outcomes[-1].sentence and len(outcomes) <= 2
     assert "scalewise" not in (run.folder / "rank0.stderr.log").read_text()
 
 
 def test_what_torch_says_of_a_value_is_the_scripts_own_failure_at_once(tmp_path, servers) -> None:
-    (outcome,), _ = make(servers, tmp_path, plain("bad_calls.py", "value", examine=True))
+    (outcome,), _ = make(servers, tmp_path, plain("bad_calls.py", "value", kind=Examined()))
 
     assert outcome.kind == "raised" and "grad can be implicitly created only for scalar" in outcome.sentence
 

@@ -10,7 +10,7 @@ from launch_runner import SCRIPTS, Launch, Launched
 
 from scalewise.launch import copied, keeping
 from scalewise.launch.world import FORCE
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.records.world import World
 
 PLAIN = {"mode": "python", "ranks": 1}
@@ -139,7 +139,7 @@ def test_ranks_of_one_run_share_its_view(view: str, launcher: str, launch: Launc
 
 
 def test_rehearsed_ranks_have_a_view_each(view: str, launch: Launch, project: Path) -> None:
-    run = launch("shares_files.py", cwd=str(project), folder_use="private", rehearse=Rehearsal(8, 0, 8))
+    run = launch("shares_files.py", cwd=str(project), folder_use="private", kind=Rehearsed(8, 0, 8))
     assert [run.stdout(rank).splitlines()[0] for rank in (0, 1)] == ["found rank 0 was here", "found nothing"]
     assert [(one.path, one.rank) for one in world_of(run).files] == [("from0.txt", 0)]
     assert (run.folder.files / "rank0" / "from0.txt").is_file()

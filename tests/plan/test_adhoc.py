@@ -8,8 +8,8 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand, suite_id
 from scalewise.plan.experiment import Examination
 from scalewise.plan.suite import read_suite
-from scalewise.plan.words import parse_intervention
-from scalewise.records.spec import Remedy
+from scalewise.plan.words import parse_changes
+from scalewise.records.spec import Change, Examined
 
 
 @pytest.fixture
@@ -27,20 +27,18 @@ def test_the_arguments_reach_the_script_as_they_are(script, tmp_path):
 
 
 def test_its_toml_is_a_suite_with_the_same_experiment(script):
-    suite = script_suite(
-        script, ["{dim}", 'a"b\\c\x7f'], ranks=(1, 2), interventions=((), parse_intervention("slow_rank:0.02@1"))
-    )
+    suite = script_suite(script, ["{dim}", 'a"b\\c\x7f'], ranks=(1, 2), changes=((), parse_changes("slow_rank:0.02@1")))
     again = read_suite(suite.source, script.parent / "suite.toml")
     assert again.experiments == suite.experiments
     assert (again.name, again.title) == (suite.name, suite.title) == ("my-train_v2", "My Train_v2.py")
 
 
 def test_an_inspected_run_follows_the_timed_ones_of_every_arm(script, tmp_path):
-    changes = ((), parse_intervention("slow_rank:0.02@0"))
-    suite = script_suite(script, ranks=(1, 2), repeat=2, interventions=changes, inspect=True)
+    changes = ((), parse_changes("slow_rank:0.02@0"))
+    suite = script_suite(script, ranks=(1, 2), repeat=2, changes=changes, inspect=True)
     runs = expand(suite, make_machine(), tmp_path).runs
-    assert [run.inspect for run in runs] == [False] * 8 + [True] * 2
-    assert all(run.name.endswith("-inspect") and not run.interventions for run in runs[8:])
+    assert [run.inspected for run in runs] == [False] * 8 + [True] * 2
+    assert all(run.name.endswith("-inspect") and not run.changes for run in runs[8:])
     assert read_suite(suite.source, script.parent / "suite.toml").experiments == suite.experiments
 
 
@@ -60,13 +58,13 @@ def test_requests_that_make_no_sense_are_refused(script, tmp_path):
         script_suite(script, mode="python", ranks=(1, 2))
 
 
-def test_an_examined_script_has_an_arm_for_every_remedy_and_a_folder_of_its_own(script, tmp_path):
-    remedies = ((), (Remedy("divide_loss", {"by": 4}),))
-    examination = Examination(remedies, on_cpu=True, enough_steps=30)
-    suite = script_suite(script, ranks=(2,), device="cuda", turns=True, examination=examination)
+def test_an_examined_script_has_an_arm_for_every_change_and_a_folder_of_its_own(script, tmp_path):
+    changes = ((), (Change("divide_loss", {"by": 4}),))
+    examination = Examination(on_cpu=True, enough_steps=30)
+    suite = script_suite(script, ranks=(2,), device="cuda", turns=True, examination=examination, changes=changes)
     plain, mended = expand(suite, make_machine(), tmp_path).runs
-    assert (plain.examine, plain.on_cpu, plain.enough_steps, plain.device) == (True, True, 30, "cpu")
-    assert (plain.remedies, mended.remedies) == remedies
+    assert (plain.kind, plain.on_cpu, plain.enough_steps, plain.device) == (Examined(), True, 30, "cpu")
+    assert (plain.changes, mended.changes) == changes
     assert plain.name != mended.name and "divide_loss" in mended.name
     assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
     assert read_suite(suite.source, script.parent / "suite.toml").experiments[0].examination is None
@@ -74,7 +72,6 @@ def test_an_examined_script_has_an_arm_for_every_remedy_and_a_folder_of_its_own(
 
 def test_how_a_script_is_examined_decides_which_runs_are_its_own(script, tmp_path):
     ways = [None, Examination(), Examination(on_cpu=True), Examination(enough_steps=9)]
-    ways.append(Examination(((Remedy("no_sync"),),)))
     machine = make_machine()
     plans = [expand(script_suite(script, device="cpu", examination=way), machine, tmp_path) for way in ways]
     assert len({suite_id(plan, machine) for plan in plans}) == len(ways)

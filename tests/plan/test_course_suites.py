@@ -33,7 +33,7 @@ def test_everything_of_a_suite_can_run_on_two_cores(name):
 
 @pytest.mark.parametrize("name", SUITES)
 def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name):
-    timed = [spec for spec in planned(name).runs if not spec.inspect and spec.experiment not in LINKS]
+    timed = [spec for spec in planned(name).runs if not spec.inspected and spec.experiment not in LINKS]
     assert timed and all(int(spec.env["STEPS"]) >= 40 for spec in timed)  # the sheet asks for 30
 
 
@@ -41,7 +41,7 @@ def test_at_least_30_steps_are_measured_even_if_a_third_of_them_is_warm_up(name)
 def test_every_batch_can_be_shared_evenly(name):
     for spec in planned(name).runs:
         if "BATCH" in spec.env:
-            ranks = spec.rehearse.world_size if spec.rehearse else spec.ranks
+            ranks = spec.rehearsed.world_size if spec.rehearsed else spec.ranks
             grows = spec.env.get("GROW_BATCH") == "1"  # then BATCH is that of one micro-batch
             pieces = 1 if grows else int(spec.env.get("ACCUM_STEPS", "1"))
             assert int(spec.env["BATCH"]) % (ranks * pieces) == 0
@@ -55,7 +55,7 @@ def test_the_same_request_finds_its_folder_again(name):
 
 
 def test_homework_1_asks_for_the_courses_values():
-    strong = [spec for spec in experiment("strong-scaling", "homework1") if spec.rehearse is None]
+    strong = [spec for spec in experiment("strong-scaling", "homework1") if spec.rehearsed is None]
     assert {spec.ranks for spec in strong} == {1, 2, 4} and {spec.env["BATCH"] for spec in strong} == {"64"}
     assert {spec.axes["batch"] for spec in experiment("batch-scaling", "homework1")} == {32, 64, 128, 256}
     assert {spec.env["DELAY"] for spec in experiment("delay", "homework1")} == {"0", "0.005", "0.01", "0.02", "0.04"}
@@ -109,9 +109,9 @@ def test_homework_3_is_one_process_and_emulated_where_gpus_are_too_few():
 
 @pytest.mark.parametrize("name", SUITES)
 def test_inspected_runs_are_one_per_arm_short_and_with_nothing_changed(name):
-    inspected = [spec for spec in planned(name).runs if spec.inspect]
+    inspected = [spec for spec in planned(name).runs if spec.inspected]
     assert inspected
-    assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.interventions for spec in inspected)
+    assert all(spec.name.endswith("-inspect") and spec.repeat == 0 and not spec.changes for spec in inspected)
     assert all(int(spec.env["STEPS"]) <= 8 for spec in inspected)
     arms = [(spec.experiment, tuple(spec.axes.items()), spec.ranks) for spec in inspected]
     assert len(set(arms)) == len(arms)
@@ -127,9 +127,9 @@ def test_a_script_is_told_the_device_so_that_it_can_notice_a_gpu_that_has_gone(n
 
 def rehearsed(name, machine=None):
     return [
-        (spec.rehearse.world_size, spec.ranks)
+        (spec.rehearsed.world_size, spec.ranks)
         for spec in experiment(name, "homework1", machine)
-        if spec.rehearse is not None
+        if spec.rehearsed is not None
     ]
 
 
@@ -144,7 +144,5 @@ def test_ranks_that_are_not_here_are_rehearsed_in_company_and_the_most_that_are_
 
 def test_a_rehearsed_model_is_as_large_as_the_measured_one():
     specs = experiment("model-size", "homework1")
-    sizes = {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if spec.rehearse}
-    assert sizes == {
-        (spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if not (spec.rehearse or spec.inspect)
-    }
+    sizes = {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if spec.rehearsed}
+    assert sizes == {(spec.axes["case"], spec.env["DIM"], spec.env["STEPS"]) for spec in specs if spec.timed}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from factories import make_machine
 from scalewise.plan.expand import expand, folder_name, suite_id
 from scalewise.plan.experiment import Experiment, Suite, changed
-from scalewise.plan.words import parse_intervention
+from scalewise.plan.words import parse_changes
 from scalewise.records.spec import Nodes
 
 SCRIPT = str(Path(__file__).resolve())
@@ -32,7 +32,7 @@ def test_names_say_what_varies():
         args=("--dim", "{dim}", "--ranks", "{ranks}"),
         env={"AMP": "{amp}", "LR": "{lr}"},
         ranks=(1, 2),
-        interventions=((), parse_intervention("slow_rank:0.02@0")),
+        changes=((), parse_changes("slow_rank:0.02@0")),
     )
     plan = expand(suite, make_machine(), CWD)
     assert names(plan) == [
@@ -132,13 +132,13 @@ def test_an_experiment_that_cannot_run_is_refused_once_and_the_others_go_on(chan
 
 
 def test_slowing_a_rank_that_is_not_there_is_refused_for_that_arm_only():
-    plan = expand(suite_of(ranks=(1, 2), interventions=(parse_intervention("slow_rank:1@1"),)), make_machine(), CWD)
+    plan = expand(suite_of(ranks=(1, 2), changes=(parse_changes("slow_rank:1@1"),)), make_machine(), CWD)
     assert [spec.ranks for spec in plan.runs] == [2]
     assert plan.refusals[0].reason == "there is no rank 1 among 1"
 
 
 def test_a_link_is_emulated_between_cpu_ranks_only():
-    suite = suite_of(ranks=(2,), interventions=((), parse_intervention("emulate_link:1ms,1GB/s")))
+    suite = suite_of(ranks=(2,), changes=((), parse_changes("emulate_link:1ms,1GB/s")))
     assert expand(suite, make_machine(gpus=2), CWD).refusals[0].remedy == "use device cpu"
     made = expand(suite, make_machine(), CWD)
     assert names(made) == ["e-ranks2-r0", "e-emulate_link_0.001s_1GB_s-ranks2-r0"]
@@ -182,15 +182,15 @@ def test_an_inspected_run_follows_the_timed_ones_of_its_experiment():
     suite = suite_of(
         ranks=(1, 2),
         repeat=2,
-        interventions=((), parse_intervention("remove_communication")),
+        changes=((), parse_changes("remove_communication")),
         env={"STEPS": "40"},
         inspect=True,
         inspect_env={"STEPS": "{ranks}"},
     )
     plan = expand(suite, make_machine(), CWD)
     *timed, one, two = plan.runs
-    assert len(timed) == 8 and not any(spec.inspect for spec in timed)
-    assert [(spec.name, spec.inspect, spec.repeat, spec.env) for spec in (one, two)] == [
+    assert len(timed) == 8 and not any(spec.inspected for spec in timed)
+    assert [(spec.name, spec.inspected, spec.repeat, spec.env) for spec in (one, two)] == [
         ("e-ranks1-inspect", True, 0, {"STEPS": "1"}),
         ("e-ranks2-inspect", True, 0, {"STEPS": "2"}),
     ]

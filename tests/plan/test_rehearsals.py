@@ -9,8 +9,8 @@ from scalewise.errors import BadRequest
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import Experiment, Suite
 from scalewise.plan.suite import read_suite
-from scalewise.plan.words import parse_intervention
-from scalewise.records.spec import Nodes, Rehearsal
+from scalewise.plan.words import parse_changes
+from scalewise.records.spec import Nodes, Rehearsed
 
 SCRIPT = str(Path(__file__).resolve())
 
@@ -18,13 +18,13 @@ SCRIPT = str(Path(__file__).resolve())
 def rehearsed(machine, *, nodes=None, **changes):
     changes = {"ranks": (1, 2), "rehearse": (2, 4), **changes}
     plan = expand(Suite("s", (Experiment("e", SCRIPT, **changes),)), machine, Path("/somewhere"), nodes=nodes)
-    return [spec for spec in plan.runs if spec.rehearse is not None]
+    return [spec for spec in plan.runs if spec.rehearsed is not None]
 
 
 def test_as_many_keep_company_as_have_cores_of_their_own():
     two, four = rehearsed(make_machine(cores=2))
     assert [spec.name for spec in (two, four)] == ["e-rehearse2", "e-rehearse4"]
-    assert four.rehearse == Rehearsal(world_size=4, rank=0, ranks_per_node=4)
+    assert four.rehearsed == Rehearsed(world_size=4, rank=0, ranks_per_node=4)
     assert four.ranks == 2 and four.shares == ((0,), (1,)) and four.threads_per_rank == 1
     assert not four.oversubscribed and not four.emulated
 
@@ -38,24 +38,24 @@ def test_nothing_is_rehearsed_where_all_of_it_can_be_measured():
 
 
 def test_ranks_that_are_here_but_not_measured_are_no_check():
-    assert [spec.rehearse.world_size for spec in rehearsed(make_machine(cores=2), ranks=(1,))] == [2, 4]
+    assert [spec.rehearsed.world_size for spec in rehearsed(make_machine(cores=2), ranks=(1,))] == [2, 4]
     shares = [spec.shares for spec in rehearsed(make_machine(cores=2), ranks=(1,))]
     assert shares == [((0, 1),), ((0, 1),)]
 
 
 def test_a_gpu_stands_for_eight_of_a_node():
     *_, spec = rehearsed(make_machine(gpus=1), rehearse=(16,))
-    assert spec.ranks == 1 and spec.shares == () and spec.rehearse.ranks_per_node == 8
+    assert spec.ranks == 1 and spec.shares == () and spec.rehearsed.ranks_per_node == 8
 
 
 def test_with_one_gpu_one_rank_is_rehearsed_as_well_for_the_check():
     found = rehearsed(make_machine(gpus=1), ranks=(1,), rehearse=(2, 4))
-    assert [spec.rehearse.world_size for spec in found] == [1, 2, 4]
+    assert [spec.rehearsed.world_size for spec in found] == [1, 2, 4]
 
 
 def test_only_arms_with_nothing_changed_are_rehearsed_once_each_and_last():
-    arms = tuple(map(parse_intervention, ("none", "remove_communication")))
-    changes = {"axes": {"a": (1, 2)}, "args": ("{a}", "{ranks}"), "interventions": arms, "repeat": 3}
+    arms = tuple(map(parse_changes, ("none", "remove_communication")))
+    changes = {"axes": {"a": (1, 2)}, "args": ("{a}", "{ranks}"), "changes": arms, "repeat": 3}
     found = rehearsed(make_machine(cores=2), **changes)
     assert [(spec.name, spec.args) for spec in found] == [
         ("e-a1-rehearse2", ("1", "2")),
@@ -63,7 +63,7 @@ def test_only_arms_with_nothing_changed_are_rehearsed_once_each_and_last():
         ("e-a2-rehearse2", ("2", "2")),
         ("e-a2-rehearse4", ("2", "4")),
     ]
-    assert all(spec.interventions == () and spec.repeat == 0 for spec in found)
+    assert all(spec.changes == () and spec.repeat == 0 for spec in found)
 
 
 def test_torchrun_and_several_hosts_rehearse_nothing_by_themselves():

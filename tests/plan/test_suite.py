@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scalewise.errors import BadRequest
 from scalewise.plan.suite import ExperimentTable, load_suite, read_suite
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 
 HERE = Path("/suites/mine.toml")
 
@@ -62,10 +62,10 @@ def test_a_good_suite_is_read_whole():
     assert (suite.name, suite.title, suite.about, suite.source) == ("mine", "Mine", "What it is about.", GOOD)
     assert strong.script == "/suites/train.py"
     assert strong.axes == {"dim": (1024, 2048)}
-    assert strong.interventions == (
+    assert strong.changes == (
         (),
-        (Intervention("remove_communication"),),
-        (Intervention("slow_rank", 0.02, 0),),
+        (Change("remove_communication"),),
+        (Change("slow_rank", {"seconds": 0.02, "rank": 0}),),
     )
     assert (strong.repeat, strong.scaling, strong.base, strong.limit_seconds) == (3, "strong", {"ranks": 1}, 100.0)
     assert len(strong.arms()) == 2 * 3 * 2

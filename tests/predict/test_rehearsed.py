@@ -11,7 +11,7 @@ from scalewise.predict.rehearsed import NotRehearsed, rehearsed
 from scalewise.predict.tape import Compute, Issue, Wait
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import MemoryRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 MS = 10**6
 BUCKETS = (("all_reduce", 4000, 8), ("all_reduce", 2000, 8))
@@ -34,7 +34,7 @@ def taped(step, slower=1, messages=BUCKETS, outside=(), marks=DDP):
 
 def run_with(*by_process, steps=6, **changes):
     """A rehearsal in which each process left these rows."""
-    run = make_run([[0.025] * steps] * len(by_process), len(by_process), rehearse=Rehearsal(8, 2, 4), **changes)
+    run = make_run([[0.025] * steps] * len(by_process), len(by_process), kind=Rehearsed(8, 2, 4), **changes)
     ranks = [replace(rank, rehearsal=tuple(rows)) for rank, rows in zip(run.ranks, by_process, strict=True)]
     return replace(run, ranks=tuple(ranks))
 

@@ -15,7 +15,7 @@ from scalewise.predict.differing import differences, doings
 from scalewise.predict.prediction import LEVEL, QUANTILE
 from scalewise.predict.self_check import UNCHECKED, measured, model_error, model_spread
 from scalewise.records.rehearsal import TapeRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 
 def checked(ratio: float) -> Checked:
@@ -109,7 +109,7 @@ def test_a_run_that_failed_measures_nothing():
 
 
 def rehearsal_of(*messages, samples=(8, 8)):
-    run = make_run([0.01] * 6, ranks=len(messages), rehearse=Rehearsal(8, 4, 8))
+    run = make_run([0.01] * 6, ranks=len(messages), kind=Rehearsed(8, 4, 8))
     ranks = []
     for rank, sent, own in zip(run.ranks, messages, samples, strict=True):
         rows = tuple(TapeRow(step, (("end", -1, 10**7),), tuple(sent)) for step in range(6))

@@ -68,3 +68,11 @@ def test_sentences_say_what_the_table_shows():
 def test_a_cell_keeps_the_level_of_its_interval():
     assert interval_cell(1.0, 0.5, 1.5, level=0.98).level == 0.98
     assert interval_cell(1.0, 0.5, 1.5, level=0.9).level == 0.9
+
+
+def test_a_prediction_has_no_more_than_two_digits_and_a_measurement_keeps_its_own():
+    found = Estimate(0.5421, 0.4630, 0.6360, 10, 1, "m", 0.95)
+    assert (estimate_cell(found).text, estimate_cell(found).interval) == ("0.542", "[0.463, 0.636]")
+    told = estimate_cell(found, mark="predicted")
+    assert (told.text, told.interval, told.number) == ("0.54", "[0.46, 0.64]", 0.5421)
+    assert estimate_cell(found, 1e5, mark="predicted").text == "54\u202f000"

@@ -1,6 +1,6 @@
 """Colours: one meaning, one colour; neighbours differ in grey; the dark page has one for each."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import scalewise.report
@@ -14,8 +14,16 @@ def grey(colour: str) -> float:
 
 def test_neighbours_of_a_stack_differ_in_grey():
     assert all(abs(grey(a) - grey(b)) > 0.12 for a, b in pairwise(SERIES))
-    phases = [MEANINGS[name] for name in ("data", "forward", "backward", "communication", "optimizer", "rest")]
-    assert all(abs(grey(a) - grey(b)) > 0.12 for a, b in pairwise(phases))
+
+
+def test_no_two_meanings_are_one_grey_in_print():
+    colours = set(MEANINGS.values())
+    assert all(abs(grey(a) - grey(b)) > 0.12 for a, b in combinations(colours, 2))
+
+
+def test_the_parts_of_a_models_step_are_told_apart_in_grey():
+    parts = colours_of(["fixed", "computing", "communication", "not explained"]).values()
+    assert all(abs(grey(a) - grey(b)) > 0.12 for a, b in combinations(parts, 2))
 
 
 def test_a_meaning_keeps_its_colour_in_any_company():

@@ -71,6 +71,26 @@ def compiler_source() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
+def test_a_formula_stays_on_the_page_of_the_table_after_it():
+    formula = Formula("T(N)", "T(N)")
+    for paragraphs in range(13, 17):
+        made = long_document(paragraphs, None)
+        document = replace(made, sections=(Section("a", "A", (*made.sections[0].blocks, formula, TABLE)),))
+        places = json.loads(compiler_of(document, SETTINGS[0]).query("<places>", field="value"))
+        of_formula, of_table = [page for which, page, _ in places if which == "end"][-2:]
+        assert of_formula == of_table
+
+
+def test_the_tightest_settings_put_a_question_into_the_first_line_of_its_answer():
+    answer = Answer("H1.1", "Why?", "Because it is so.")
+    document = Document("d", "D", "", (Section("a", "A", (answer,) * 20),), None)
+    tight = replace(SETTINGS[-1], run_in=False)
+    ends = [
+        json.loads(compiler_of(document, one).query("<places>", field="value"))[-1] for one in (SETTINGS[-1], tight)
+    ]
+    assert (ends[0][1], ends[0][2]) < (ends[1][1], ends[1][2])
+
+
 def test_an_invalid_formula_costs_its_own_look_only():
     broken = Document("f", "F", "", (Section("a", "A", (Formula("unknownthing(", "x = y"),)),), None)
     assert pdf_bytes(broken, lambda _: None).startswith(b"%PDF")

@@ -2,11 +2,13 @@
 
 import csv
 import io
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 from specimen import NASTY_TABLE, STRONG, TABLE, specimen
 
+from scalewise.report.cells import empty_cell
 from scalewise.report.document import Cell, Column, Table
 from scalewise.report.tables import csv_text, file_name, markdown_text, table_files
 
@@ -22,6 +24,18 @@ def test_csv_holds_numbers_intervals_marks_and_runs():
     assert first[-2:] == ["measured", "a-ranks1-r0 a-ranks1-r1"]
     assert second[1:5] == ["2", "19.4", "18.8", "20.1"]
     assert third[-2] == "oversubscribed"
+
+
+def test_the_mark_of_a_csv_row_is_that_of_its_numbers_and_an_empty_cell_has_none():
+    columns = (Column("ranks"), Column("one", "ms"), Column("many", "ms"), Column("free", "ms"))
+    hole = empty_cell("one rank sends nothing")
+    wide = {"low": 1.0, "high": 3.0, "interval": "[1, 3]"}
+    measured = (Cell("2", 2.0), Cell("2", 2.0, **wide), Cell("2", 2.0, **wide), hole)
+    predicted = tuple(replace(cell, mark="predicted") for cell in measured[:3])
+    mixed = (predicted[0], measured[1], predicted[2], hole)
+    lost = (Cell("4", 4.0, mark="missing"), *(hole,) * 3)
+    marks = [row[-2] for row in rows_of(Table("t", "t", columns, (measured, (*predicted, hole), mixed, lost)))[1:]]
+    assert marks == ["measured", "predicted", "predicted; measured: one (ms)", "missing"]
 
 
 @given(st.text(max_size=30), st.text(max_size=30))

@@ -102,7 +102,7 @@ def test_a_run_with_an_unreadable_spec_is_a_note_on_the_suite_and_an_error_alone
     spec.write_text('{"schema": 99}')
     loaded = load(suite)
     assert [run.spec.ranks for run in loaded.runs] == [2]
-    assert "schema 99 is not 1" in loaded.notes[0]
+    assert "schema 99 is not 2" in loaded.notes[0]
     with pytest.raises(BadRequest, match="cannot be read"):
         load(spec.parent)
 

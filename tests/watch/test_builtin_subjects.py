@@ -93,5 +93,5 @@ def test_the_tour_asks_for_enough_steps_and_repeats_to_compare() -> None:
         assert int(experiment.args[experiment.args.index("--steps") + 1]) >= 40
         assert experiment.repeat >= 2
     scaling = [one for one in tour.experiments if one.ranks == (1, 2, 4) and one.scaling == "strong"]
-    assert len(scaling) >= 2 and all(len(one.interventions) == 2 for one in scaling)
+    assert len(scaling) >= 2 and all(len(one.changes) == 2 for one in scaling)
     assert any(one.mode == "python" for one in tour.experiments)

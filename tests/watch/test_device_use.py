@@ -8,6 +8,7 @@ import pytest
 
 from scalewise.analysis.trace import trace_of, traced_run
 from scalewise.errors import BadRequest
+from scalewise.records.spec import Inspected
 from scalewise.records.step_spans import read_step_spans
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.results.load import load
@@ -24,7 +25,7 @@ def _of(ran, kind, rank=0):
 
 @pytest.mark.parametrize(("precision", "ranks"), [("float32", 0), ("float32", 2), ("bfloat16", 0)])
 def test_the_work_of_a_step_is_what_can_be_worked_out_by_hand(runner, precision, ranks) -> None:
-    ran = runner.watched("inspect_ddp.py", precision, "1", "0", ranks=ranks, inspect=True)
+    ran = runner.watched("inspect_ddp.py", precision, "1", "0", ranks=ranks, kind=Inspected())
 
     for rank in range(max(1, ranks)):
         by_dispatch, by_profile = _of(ran, WorkRow, rank)
@@ -36,7 +37,7 @@ def test_the_work_of_a_step_is_what_can_be_worked_out_by_hand(runner, precision,
 
 def test_the_profile_of_a_step_adds_up_and_says_nothing_on_stderr(runner) -> None:
     raw = runner.raw("inspect_ddp.py", "float32", "1", "0", ranks=2)
-    ran = runner.watched("inspect_ddp.py", "float32", "1", "0", ranks=2, inspect=True)
+    ran = runner.watched("inspect_ddp.py", "float32", "1", "0", ranks=2, kind=Inspected())
 
     assert (ran.stdout, ran.stderr) == (raw.stdout, raw.stderr)
     for rank in range(2):
@@ -47,7 +48,7 @@ def test_the_profile_of_a_step_adds_up_and_says_nothing_on_stderr(runner) -> Non
 
 
 def test_a_compiled_model_is_counted_from_its_profile(runner) -> None:
-    ran = runner.watched("compiled.py", "aot_eager", inspect=True)
+    ran = runner.watched("compiled.py", "aot_eager", kind=Inspected())
 
     works = {row.method: row for row in _of(ran, WorkRow)}
     assert "torch.compile" in works["dispatch"].missing
@@ -55,14 +56,14 @@ def test_a_compiled_model_is_counted_from_its_profile(runner) -> None:
 
 
 def test_a_script_of_few_steps_is_told_so(runner) -> None:
-    ran = runner.watched("few_steps.py", inspect=True)
+    ran = runner.watched("few_steps.py", kind=Inspected())
 
     missing = [row.missing for row in (*_of(ran, WorkRow), *_of(ran, ProfileRow))]
     assert len(missing) == 2 and all("the script made 2 steps" in text for text in missing)
 
 
 def test_a_profiler_of_the_script_is_left_alone(runner) -> None:
-    ran = runner.watched("own_profiler.py", inspect=True)
+    ran = runner.watched("own_profiler.py", kind=Inspected())
 
     (row,) = _of(ran, ProfileRow)
     assert "profiler of its own" in row.missing
@@ -70,7 +71,7 @@ def test_a_profiler_of_the_script_is_left_alone(runner) -> None:
 
 
 def test_cpu_time_is_read_in_plain_steps(runner) -> None:
-    (row,) = _of(runner.watched("fast.py", inspect=True), CpuTimeRow)
+    (row,) = _of(runner.watched("fast.py", kind=Inspected()), CpuTimeRow)
 
     assert row.steps == 32 and row.cpu_ns > 0 and row.wall_ns > 0 and row.threads == 1
 
@@ -78,7 +79,7 @@ def test_cpu_time_is_read_in_plain_steps(runner) -> None:
 @pytest.fixture(scope="module")
 def traced(runner):
     """An inspected DDP run of two ranks, and its trace."""
-    ran = runner.watched("ddp_accumulate.py", "no_sync", ranks=2, inspect=True)
+    ran = runner.watched("ddp_accumulate.py", "no_sync", ranks=2, kind=Inspected())
     (run,) = load(ran.out.path).runs
     return run, trace_of(run)
 

@@ -3,11 +3,11 @@
 import pytest
 
 from scalewise.records.rows import EndRow, StartRow, StepRow, TroubleRow
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 
 STEPS = 8
 LATENCY_SECONDS = 0.01
-LINK = {"interventions": (Intervention("emulate_link", LATENCY_SECONDS, None, 1e9),)}
+LINK = {"changes": (Change("emulate_link", {"seconds": LATENCY_SECONDS, "bytes_per_second": 1e9}),)}
 
 
 def _of(ran, rank, kind):

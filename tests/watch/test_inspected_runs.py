@@ -15,6 +15,7 @@ from scalewise.records.inspection import (
     TransferRow,
 )
 from scalewise.records.rows import LevelRow, StepRow, TroubleRow
+from scalewise.records.spec import Inspected
 from scalewise.watch.inspection.device_use import QUIET_STEPS
 
 FLOAT, HALF = 4, 2
@@ -48,7 +49,7 @@ ABSTAINING = [
 
 def _both(runner, script, args, ranks):
     raw = runner.raw(script, *args, ranks=ranks)
-    inspected = runner.watched(script, *args, ranks=ranks, inspect=True)
+    inspected = runner.watched(script, *args, ranks=ranks, kind=Inspected())
     assert (inspected.codes, inspected.stdout) == (raw.codes, raw.stdout), inspected.stderr
     return inspected
 
@@ -105,7 +106,7 @@ def test_the_parts_of_memory_are_what_they_must_be(runner, precision) -> None:
 def test_half_copies_raise_the_peak_where_they_outweigh_the_activations(runner) -> None:
     peaks = {}
     for precision in ("float32", "float16"):
-        ran = runner.watched("inspect_ddp.py", precision, "1", "0", inspect=True)
+        ran = runner.watched("inspect_ddp.py", precision, "1", "0", kind=Inspected())
         peaks[precision] = _of(ran, MemoryPartsRow)[-1]
 
     assert peaks["float16"].peak_bytes > peaks["float32"].peak_bytes
@@ -126,7 +127,7 @@ def test_gradients_that_underflow_are_counted_and_a_scale_is_divided_out(runner)
 
 
 def test_a_step_that_the_scaler_skips_still_shows_its_gradients(runner) -> None:
-    ran = runner.watched("amp_float16_scaler.py", inspect=True)
+    ran = runner.watched("amp_float16_scaler.py", kind=Inspected())
 
     skipped = [row.step for row in _of(ran, StepRow) if row.skipped]
     assert skipped == [3]
@@ -137,7 +138,7 @@ def test_a_step_that_the_scaler_skips_still_shows_its_gradients(runner) -> None:
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_data_moves_twice_over_every_border_of_stand_in_devices(runner, devices) -> None:
     timed = runner.watched("inspect_logical.py", devices=devices, stand_ins=True)
-    ran = runner.watched("inspect_logical.py", devices=devices, stand_ins=True, inspect=True)
+    ran = runner.watched("inspect_logical.py", devices=devices, stand_ins=True, kind=Inspected())
     assert (ran.codes, ran.stdout) == (timed.codes, timed.stdout) and ran.codes == (0,), ran.stderr
 
     moves = [row for row in _of(ran, TransferRow) if row.step == 2]
@@ -159,7 +160,7 @@ def test_data_moves_twice_over_every_border_of_stand_in_devices(runner, devices)
 
 
 def test_one_device_works_at_a_time_in_a_sequential_model(runner) -> None:
-    rows = _of(runner.watched("inspect_logical.py", devices=4, stand_ins=True, inspect=True), BusyRow)
+    rows = _of(runner.watched("inspect_logical.py", devices=4, stand_ins=True, kind=Inspected()), BusyRow)
 
     step = [row for row in rows if row.step == 4]
     assert [(row.phase, row.layer) for row in step] == [
@@ -172,7 +173,7 @@ def test_one_device_works_at_a_time_in_a_sequential_model(runner) -> None:
 
 def test_replicas_of_data_parallel_are_the_same_layers_on_other_devices(runner) -> None:
     timed = runner.watched("inspect_threads.py", devices=2, stand_ins=True)
-    ran = runner.watched("inspect_threads.py", devices=2, stand_ins=True, inspect=True)
+    ran = runner.watched("inspect_threads.py", devices=2, stand_ins=True, kind=Inspected())
     assert (ran.codes, ran.stdout) == (timed.codes, timed.stdout) and ran.codes == (0,), ran.stderr
 
     layers = [(row.name, row.device) for row in _of(ran, LayerRow)]
@@ -218,7 +219,7 @@ setattr(getattr(module, "{owner}", module), "{name}", broken)
 )
 def test_whatever_part_of_an_inspection_raises_the_script_goes_on(runner, alone, module, owner, name) -> None:
     sabotage = BROKEN.format(module=module, owner=owner, name=name)
-    ran = runner.watched("ddp_accumulate_amp_scaler.py", ranks=2, sabotage=sabotage, inspect=True)
+    ran = runner.watched("ddp_accumulate_amp_scaler.py", ranks=2, sabotage=sabotage, kind=Inspected())
 
     assert (ran.codes, ran.stdout, ran.stderr) == (alone.codes, alone.stdout, alone.stderr)
     assert any("a fault of the watcher" in row.error for row in _of(ran, TroubleRow))

@@ -1,7 +1,7 @@
 """What a rank says of how its parameters lie over the ranks, and of what DTensor sends, in real runs."""
 
 from scalewise.records.rows import ModelRow, ParametersRow, StepRow, TroubleRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 OUTPUT_BYTES = 10 * 4 * 4  # of the second layer: what a row-wise layer sums over the ranks
 
@@ -46,7 +46,7 @@ def test_the_parameters_are_summed_when_the_script_has_ended(runner):
 
 
 def test_a_rehearsed_rank_says_the_same_as_a_real_one(runner):
-    watched = runner.watched("tensor_parallel.py", ranks=1, rehearse=Rehearsal(2, 0, 2))
+    watched = runner.watched("tensor_parallel.py", ranks=1, kind=Rehearsed(2, 0, 2))
 
     assert watched.codes == (0,), watched.stderr
     (model,) = rows_of(watched, ModelRow)

@@ -12,8 +12,8 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
-from scalewise.records.spec import Intervention
-from scalewise.watch import sampling
+from scalewise.records.spec import Change
+from scalewise.watch import changes, sampling
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.sampling import BRISK_REST_STEPS, FIRST_STEPS, REST_STEPS
@@ -25,8 +25,10 @@ def folder(tmp_path) -> RunFolder:
     return RunFolder(tmp_path)
 
 
-def watching(folder: RunFolder, *interventions: Intervention) -> Recorder:
-    return Recorder(Journal(folder, 0), open_pulse(folder.pulses, 0), 0, interventions)
+def watching(folder: RunFolder, *made: Change) -> Recorder:
+    recorder = Recorder(Journal(folder, 0), open_pulse(folder.pulses, 0), 0, made)
+    changes.install(recorder, made)
+    return recorder
 
 
 def step(recorder: Recorder, optimizer: int = 0) -> None:
@@ -80,8 +82,8 @@ def test_every_step_is_watched_where_one_must_not_be_missed(folder, monkeypatch,
     if reason == "slow steps":
         monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
         monkeypatch.setattr(sampling, "BRISK_HOST_NS", 0)
-    changes = [Intervention("slow_rank", 1e-6)] if reason == "intervention" else []
-    recorder = watching(folder, *changes)
+    made = [Change("slow_rank", {"seconds": 1e-6, "rank": 0})] if reason == "intervention" else []
+    recorder = watching(folder, *made)
     if reason == "collectives":
         recorder.collective_begin()
         recorder.collective_end("all_reduce", 4)
@@ -133,7 +135,7 @@ def test_a_disk_that_fills_up_ends_the_records_and_not_the_script(folder):
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))  # a write beyond it fails half done
-        recorder = watching(folder, Intervention("slow_rank", 1e-6))
+        recorder = watching(folder, Change("slow_rank", {"seconds": 1e-6, "rank": 0}))
         for _ in range(100):
             step(recorder)
             recorder.journal.flush()
@@ -167,13 +169,21 @@ def test_a_forked_child_writes_nothing(folder):
     assert not folder.rank(0).exists()
 
 
-def test_interventions_act_on_the_ranks_they_name_only(folder):
-    mine, other = Intervention("slow_rank", 0.001, 0), Intervention("slow_rank", 5.0, 1)
-    recorder = watching(folder, mine, other)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_change_acts_on_the_rank_that_it_names_only(folder, rank):
+    slow = Change("slow_rank", {"seconds": 0.001, "rank": rank})
+    recorder = watching(folder, slow)
     step(recorder)
 
-    assert recorder.applied == {"slow_rank": 1}
-    assert recorder.interventions == (mine,)
+    assert recorder.applied == ({} if rank else {"slow_rank": 1})
+    assert recorder.changes == (() if rank else (slow,))
+
+
+def test_a_process_that_learns_its_rank_later_is_slow_from_then_on(folder):
+    recorder = watching(folder, Change("slow_rank", {"seconds": 0.001, "rank": 1}))
+    recorder.take_rank(1)
+    step(recorder)
+    assert recorder.applied == {"slow_rank": 1} and len(recorder.changes) == 1
 
 
 def test_rows_are_lines_of_json_that_others_can_read(folder):

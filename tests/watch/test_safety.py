@@ -23,7 +23,7 @@ PLAIN: tuple[str, tuple[str, ...], dict[str, object]] = ("plain.py", (), {})
 CALLED_BY = {
     **dict.fromkeys(
         ("open_step", "show_life", "prepare_backward", "optimizer_begin", "optimizer_end", "take_rank", "_start",
-         "_seconds", "finish", "_leave_ring"), PLAIN),
+         "finish", "_leave_ring"), PLAIN),
     "evaluating": ("evaluation.py", (), {}),
     "drop_step": ("recovers_step.py", (), {}),
     "open_in_transform": ("functional.py", ("grad",), {}),

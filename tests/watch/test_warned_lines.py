@@ -5,6 +5,7 @@ import re
 import pytest
 
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Examined, Inspected
 
 
 def _warned(ran, rank: int = 0) -> list[str]:
@@ -14,7 +15,9 @@ def _warned(ran, rank: int = 0) -> list[str]:
 
 
 # An inspected run has hooks on all modules, for which torch itself puts a frame more around a model's forward.
-@pytest.mark.parametrize(("how", "args"), [({}, ()), ({"examine": True}, ()), ({"inspect": True}, ("not in forward",))])
+@pytest.mark.parametrize(
+    ("how", "args"), [({}, ()), ({"kind": Examined()}, ()), ({"kind": Inspected()}, ("not in forward",))]
+)
 def test_warnings_of_a_script_alone_name_its_own_lines(runner, how, args) -> None:
     raw, watched = runner.raw("warns.py", *args), runner.watched("warns.py", *args, **how)
 
@@ -24,7 +27,7 @@ def test_warnings_of_a_script_alone_name_its_own_lines(runner, how, args) -> Non
     assert not [row for row in watched.rows().rows if isinstance(row, TroubleRow)]
 
 
-@pytest.mark.parametrize("how", [{}, {"examine": True}])
+@pytest.mark.parametrize("how", [{}, {"kind": Examined()}])
 def test_warnings_of_ddp_name_the_scripts_line(runner, how) -> None:
     raw, watched = runner.raw("warns.py", ranks=2), runner.watched("warns.py", ranks=2, **how)
 

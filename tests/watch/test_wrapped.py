@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import scalewise
-from scalewise.records.spec import Intervention, Rehearsal, Remedy
+from scalewise.records.spec import Change, Examined, Inspected, Rehearsed
 from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
 from scalewise.watch.examination import CONCERNS as EXAMINED
 from scalewise.watch.examination import OF_DISTRIBUTED
@@ -44,20 +44,23 @@ REMEDIES: dict[str, dict[str, object]] = {
     "unscale_before_clip": {},
     "weigh_ranks": {},
     "workers": {"count": 0},
+    "remove_communication": {},
 }
+ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward"}  # in `emulation/`; in the recorder
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},
     "private": {"ranks": 2, "folder_use": "private"},
-    "inspected": {"ranks": 2, "inspect": True},
-    "examined": {"ranks": 2, "examine": True},
-    "rehearsed": {"ranks": 2, "rehearse": Rehearsal(4, 0, 4)},
+    "inspected": {"ranks": 2, "kind": Inspected()},
+    "examined": {"ranks": 2, "kind": Examined()},
+    "rehearsed": {"ranks": 2, "kind": Rehearsed(4, 0, 4)},
     "redirected": {"ranks": 2, "on_cpu": True},
-    "emulated": {"ranks": 2, "interventions": (Intervention("emulate_link", 0.001, None, 1e9),)},
+    "emulated": {"ranks": 2, "changes": (Change("emulate_link", {"seconds": 0.001, "bytes_per_second": 1e9}),)},
     "replayed": {
         "ranks": 2,
-        "show_gradients": True,
-        "remedies": tuple(Remedy(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
+        "kind": Examined(show_gradients=True),
+        "enough_steps": 1000,
+        "changes": tuple(Change(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
     },
 }
 
@@ -72,8 +75,11 @@ def changed(runner, **how) -> set[tuple[str, str]]:
 
 def listed(kind: str) -> set[tuple[str, str]]:
     """The same by the list, as far as this torch and this machine go."""
-    concerns = [one for one in WRAPPED if one.runs in ("every", kind) and one.name not in _absent()]
-    hidden = {("crash", "sys.excepthook")} if kind == "examined" else set()  # beneath the doctor's own
+    kinds = ("every", kind, *(("examined",) if kind == "replayed" else ()))  # a replay is examined as well
+    concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
+    hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
+    if kind == "replayed":
+        hidden.add(("examination/settings", "torch.autograd.detect_anomaly.__enter__"))  # beneath a remedy's
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
@@ -108,7 +114,7 @@ def test_what_is_listed_is_replaced_and_nothing_else(runner, kind) -> None:
 
 def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
     """Only with a GPU, or with one stood in for; then the methods of tensors are wrapped, too."""
-    found = changed(runner, ranks=2, on_cpu=True, examine=True)
+    found = changed(runner, ranks=2, on_cpu=True, kind=Examined())
 
     reads = {name for file, name in found if file == "examination/host_reads"}
     assert {"torch.Tensor.item", "torch.Tensor.to", "torch.Tensor.cpu"} <= reads
@@ -140,10 +146,11 @@ def test_each_concern_names_a_file_of_the_watcher_and_says_what_is_lost_without_
 
 
 def test_every_remedy_is_listed_and_compared() -> None:
-    files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "remedies").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "changes").glob("*.py")} - {"__init__"}
 
-    assert files == set(REMEDIES)
-    assert files == {name.removeprefix("remedies/") for name in CONCERNS if name.startswith("remedies/")} - {"__init__"}
+    assert files - ELSEWHERE == set(REMEDIES)
+    listed = {name.removeprefix("changes/") for name in CONCERNS if name.startswith("changes/")}
+    assert files - ELSEWHERE == listed - {"__init__"}
 
 
 def test_every_concern_of_an_examination_is_listed() -> None:

@@ -13,7 +13,7 @@ from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import create_pulses
 from scalewise.records.rank_file import RankRows, read_rows
-from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.spec import Change, RunSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
 DEADLINE_SECONDS = 35.0
@@ -163,4 +163,5 @@ def free_port() -> int:
 
 def intervention(kind: str, seconds: float = 0.0, rank: int | None = None) -> dict[str, object]:
     """The change to a spec that asks for one intervention."""
-    return {"interventions": (Intervention(kind, seconds, rank),)}  # type: ignore[arg-type]
+    settings = {**({"seconds": seconds} if seconds else {}), **({"rank": rank} if rank is not None else {})}
+    return {"changes": (Change(kind, settings),)}

@@ -1,1 +1,1 @@
-"""From runs to numbers with intervals, laws and caveats: values only, no printing, no plots, no torch."""
+"""Turns runs into numbers with intervals, laws and caveats: values only, no printing, no plots, no torch."""

@@ -1,4 +1,4 @@
-"""Runs of the same thing put together: an arm is one point of an experiment, measured once or more."""
+"""Groups runs of the same thing into arms: an arm is one point of an experiment, measured once or more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,11 @@ from math import inf
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.ratio import Side
-from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
-from scalewise.plan.words import intervention_text, value_text
-from scalewise.records.spec import RunSpec
+from scalewise.plan.words import changes_text, value_text
+from scalewise.records.spec import ARM, RunSpec
 from scalewise.results.run import Run
 
 
@@ -30,31 +29,31 @@ class Measured:
 class ArmRuns:
     """The repeats of one arm, usable or not."""
 
-    spec: RunSpec  # of its first run; all but name and repeat is common
+    spec: RunSpec  # of its first run; repeats differ only in name and repeat
     runs: tuple[Run, ...]
     measured: tuple[Measured, ...]
 
     @property
     def label(self) -> str:
-        """For people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
+        """A name for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
         parts = [f"{name} {value_text(value)}" for name, value in self.spec.axes.items()]
-        parts += [one.label() for one in self.spec.interventions]
+        parts += [one.label() for one in self.spec.changes]
         world = self.spec.world_size
         return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
 
     @property
     def intervention(self) -> str:
-        """As a suite writes it."""
-        return intervention_text(self.spec.interventions)
+        """The arm's interventions as a suite writes them."""
+        return changes_text(self.spec.changes)
 
     @property
     def run_cv(self) -> float:
-        """The spread between runs to assume: larger when the machine was loaded."""
+        """The spread between runs to assume: larger if the machine was loaded."""
         loaded = any(machine_state(one.run).loaded for one in self.measured)
         return LOADED_RUN_CV if loaded else QUIET_RUN_CV
 
     def side(self) -> Side:
-        """What a ratio needs of it."""
+        """The data about this arm that a ratio needs."""
         starts = [one.run.started_unix_seconds for one in self.measured]
         known = [start for start in starts if start is not None]
         return Side(
@@ -68,7 +67,7 @@ class ArmRuns:
 
 
 def arm_of(runs: Sequence[Run]) -> ArmRuns:
-    """One arm out of runs that are known to belong together."""
+    """An arm made of runs that are known to belong together."""
     measured = []
     for run in runs:
         found = series(run) if run.measured else None
@@ -80,10 +79,10 @@ def arm_of(runs: Sequence[Run]) -> ArmRuns:
 def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
     """Runs grouped into arms, in the order of their first repeat, which is made as the suite declares it.
 
-    Inspected runs are left out: their times mean nothing. So are rehearsed ones, whose other ranks were not there.
+    Only timed runs are put into arms: the times of the other kinds are not those of real ranks left alone.
     """
 
-    rings: dict[str, float] = {}  # runs of a ring start at once: its first start, then their places in it
+    rings: dict[str, float] = {}  # runs of a ring start at once: its first start orders them, then their places in it
     for run in runs:
         if run.spec.turns is not None:
             ring = run.spec.turns.ring
@@ -95,18 +94,11 @@ def arms_of(runs: Sequence[Run]) -> tuple[ArmRuns, ...]:
         return run.spec.repeat, started, turns.index if turns else 0, run.spec.name
 
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted((run for run in runs if timed(run)), key=place):
-        groups.setdefault(arm_key(run.spec), []).append(run)
+    for run in sorted((run for run in runs if run.spec.timed), key=place):
+        groups.setdefault(run.spec.key(ARM), []).append(run)
     return tuple(arm_of(group) for group in groups.values())
 
 
 def _started(run: Run) -> float:
     started = run.started_unix_seconds
     return inf if started is None else started
-
-
-def arm_key(spec: RunSpec) -> tuple[object, ...]:
-    """What makes two runs repeats of each other."""
-    axes = tuple((name, value_text(value)) for name, value in spec.axes.items())
-    changes = (intervention_text(spec.interventions), *(remedy.label() for remedy in spec.remedies))
-    return spec.experiment, axes, changes, spec.world_size, spec.device

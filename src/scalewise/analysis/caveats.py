@@ -11,25 +11,29 @@ from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.analysis.step_modules import step_modules
-from scalewise.records.spec import Intervention, RunSpec
+from scalewise.records.changes import declared
+from scalewise.records.spec import Change, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
+from scalewise.units import seconds_text
 
-FEWEST_STEPS = 20  # over all runs: in fewer, it cannot be told how much steps resemble their neighbours
-LEAST_STEPS = 30  # the course asks for 30; below it an interval of a median is wider than most effects
-WIDEST_REACH = 0.10  # half the interval over the median: wider cannot tell 1.6 times as fast from twice
+FEWEST_STEPS = 20  # over all runs: with fewer, the correlation of neighbouring steps cannot be estimated
+LEAST_STEPS = 30  # the course asks for 30; with fewer, an interval of a median is wider than most effects
+WIDEST_REACH = 0.10  # half the interval over the median: a wider one cannot tell 1.6 times as fast from twice
 LARGEST_DRIFT = 0.03  # over the run: above the spread between fresh processes, it would decide comparisons
-DRIFT_BLOCKS = 10  # medians of tenths are near enough independent for steps that resemble their neighbours
-DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so one in twenty would cry wolf daily
+DRIFT_BLOCKS = 10  # medians of tenths are nearly independent even if neighbouring steps are correlated
+DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so at 95 % there would be false alarms daily
 
 LEAST_UNLIKE = 3  # different amounts of bytes: accumulation has two (steps with and without), a sweep many
-LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last step of the others is out of turn
+LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last steps of the others are out of turn
+WATCHING_SECONDS = 55e-6  # what watching added to each step of DDP's tutorial (2 CPU cores, 2026-11-19, docs/log.md)
+MOST_WATCHING = 0.05  # of the step, before it is said
 OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 
 
 @dataclass(frozen=True)
 class Caveat:
-    """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` is to be known when reading it.
+    """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` helps to read it.
 
     A doubt that only says how far the number may be off is `imprecise`: more steps mend it. Any other is a reason not
     to believe the number at all.
@@ -43,7 +47,7 @@ class Caveat:
 
     @property
     def sign(self) -> str:
-        """The word in front of it."""
+        """The word that is shown in front of the caveat."""
         if self.severity == "note":
             return "note"
         return "IMPRECISE" if self.imprecise else "DOUBT"
@@ -56,7 +60,7 @@ def caveats_of(arm: ArmRuns) -> tuple[Caveat, ...]:
 
 
 def failed(arm: ArmRuns) -> Caveat | None:
-    """Runs that ended otherwise than finished, or not yet."""
+    """A caveat about runs that failed or have not finished."""
     bad = [run for run in arm.runs if not run.measured]
     if not bad:
         return None
@@ -70,7 +74,7 @@ def failed(arm: ArmRuns) -> Caveat | None:
 
 
 def oversubscribed(arm: ArmRuns) -> Caveat | None:
-    """More ranks than shares of cores."""
+    """A caveat about more ranks than shares of cores."""
     if not arm.spec.oversubscribed:
         return None
     shares = len(set(arm.spec.shares))
@@ -83,7 +87,7 @@ def oversubscribed(arm: ArmRuns) -> Caveat | None:
 
 
 def emulated(arm: ArmRuns) -> Caveat | None:
-    """Devices that this machine does not have."""
+    """A caveat about devices that this machine does not have."""
     if not arm.spec.emulated:
         return None
     machine = arm.runs[0].machine
@@ -97,7 +101,7 @@ def emulated(arm: ArmRuns) -> Caveat | None:
 
 
 def loaded_machine(arm: ArmRuns) -> Caveat | None:
-    """Others used the cores while the run was measured."""
+    """A caveat about other load on the cores while the run was measured."""
     evidence = load_beside([one.run for one in arm.measured])
     if not evidence:
         return None
@@ -106,7 +110,7 @@ def loaded_machine(arm: ArmRuns) -> Caveat | None:
 
 
 def load_beside(runs: Sequence[Run]) -> str:
-    """How many of these runs had others on their cores, and how much at worst; empty: none."""
+    """A text about how many of these runs had other load on their cores, and the worst of it; empty if none had."""
     states = [(machine_state(run), run.spec.name) for run in runs]
     loaded = [(state, name) for state, name in states if state.loaded]
     if not loaded:
@@ -116,7 +120,7 @@ def load_beside(runs: Sequence[Run]) -> str:
 
 
 def too_few_steps(arm: ArmRuns) -> Caveat | None:
-    """The steps of all runs together do not fix the arm's median; load of others is a caveat of its own."""
+    """A caveat about a median that the steps of all runs do not determine well; other load has a caveat of its own."""
     if not arm.measured or unlike_steps(arm):
         return None
     medians = [one.median for one in arm.measured]
@@ -136,14 +140,14 @@ def too_few_steps(arm: ArmRuns) -> Caveat | None:
 
 
 def _repeats_for(reach: float, runs: int) -> int:
-    """Runs after which the interval would be narrow enough; it shrinks with the root of their number."""
+    """The number of runs after which the interval is narrow enough; it shrinks with the root of their number."""
     return max(runs + 1, math.ceil(runs * (reach / WIDEST_REACH) ** 2)) if math.isfinite(reach) else runs + 1
 
 
 def unlike_steps(arm: ArmRuns) -> bool:
-    """Whether steps differ by design, such as a sweep over message sizes: no median of them is anybody's figure.
+    """Tells whether steps differ by design, as in a sweep over message sizes, so that their median means nothing.
 
-    DDP has other buckets in its first steps, but the same bytes in all: only bytes tell.
+    DDP has other buckets in its first steps, but the same bytes in all, so only bytes are compared.
     """
     steps = [step for one in arm.measured for rank in one.run.ranks for step in rank.steps]
     sizes = {sum(size for _, size in step.collectives.values()) for step in steps}
@@ -151,7 +155,7 @@ def unlike_steps(arm: ArmRuns) -> bool:
 
 
 def warmup_not_over(arm: ArmRuns) -> Caveat | None:
-    """The run had not settled after a third of its steps."""
+    """A caveat about runs that had not settled after a third of their steps."""
     still = [] if unlike_steps(arm) else [one for one in arm.measured if not one.series.warmup.over]
     if not still:
         return None
@@ -165,7 +169,7 @@ def warmup_not_over(arm: ArmRuns) -> Caveat | None:
 
 
 def drift(arm: ArmRuns) -> Caveat | None:
-    """Steps grew or shrank over the run, beyond chance and beyond what matters."""
+    """A caveat about steps that grew or shrank over the run, beyond chance and by a relevant amount."""
     if unlike_steps(arm):
         return None
     changes = [(drift_of(one.series.slowest_seconds[one.series.settled]), one) for one in arm.measured]
@@ -181,7 +185,7 @@ def drift(arm: ArmRuns) -> Caveat | None:
 
 
 def drift_of(seconds: Floats) -> float:
-    """Relative change over the run by a line through block medians; zero where it may be chance."""
+    """The relative change over the run, from a line through block medians; zero if it may be chance."""
     if len(seconds) < LEAST_STEPS:
         return 0.0
     blocks = np.array([np.median(block) for block in np.array_split(seconds, DRIFT_BLOCKS)])
@@ -196,7 +200,7 @@ def drift_of(seconds: Floats) -> float:
 
 
 def turns_broken(arm: ArmRuns) -> Caveat | None:
-    """A partner left the ring early, so that the rest was made out of turn, alone or beside others."""
+    """A caveat about partners that left the ring early, so that the other steps were made out of turn."""
     for one in arm.measured:
         taken, made = one.series.in_turn, one.series.step_seconds.shape[1]
         if taken is not None and made - taken > max(LAST_STEPS_OUT_OF_TURN, OUT_OF_TURN_SHARE * made):
@@ -211,7 +215,7 @@ def turns_broken(arm: ArmRuns) -> Caveat | None:
 
 
 def throttled(arm: ArmRuns) -> Caveat | None:
-    """A GPU was held back by power, heat or its clocks."""
+    """A caveat about a GPU that was slowed by power, heat or its clocks."""
     texts = [(throttle_text(one.run), one.run.spec.name) for one in arm.measured]
     held = [f"{name}: {text}" for text, name in texts if text]
     if not held:
@@ -221,7 +225,7 @@ def throttled(arm: ArmRuns) -> Caveat | None:
 
 
 def restricted_isa(arm: ArmRuns) -> Caveat | None:
-    """The CPU advertises instructions that kill a training step, so a narrower set is used."""
+    """A caveat about a narrower instruction set, used because advertised instructions kill a training step."""
     caps = {one.run.machine.isa_cap for one in arm.measured if one.run.machine and one.run.machine.isa_cap}
     if not caps or arm.spec.device != "cpu":
         return None
@@ -234,7 +238,7 @@ def restricted_isa(arm: ArmRuns) -> Caveat | None:
 
 
 def watcher_incomplete(arm: ArmRuns) -> Caveat | None:
-    """Something of the records is missing."""
+    """A caveat about missing records."""
     gaps = [gap for one in arm.measured for gap in _gaps(one)]
     if not gaps:
         return None
@@ -248,7 +252,7 @@ def watcher_incomplete(arm: ArmRuns) -> Caveat | None:
 
 
 def hooks_left_out(arm: ArmRuns) -> Caveat | None:
-    """A part of the watcher failed in this script, and the run was made again without it."""
+    """A caveat about a part of the watcher that failed in this script, so that the run was made again without it."""
     without = {name: why for run in arm.runs for name, why in run.spec.without_hooks.items()}
     if not without:
         return None
@@ -283,22 +287,20 @@ def _gaps(one: Measured) -> list[str]:
 def _not_applied(one: Measured) -> list[str]:
     spec = one.run.spec
     return [
-        f"{intervention.label()} was applied 0 times in {spec.name}"
-        for intervention in spec.interventions
-        if not one.run.applied(intervention.kind) and not _nothing_to_change(intervention, spec)
+        f"{change.label()} was applied 0 times in {spec.name}"
+        for change in spec.changes
+        if not one.run.applied(change.name) and not _nothing_to_change(change, spec)
     ]
 
 
-def _nothing_to_change(intervention: Intervention, spec: RunSpec) -> bool:
-    """One rank has nothing to communicate with, and what is removed cannot be held back."""
-    removed = any(one.kind == "remove_communication" for one in spec.interventions)
-    if intervention.kind == "emulate_link":
-        return removed or spec.world_size == 1
-    return intervention.kind == "remove_communication" and spec.world_size == 1
+def _nothing_to_change(change: Change, spec: RunSpec) -> bool:
+    """Tells whether there is nothing to change: one rank has no messages, and removed messages have no delay."""
+    known = declared(change.name)
+    return spec.world_size < known.least_ranks or any(one.name in known.void_beside for one in spec.changes)
 
 
 def ranks_apart(arm: ArmRuns) -> Caveat | None:
-    """The ranks never exchange anything: they are trainings beside each other."""
+    """A caveat about ranks that never exchange anything, so that they are separate trainings."""
     relation = arm.measured[0].series.relation if arm.measured else None
     if relation is None or relation.kind != "apart":
         return None
@@ -308,7 +310,7 @@ def ranks_apart(arm: ArmRuns) -> Caveat | None:
 
 
 def resumed(arm: ArmRuns) -> Caveat | None:
-    """A run read a checkpoint: one of an earlier run makes repeats unlike, the user's own may be meant."""
+    """A caveat about a run that read a checkpoint: an earlier run's makes repeats unlike, the user's may be meant."""
     worlds = [(run.spec.name, run.outcome.world) for run in arm.runs if run.outcome and run.outcome.world]
     reads = [(name, file) for name, world in worlds for file in world.read]
     earlier = [(name, file) for name, file in reads if file.written_by]
@@ -331,7 +333,7 @@ def resumed(arm: ArmRuns) -> Caveat | None:
 
 
 def samples_unknown(arm: ArmRuns) -> Caveat | None:
-    """What a step trains on could not be counted."""
+    """A caveat about samples of a step that could not be counted."""
     reasons = (step_modules(one.run, one.series).samples_unknown for one in arm.measured)
     reason = next(filter(None, reasons), "")
     if not reason:
@@ -341,6 +343,21 @@ def samples_unknown(arm: ArmRuns) -> Caveat | None:
         "note",
         f"samples/s is not given: {reason}",
         "step times are not touched; to compare numbers of ranks, let a suite declare its scaling",
+    )
+
+
+def short_steps(arm: ArmRuns) -> Caveat | None:
+    """A caveat about steps so short that watching them is a noticeable part of each."""
+    if not arm.measured:
+        return None
+    seconds = min(float(np.median(one.series.slowest_seconds[one.series.settled])) for one in arm.measured)
+    if not 0 < seconds * MOST_WATCHING < WATCHING_SECONDS:
+        return None
+    return Caveat(
+        "short steps",
+        "note",
+        f"a step takes {seconds_text(seconds)}; watching it takes some {seconds_text(WATCHING_SECONDS)} of that",
+        "compare such steps with one another, not with a time from elsewhere; a larger batch makes the share small",
     )
 
 
@@ -360,4 +377,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     ranks_apart,
     resumed,
     samples_unknown,
+    short_steps,
 )

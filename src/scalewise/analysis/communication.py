@@ -1,4 +1,4 @@
-"""What communication costs a step: seen from inside where the watcher can, and by taking it away from outside."""
+"""Estimates the cost of communication per step: from the watcher's records, and by a run without communication."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ BY_REMOVAL = "step minus step without communication"
 
 @dataclass(frozen=True)
 class Communication:
-    """Time per step by one method. Methods differ: taking it away also removes its interference with computing."""
+    """The time per step by one method. Methods differ: removing communication also removes its effect on computing."""
 
     method: str
     seconds: Estimate
 
 
 def preferred_communication(found: Sequence[Communication], intervention: str) -> Communication | None:
-    """Chooses the method to show: removal is the whole price, what is seen from inside is a lower bound.
+    """The estimate to show: removal gives the whole cost, records of the watcher give a lower bound.
 
-    An arm whose communication was removed has nothing that could be shown.
+    An arm whose communication was removed has none to show.
     """
     if "remove_communication" in intervention:
         return None
@@ -33,7 +33,7 @@ def preferred_communication(found: Sequence[Communication], intervention: str) -
 
 
 def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -> tuple[Communication, ...]:
-    """By every method that the experiment offers for this arm."""
+    """The cost of communication of this arm, by every method that the experiment offers."""
     seen: dict[str, list[float]] = {}
     for one in figures:
         for exposed in one.exposed:
@@ -46,26 +46,26 @@ def communication_of(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[Ru
 
 
 def _sampled(method: str, values: list[float]) -> Communication:
-    """With the interval of a median of so many samples; how far the method itself is off, its name says."""
+    """The median of these samples with its interval; how far the method itself may be off, its name says."""
     return Communication(method, replace(run_median(np.array(values)).estimate, method=method))
 
 
 def _removed(arm: ArmRuns) -> bool:
-    """Whether the arm was measured and its communication really was taken away in every run."""
+    """Tells whether the arm was measured and its communication was removed in every run."""
     return bool(arm.measured) and all(one.run.applied("remove_communication") for one in arm.measured)
 
 
 def _without_communication(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
-    """The measured sibling that differs only in having its communication removed."""
+    """The measured arm that differs from this one only in that its communication is removed; None if there is none."""
     own = arm.spec
-    kinds = {one.kind for one in own.interventions}
-    if not arm.measured or "remove_communication" in kinds or own.world_size == 1:
+    names = {one.name for one in own.changes}
+    if not arm.measured or "remove_communication" in names or own.world_size == 1:
         return None
     for other in arms:
         spec = other.spec
         same = spec.axes == own.axes and spec.world_size == own.world_size and spec.device == own.device
-        rest = {one for one in spec.interventions if one.kind != "remove_communication"}
-        taken = len(rest) < len(spec.interventions)
-        if same and taken and rest == set(own.interventions) and _removed(other):
+        rest = {one for one in spec.changes if one.name != "remove_communication"}
+        taken = len(rest) < len(spec.changes)
+        if same and taken and rest == set(own.changes) and _removed(other):
             return other
     return None

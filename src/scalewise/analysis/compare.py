@@ -1,35 +1,36 @@
-"""Is B faster than A, by how much, or can it not be told; and the smallest difference that could have been seen."""
+"""Answers whether B is faster than A, by how much, or whether it cannot be told, and what could have been seen."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import expm1
 from typing import Literal
 
-from scalewise.analysis.arms import ArmRuns, arm_key, arm_of, arms_of
+from scalewise.analysis.arms import ArmRuns, arm_of, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
 from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_quantile
 from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
+from scalewise.records.spec import ARM
 from scalewise.results.run import LoadedSuite, Run
 
-# A verdict is decided by the interval that is shown beside it. Who only compares is shown 98 %: at 95 %, one comparison
-# in twenty of two equal things would be called different, and a person who compares often would be misled often.
+# The interval that is shown decides the verdict. It is one of 98 %: at 95 %, one comparison in twenty of two equal
+# things would be called different, which would often mislead a person who compares often.
 COMPARE_LEVEL = 0.98
-POWER = 0.80  # with which the smallest visible difference would be found
+POWER = 0.80  # probability with which the smallest visible difference would be found
 
 Answer = Literal["faster", "slower", "cannot tell", "refused"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """B against A."""
+    """The comparison of B with A."""
 
     a: str
     b: str
     level: float  # of every interval in it, and of the verdict
     answer: Answer  # B is ...
-    change: Estimate | None  # B's step time over A's, less one: -0.02 is 2 % less time
+    change: Estimate | None  # B's step time over A's, minus one: -0.02 is 2 % less time
     a_step_seconds: Estimate | None
     b_step_seconds: Estimate | None
     smallest_visible: float | None  # relative difference that would have been found four times in five
@@ -43,18 +44,23 @@ class Comparison:
 def compare_suites(
     a: LoadedSuite, b: LoadedSuite, allow: Collection[str] = (), level: float = COMPARE_LEVEL
 ) -> tuple[Comparison, ...]:
-    """Every arm that both have, or the only arm of each whatever it is."""
+    """Compares every arm that both suites have, or the only arm of each whatever it is."""
     arms_a, arms_b = arms_of(a.runs), arms_of(b.runs)
     for side, arms in ((a, arms_a), (b, arms_b)):
-        if not arms and any(run.spec.rehearse for run in side.runs):
+        if not arms and any(run.spec.rehearsed for run in side.runs):
             raise BadRequest(
                 f"{side.path} was rehearsed, not measured: the other ranks were not there.",
                 "Name a run of real ranks.",
             )
+        if not arms and any(run.spec.examined for run in side.runs):
+            raise BadRequest(
+                f"{side.path} was examined, not measured: taking notes changes its times.",
+                "Measure the script: scalewise run.",
+            )
     if len(arms_a) == 1 and len(arms_b) == 1:
         return (_compared(arms_a[0], arms_b[0], f"{a.path}", f"{b.path}", allow, level),)
-    others = {arm_key(arm.spec): arm for arm in arms_b}
-    both = [(arm, others[arm_key(arm.spec)]) for arm in arms_a if arm_key(arm.spec) in others]
+    others = {arm.spec.key(ARM): arm for arm in arms_b}
+    both = [(arm, others[arm.spec.key(ARM)]) for arm in arms_a if arm.spec.key(ARM) in others]
     if not both:
         raise BadRequest(
             f"{a.path} and {b.path} have no experiment, axes and ranks in common.",
@@ -71,7 +77,7 @@ def compare(
     allow: Collection[str] = (),
     level: float = COMPARE_LEVEL,
 ) -> Comparison:
-    """B's runs against A's, repeats of one arm each; the interval of this level is shown, and decides."""
+    """Compares B's runs with A's, repeats of one arm each; the interval of this level is shown, and decides."""
     if not a or not b:
         raise BadRequest("There is nothing to compare: one side has no runs.", "Name two folders that hold runs.")
     return _compared(arm_of(a), arm_of(b), a_name, b_name, allow, level)
@@ -115,13 +121,13 @@ def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collectio
 
 
 def _of_both(a: Sequence[Caveat], b: Sequence[Caveat]) -> tuple[Caveat, ...]:
-    """Each says whom it is about."""
+    """The caveats of both sides, each with the side that it is about."""
     sides = {caveat: "A and B" if caveat in a and caveat in b else "A" if caveat in a else "B" for caveat in (*a, *b)}
     return tuple(replace(caveat, evidence=f"{side}: {caveat.evidence}") for caveat, side in sides.items())
 
 
 def compare_in_turns(arms: Sequence[ArmRuns]) -> tuple[Comparison, ...]:
-    """Every arm against the first one that it took turns with; none where no turns were asked for."""
+    """Compares every arm with the first one that it took turns with; empty if no turns were asked for."""
     found = []
     firsts: dict[tuple[int, str], ArmRuns] = {}
     for arm in arms:

@@ -9,11 +9,11 @@ Indices = NDArray[np.int64]
 
 
 def iteration_starts(optimizers: Indices) -> tuple[Indices, int]:
-    """(index of the first step of each iteration, number of leading steps that belong to whole iterations).
+    """Returns the index of the first step of each iteration, and the number of steps in whole iterations.
 
-    An iteration ends with a step of the optimizer that steps rarest; of several equally rare, with the one that comes
-    last when every optimizer has stepped once. Optimizers used one after the other, rather than in turns, do not make
-    a pattern: there every step is an iteration.
+    An iteration ends with a step of the optimizer that steps rarest; if several are equally rare, with the one that
+    comes last when every optimizer has stepped once. Optimizers used one after the other, rather than in turns, do not
+    make a pattern: there every step is an iteration.
     """
     count = len(optimizers)
     alone = np.arange(count), count
@@ -31,7 +31,7 @@ def iteration_starts(optimizers: Indices) -> tuple[Indices, int]:
 
 
 def _in_turns(optimizers: Indices, starts: Indices, ends: Indices) -> bool:
-    """Whether at least half of the groups are the same sequence and hold more than one optimizer."""
+    """Tells whether at least half of the groups are the same sequence and hold more than one optimizer."""
     patterns = [optimizers[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
     ((commonest, times),) = Counter(patterns).most_common(1)
     mixed = len(set(np.frombuffer(commonest, dtype=optimizers.dtype).tolist())) > 1

@@ -1,6 +1,6 @@
 """Numbers with intervals that carry their confidence level, and medians whose intervals hold for real steps.
 
-Real steps resemble their neighbours, and fresh processes of the same script differ.
+Real steps are correlated with their neighbours, and fresh processes of the same script differ.
 
 Within one run: order statistics around the median, widened by the autocorrelation of the series of signs (above or
 below the median), which is what governs a median's error. No distribution is assumed. In simulation with AR(1) 0.5 an
@@ -8,7 +8,7 @@ interval of 95 % covered the true median in 92 % at 30 steps, 94 % at 60 and 95 
 bootstrap (blocks of 2 n^(1/3)) in 77 % at 30, 87 % at 100 and 92 % at 300. With AR(1) 0.8 and 30 steps it is 84 %.
 
 Over repeated runs: a t-interval on the logarithms of the runs' medians. Below five runs the spread between runs cannot
-be told from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
+be estimated from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-CONFIDENCE = 0.95  # the level of every interval for which nobody asks for another
+CONFIDENCE = 0.95  # the level of every interval for which no other is asked
 LEAST_DEGREES = 4  # t is 2.8 here; with one degree it would be 12.7 and no interval of few runs would say anything
 QUIET_RUN_CV = 0.028  # spread of run medians between fresh processes on a quiet machine, measured
-LOADED_RUN_CV = 0.088  # the same beside foreign load, measured
+LOADED_RUN_CV = 0.088  # the same with other load on the machine, measured
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Estimate:
     value: float
     low: float
     high: float
-    steps: int  # that it rests on
+    steps: int  # on which it is based
     runs: int
     method: str
     level: float  # of the interval: 0.95
@@ -47,14 +47,14 @@ class Estimate:
 
     @property
     def exact(self) -> bool:
-        """Whether it has no width: such a number holds at every level."""
+        """Tells whether the interval has no width: such a number holds at every level."""
         return self.low == self.value == self.high
 
     def at(self, level: float) -> "Estimate":
         """The same number with its interval restated at another level: both ends move as normal quantiles do.
 
-        Ends that come from Student's t are restated a little too narrow when the level rises, and a little too wide
-        when it falls. Where the interval decides something, compute it at the level that decides.
+        Ends that come from Student's t become a little too narrow when the level rises, and a little too wide when it
+        falls. If the interval decides something, compute it at the level that decides.
         """
         if level == self.level:
             return self
@@ -66,11 +66,11 @@ class Estimate:
         return replace(self, low=low, high=high, level=level)
 
     def times(self, factor: float) -> "Estimate":
-        """The number in another unit, or of so many; a negative factor exchanges the ends."""
+        """The number multiplied by a factor, as for another unit; a negative factor exchanges the ends."""
         return self.through(lambda value: value * factor, positive=self.positive and factor > 0)
 
     def through(self, formula: Callable[[float], float], *, positive: bool = False) -> "Estimate":
-        """A formula that only rises or only falls, applied to the number and to both ends."""
+        """The result of a monotonic formula, applied to the number and to both ends."""
         low, high = sorted((formula(self.low), formula(self.high)))
         return replace(self, value=formula(self.value), low=low, high=high, positive=positive)
 
@@ -84,13 +84,13 @@ def common_level(*found: Estimate) -> float:
 
 
 def level_text(level: float) -> str:
-    """`95 %`."""
+    """A confidence level as text: `95 %`."""
     return f"{100 * level:.4g} %"
 
 
 @dataclass(frozen=True)
 class RunMedian:
-    """One run's median step and how well its own steps fix it."""
+    """One run's median step, and how well its own steps determine it."""
 
     seconds: float
     low: float
@@ -100,22 +100,22 @@ class RunMedian:
 
     @property
     def log_error(self) -> float:
-        """Standard error of the logarithm of the median, from within the run."""
+        """The standard error of the logarithm of the median, from within the run."""
         return log(self.high / self.low) / (2 * normal_quantile(self.level)) if self.low > 0 else inf
 
     @property
     def estimate(self) -> Estimate:
-        """The same as an estimate."""
+        """The same as an `Estimate`."""
         return Estimate(self.seconds, self.low, self.high, self.steps, 1, "steps of one run", self.level, positive=True)
 
 
 def normal_quantile(confidence: float) -> float:
-    """Standard deviations of a normal distribution that hold this share around its middle."""
+    """The number of standard deviations around the middle of a normal distribution that hold this share."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def t_quantile(confidence: float, degrees: int) -> float:
-    """Two-sided quantile of Student's t by Cornish and Fisher's expansion: within 0.3 % from four degrees on."""
+    """The two-sided quantile of Student's t by Cornish and Fisher's expansion: within 0.3 % from four degrees on."""
     if degrees < LEAST_DEGREES:
         raise ValueError(f"the expansion needs {LEAST_DEGREES} degrees of freedom, not {degrees}")
     z, d = normal_quantile(confidence), float(degrees)
@@ -141,7 +141,7 @@ def run_median(values: Floats, level: float = CONFIDENCE) -> RunMedian:
 
 
 def _correlation_time(values: Floats) -> float:
-    """How many steps are worth one independent step: Geyer's initial positive sequence on the series of signs."""
+    """The number of steps that are worth one independent step: Geyer's initial positive sequence on the signs."""
     count = len(values)
     signs = np.sign(values - np.median(values))
     power = float(signs @ signs)
@@ -152,18 +152,18 @@ def _correlation_time(values: Floats) -> float:
     pairs = correlation[1 : 1 + (len(correlation) - 1) // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(pairs <= 0)
     time = max(1.0, 1.0 + 2.0 * float(pairs[: ends[0] if len(ends) else len(pairs)].sum()))
-    # Subtracting the median of so few steps hides part of the correlation; this puts it back to first order.
+    # Subtracting the median of so few steps hides part of the correlation; this restores it to first order.
     return time * count / max(count - 2 * time, count / 4)
 
 
 def spread(squares: float, degrees: int, assumed_variance: float) -> tuple[float, int]:
-    """(variance, degrees of freedom) of a sum of squares, filled up from the assumption where it rests on too few."""
+    """Returns the variance and degrees of freedom of a sum of squares, filled up by the assumed one if they are few."""
     fill = max(0, LEAST_DEGREES - degrees)
     return (squares + fill * assumed_variance) / (degrees + fill), degrees + fill
 
 
 def assumed_log_variance(medians: Sequence[RunMedian], run_cv: float) -> float:
-    """Variance of a run's log median if runs differ by the assumed spread, on top of their own error."""
+    """The variance of a run's log median if runs differ by the assumed spread, in addition to their own error."""
     within = [min(one.log_error, 1.0) for one in medians]
     return run_cv**2 + float(np.mean(np.square(within)))
 

@@ -1,4 +1,4 @@
-"""Everything that answers and sections may look at: one suite's analysis, its inspected runs and its machine."""
+"""The data that answers and sections may use: one suite's analysis, its inspected runs and its machine."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from scalewise.results.run import LoadedSuite, Run
 
 @dataclass(frozen=True)
 class Evidence:
-    """One suite's folder; what is missing is None or empty, never made up."""
+    """The evidence of one suite's folder; what is missing is None or empty, never made up."""
 
     loaded: LoadedSuite
     analysis: Analysis
@@ -20,11 +20,11 @@ class Evidence:
     elsewhere: tuple["Evidence", ...] = ()  # the same suite, measured on other machines
 
     def experiment(self, name: str) -> ExperimentAnalysis | None:
-        """By its name in the suite."""
+        """The experiment with that name in the suite; None if there is none."""
         return next((one for one in self.analysis.experiments if one.name == name), None)
 
     def rows(self, experiment: str, *, intervention: str = "none", **axes: AxisValue) -> tuple[ArmRow, ...]:
-        """The arms with these axis values, fewest ranks first; failed ones too."""
+        """The arms with these axis values, fewest ranks first, failed ones included."""
         found = self.experiment(experiment)
         rows = found.rows if found else ()
         chosen = [
@@ -35,12 +35,12 @@ class Evidence:
         return tuple(sorted(chosen, key=lambda row: row.ranks))
 
     def row(self, experiment: str, *, ranks: int = 1, intervention: str = "none", **axes: AxisValue) -> ArmRow | None:
-        """The one arm, if it has figures."""
+        """The one arm with these values; None if it has no figures."""
         rows = self.rows(experiment, intervention=intervention, **axes)
         return next((row for row in rows if row.ranks == ranks and row.step_seconds is not None), None)
 
     def inspection(self, experiment: str, *, ranks: int | None = None, **axes: AxisValue) -> Inspection | None:
-        """Of the arm with these axis values."""
+        """The inspection of the arm with these axis values; None if there is none."""
         for one in self.inspections:
             run = self.run(one.run)
             if run is None or run.spec.experiment != experiment or (ranks and run.spec.world_size != ranks):
@@ -50,9 +50,9 @@ class Evidence:
         return None
 
     def asked_ranks(self, experiment: str) -> tuple[int, ...]:
-        """The numbers of ranks that the suite's file asks for; empty where it does not say."""
+        """The numbers of ranks that the suite's file asks for; empty if it does not say."""
         return next((one.ranks for one in self.loaded.experiments if one.name == experiment), ())
 
     def run(self, name: str) -> Run | None:
-        """By the name of its folder."""
+        """The run whose folder has that name; None if there is none."""
         return next((run for run in self.loaded.runs if run.spec.name == name), None)

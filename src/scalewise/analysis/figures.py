@@ -1,4 +1,4 @@
-"""What one run shows beside its median: ranks, phases, memory, communication, losses; medians after warm-up."""
+"""Computes one run's figures beside its median: ranks, phases, memory, communication, losses, after warm-up."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from scalewise.records.rows import MemoryRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO
 
-# However short the warm-up: DDP puts its buckets together anew in the second step, and may free the old ones after it.
+# However short the warm-up: DDP rebuilds its buckets in the second step, and may free the old ones after it.
 SETUP_STEPS = 3
 
 
 @dataclass(frozen=True)
 class RankFigures:
-    """One rank of one run."""
+    """The figures of one rank of one run."""
 
     rank: int
     step_seconds: float
@@ -34,7 +34,7 @@ class RankFigures:
 
 @dataclass(frozen=True)
 class Memory:
-    """The largest over the ranks; None where it was not recorded."""
+    """The largest memory figures over the ranks; None if not recorded."""
 
     peak_rss_bytes: int | None = None
     cuda_peak_allocated_bytes: int | None = None  # after warm-up, where that was recorded
@@ -43,7 +43,7 @@ class Memory:
     gradient_bytes: int | None = None
     optimizer_bytes: int | None = None
     heap_at_backward_bytes: int | None = None
-    cuda_whole_peak_bytes: int | None = None  # of the whole run, as the script itself would be told
+    cuda_whole_peak_bytes: int | None = None  # of the whole run, as the script itself would read it
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Exposed:
-    """Communication that backward could not hide, as the watcher saw it from inside."""
+    """Communication that backward could not hide, as the watcher recorded it."""
 
     method: str
     exposed_seconds: float  # median over the sampled steps of all ranks
@@ -67,7 +67,7 @@ class Exposed:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run, for its own page."""
+    """The figures of one run, for its own page."""
 
     name: str
     repeat: int
@@ -95,7 +95,7 @@ class RunFigures:
 
 
 def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigures:
-    """Everything of one measured run."""
+    """All figures of one measured run."""
     slowest = series.slowest_seconds
     settled = slowest[series.settled]
     own = series.step_seconds[:, series.settled]
@@ -172,7 +172,7 @@ def _between(series: Series, index: int) -> float | None:
 
 
 def memory_of(run: Run, warmup_steps: int) -> Memory:
-    """The peaks over ranks and time; of a GPU's tensors those after warm-up."""
+    """The memory peaks over ranks and time; for a GPU's tensors those after warm-up."""
     rows: list[MemoryRow] = [row for record in run.ranks for row in record.memory]
     return Memory(
         peak_rss_bytes=_most(row.peak_rss_bytes for row in rows),
@@ -187,9 +187,9 @@ def memory_of(run: Run, warmup_steps: int) -> Memory:
 
 
 def settled_peak(rows: Sequence[MemoryRow], warmup_steps: int) -> int | None:
-    """The most bytes that a rank had allocated on its GPUs in the stretches that begin after warm-up.
+    """The most bytes that a rank had allocated on its GPUs in the intervals that begin after warm-up.
 
-    In the first steps DDP holds its old and its new buckets at once, or not, as it happens. Where no stretch begins
+    In the first steps DDP may or may not hold its old and its new buckets at the same time. If no interval begins
     late enough the last one counts; old runs and runs without that hook know the peak of the whole run only.
     """
     begins = max(warmup_steps, SETUP_STEPS) - 1

@@ -1,4 +1,4 @@
-"""Says in one sentence per arm what a person wants to know first: is it faster, what holds it back, what to try."""
+"""Says in one sentence per arm what a person wants to know first: is it faster, what limits it, what to try."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Cause = Literal[
     "communication", "data", "host", "launch", "batch too small", "shared machine", "optimizer", "straggler", "memory",
     "not told apart",
 ]  # fmt: skip
-MOST_HEADLINES = 8  # to show: more would push the tables off the screen
-SMALLEST_SHARE = 0.05  # of the loop: below it nobody would change a script for it
+MOST_HEADLINES = 8  # to show: more would scroll the tables off the screen
+SMALLEST_SHARE = 0.05  # of the loop: a smaller loss is not worth a change of the script
 # Kinds that shard or exchange in forward as well (FSDP, tensor and pipeline parallelism), without waiting for them.
 IN_FORWARD_TOO = {"all_gather", "reduce_scatter", "all_to_all", "send", "recv", "batch_isend_irecv"}
-SAME_RANK_SHARE = 0.8  # of the steps: a rank that is slowest so often is slow by itself, not by chance
+SAME_RANK_SHARE = 0.8  # of the steps: a rank that is the slowest so often is slow by itself, not by chance
 IDLE_GPU_SHARE = 0.3  # of the time without a kernel: above it the GPU waits for the host
-FULL_MEMORY_SHARE = 0.92  # of a GPU: what the allocator has reserved leaves no room for a larger batch
+FULL_MEMORY_SHARE = 0.92  # of a GPU: if the allocator has reserved so much, there is no room for a larger batch
 
 ADVICE: dict[Cause, str] = {
     "communication": "a larger batch per rank, or accumulation with no_sync(); `scalewise rehearse` prices both",
@@ -53,8 +53,8 @@ class Headline:
     arm: str
     verdict: str
     held_back: HeldBack | None  # None: nothing large enough to name
-    doubts: tuple[str, ...]  # names of the caveats that speak against the number
-    imprecise: tuple[str, ...] = ()  # names of those that ask for more steps
+    doubts: tuple[str, ...]  # names of the caveats that cast doubt on the number
+    imprecise: tuple[str, ...] = ()  # names of those that more steps would mend
 
     def text(self) -> str:
         """The whole answer as one paragraph."""
@@ -73,7 +73,7 @@ class Headline:
 
 
 def headlines_of(rows: Sequence[ArmRow]) -> tuple[Headline, ...]:
-    """One headline for each arm that was run as the script is; arms with a change explain, they do not answer."""
+    """One headline for each arm without interventions; arms with a change explain, and give no answer."""
     by_label = {row.label: row for row in rows}
     plain = [row for row in rows if row.intervention == "none"]
     return tuple(
@@ -124,7 +124,7 @@ def _verdict(row: ArmRow, base: ArmRow | None) -> str:
 
 
 def _whole_loop(row: ArmRow, base: ArmRow) -> float | None:
-    """The speedup by the whole loop, which the speedup of the steps leaves out: data and the time between steps."""
+    """The speedup of the whole loop, with data and the time between steps, which the speedup of steps leaves out."""
     if row.loop_seconds is None or base.loop_seconds is None:
         return None
     growth = row.ranks / base.ranks if row.scaling.kind == "weak" else 1.0
@@ -132,7 +132,7 @@ def _whole_loop(row: ArmRow, base: ArmRow) -> float | None:
 
 
 def _held_back(row: ArmRow, base: ArmRow | None) -> HeldBack | None:
-    """Names the largest loss, if it is larger than what the step's own interval leaves open."""
+    """The largest loss, if it is larger than the uncertainty of the step's own interval; None otherwise."""
     step = row.step_seconds
     assert step is not None
     loop = row.loop_seconds.value if row.loop_seconds else step.value
@@ -153,7 +153,7 @@ _Loss = tuple[Cause, float, str]
 
 
 def _alone(row: ArmRow) -> Iterator[_Loss]:
-    """Parts of the loop in which an arm without a base does not compute."""
+    """Yields the parts of the loop in which an arm without a base does not compute."""
     loop = row.loop_seconds or row.step_seconds
     assert loop is not None
     data, host = row.phase_seconds.get("data") or 0.0, _host_seconds(row)
@@ -165,7 +165,7 @@ def _alone(row: ArmRow) -> Iterator[_Loss]:
 
 
 def _always(row: ArmRow, loop_seconds: float) -> Iterator[_Loss]:
-    """Losses that need no base to be seen."""
+    """Yields the losses that can be seen without a base."""
     if row.gpu_busy_share is not None and 1 - row.gpu_busy_share > IDLE_GPU_SHARE:
         waits = (row.phase_seconds.get("data") or 0.0) + _host_seconds(row)
         idle = (1 - row.gpu_busy_share) * loop_seconds - waits
@@ -180,7 +180,7 @@ def _always(row: ArmRow, loop_seconds: float) -> Iterator[_Loss]:
 
 
 def _against_base(row: ArmRow, base: ArmRow) -> Iterator[_Loss]:
-    """What each part takes beyond its ideal: the base's time, divided among the ranks where the work is divided."""
+    """Yields what each part takes beyond its ideal: the base's time, divided among the ranks where the work is."""
     ideal = base.ranks / row.ranks if row.scaling.kind == "strong" else 1.0
     loop = (row.loop_seconds or row.step_seconds).value  # type: ignore[union-attr]
 
@@ -210,8 +210,8 @@ def _against_base(row: ArmRow, base: ArmRow) -> Iterator[_Loss]:
 def _communication(row: ArmRow, backward_seconds: float, loop_seconds: float) -> tuple[float, str]:
     """Communication of a step by the best evidence there is, and that evidence.
 
-    `backward_seconds` is what backward has grown beyond forward. Messages are sent in backward and slow down the
-    computing beside them, so this is nearer to their whole price than the reducer's own clock, which sees only waits.
+    `backward_seconds` is the growth of backward beyond that of forward. Messages are sent in backward and slow down the
+    computing beside them, so this is closer to their whole cost than the reducer's own clock, which sees only waits.
     """
     chosen = preferred_communication(row.communication, row.intervention)
     if chosen is not None and chosen.method == BY_REMOVAL:

@@ -1,4 +1,4 @@
-"""An inspected run, understood: layers and their devices, hand-overs, who works when, memory by purpose, gradients."""
+"""Reads an inspected run: layers and their devices, transfers, work over time, memory by purpose, gradients."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,33 +23,33 @@ Stepped = TypeVar("Stepped", TransferRow, BusyRow)
 
 @dataclass(frozen=True)
 class Inspection:
-    """Rank 0 of an inspected run; parts that the script did not show are empty or None."""
+    """The inspection of rank 0 of an inspected run; parts that the script did not show are empty or None."""
 
     run: str  # its name
     layers: tuple[LayerRow, ...]
     transfers: tuple[TransferRow, ...]  # of one typical step
-    timeline: tuple[BusyRow, ...]  # of one typical step, in which nothing but the layers was looked at
-    device_memory: tuple[DeviceMemoryRow, ...]  # one a device
+    timeline: tuple[BusyRow, ...]  # of one typical step, in which only the layers were observed
+    device_memory: tuple[DeviceMemoryRow, ...]  # one per device
     memory: MemoryPartsRow | None  # of the step with the largest sum
-    gradients: tuple[GradientRow, ...]  # one a step
+    gradients: tuple[GradientRow, ...]  # one per step
     peak_bytes: int | None  # of the device that held most or, on CPU ranks, of the tensors
     notes: tuple[str, ...] = ()  # what could not be seen, and why
     memory_by_line: tuple[MemoryByLineRow, ...] = ()  # of the same step as `memory`, the largest first
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """In the order of the layers."""
+        """The devices in the order of the layers."""
         return tuple(dict.fromkeys(layer.device for layer in self.layers))
 
     @property
     def emulated(self) -> bool:
-        """Whether logical devices stood for real ones."""
+        """Tells whether logical devices replaced real ones."""
         return any(device.startswith(LOGICAL_PREFIX) for device in self.devices)
 
 
 @dataclass(frozen=True)
 class FailedInspection:
-    """An inspected run that shows nothing, and why."""
+    """An inspected run that shows nothing, and the reason."""
 
     run: str  # its name
     experiment: str
@@ -57,8 +57,8 @@ class FailedInspection:
 
 
 def inspection_of(run: Run) -> Inspection | None:
-    """What the run showed; None where it was not inspected, did not finish, or showed nothing."""
-    if not run.spec.inspect or not run.measured:
+    """The inspection of a run; None if it was not inspected, did not finish, or showed nothing."""
+    if not run.spec.inspected or not run.measured:
         return None
     rank = next((rank for rank in run.ranks if rank.inspection), None)
     if rank is None:
@@ -74,7 +74,7 @@ def inspection_of(run: Run) -> Inspection | None:
         layers=_all(rows, LayerRow),
         transfers=_of_last_step(_all(rows, TransferRow), [row.step for row in parts]),
         timeline=_of_shortest_step(_all(rows, BusyRow)),
-        device_memory=logical or memory,  # the one that carries logical devices is none of the model's
+        device_memory=logical or memory,  # the device that carries logical devices holds none of the model's layers
         memory=largest,
         gradients=_all(rows, GradientRow),
         peak_bytes=max((row.peak_bytes for row in memory), default=None),
@@ -84,7 +84,7 @@ def inspection_of(run: Run) -> Inspection | None:
 
 
 def inspections_of(runs: Iterable[Run]) -> tuple[Inspection, ...]:
-    """Of all runs that were inspected and show something."""
+    """The inspections of all runs that were inspected and show something."""
     found = (inspection_of(run) for run in runs)
     return tuple(one for one in found if one is not None)
 
@@ -94,12 +94,12 @@ def failed_inspections_of(runs: Iterable[Run]) -> tuple[FailedInspection, ...]:
     return tuple(
         FailedInspection(run.spec.name, run.spec.experiment, _why(run))
         for run in runs
-        if run.spec.inspect and inspection_of(run) is None
+        if run.spec.inspected and inspection_of(run) is None
     )
 
 
 def failure_of(run: Run) -> str:
-    """Why an inspected run shows nothing at all; empty where it ran."""
+    """The reason why an inspected run shows nothing at all; empty if it ran."""
     return "" if run.measured else _why(run)
 
 
@@ -117,13 +117,13 @@ def _all(rows: Iterable[InspectionRow], kind: type[Kind]) -> tuple[Kind, ...]:
 
 
 def _of_last_step(rows: Sequence[Stepped], looked_at: Sequence[int] = ()) -> tuple[Stepped, ...]:
-    """Of the last step that was looked at, or that has any: the first ones are still warming up."""
+    """Rows of the last step that was inspected, or that has any: the first ones are still warming up."""
     last = max(looked_at or [row.step for row in rows], default=0)
     return tuple(row for row in rows if row.step == last)
 
 
 def _of_shortest_step(rows: tuple[BusyRow, ...]) -> tuple[BusyRow, ...]:
-    """A layer that was held up once would stand for all steps; the first step may hold lazy set-up."""
+    """Rows of the shortest step, so that a delay of a layer does not count; the first step may hold lazy set-up."""
     steps = sorted({row.step for row in rows})
     length = {step: max(row.end_ns for row in rows if row.step == step) for step in steps[1:] or steps}
     shortest = min(length, key=lambda step: length[step], default=None)
@@ -131,7 +131,7 @@ def _of_shortest_step(rows: tuple[BusyRow, ...]) -> tuple[BusyRow, ...]:
 
 
 def _device_memory(rows: Iterable[DeviceMemoryRow]) -> tuple[DeviceMemoryRow, ...]:
-    """Peaks are told more than once, and only grow."""
+    """The largest peak of each device, as peaks are recorded more than once and only grow."""
     peaks: dict[str, int] = {}
     for row in rows:
         peaks[row.device] = max(row.peak_bytes, peaks.get(row.device, 0))

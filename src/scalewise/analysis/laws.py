@@ -1,4 +1,4 @@
-"""Laws of speedup: Amdahl's serial fraction fitted over several rank counts, and what a delay does to a speedup."""
+"""Laws of speedup: Amdahl's serial fraction fitted over several rank counts, and the effect of a delay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ class RankSpeedup:
 
 @dataclass(frozen=True)
 class AmdahlFit:
-    """Amdahl's law with the serial fraction that suits the points best.
+    """Amdahl's law with the serial fraction that fits the points best.
 
-    The fraction is not forced into 0 to 1: above 1 more ranks are slower, below 0 they are faster than ideal, and in
+    The fraction is not limited to 0 to 1: above 1 more ranks are slower, below 0 they are faster than ideal, and in
     both cases the law does not describe what was measured.
     """
 
@@ -32,21 +32,21 @@ class AmdahlFit:
 
     @property
     def lawful(self) -> bool:
-        """Whether the fraction may be one: its interval reaches into 0 to 1."""
+        """Tells whether the fraction is possible: its interval reaches into 0 to 1."""
         return self.serial_fraction.high >= 0 and self.serial_fraction.low <= 1
 
     def speedup(self, ranks: float) -> float:
-        """The law's speedup."""
+        """The speedup by the law."""
         return amdahl_speedup(self.serial_fraction.value, ranks)
 
 
 def amdahl_speedup(serial_fraction: float, ranks: float) -> float:
-    """1 / (s + (1 - s) / N)."""
+    """Amdahl's speedup: 1 / (s + (1 - s) / N)."""
     return 1 / (serial_fraction + (1 - serial_fraction) / ranks)
 
 
 def fit_amdahl(points: Sequence[RankSpeedup]) -> AmdahlFit | None:
-    """Least squares of 1/S - 1/N = s (1 - 1/N), each point weighted by its own interval; None without two ranks."""
+    """The fit by least squares of 1/S - 1/N = s (1 - 1/N), weighted by the intervals; None without two ranks."""
     used = tuple(point for point in points if point.ranks > 1 and point.speedup.value > 0)
     if not used:
         return None
@@ -58,7 +58,7 @@ def fit_amdahl(points: Sequence[RankSpeedup]) -> AmdahlFit | None:
     fraction = float(np.sum(weights * x * y)) / power
     squares = float(np.sum(weights * (y - fraction * x) ** 2))
     degrees = len(used) - 1
-    # The points' own intervals are the floor; where they scatter more than those allow, the scatter counts.
+    # The points' own intervals are the minimum; if the points scatter more than those allow, the scatter counts.
     inflation = sqrt(max(1.0, squares / degrees)) if degrees else 1.0
     level = common_level(*(one.speedup for one in used))
     quantile = t_quantile(level, degrees) if degrees >= LEAST_DEGREES else normal_quantile(level)
@@ -72,16 +72,16 @@ def fit_amdahl(points: Sequence[RankSpeedup]) -> AmdahlFit | None:
 
 
 def _inverse_error(speedup: Estimate) -> float:
-    """Standard error of 1/S from its interval; a floor keeps an exact point from outweighing everything."""
+    """The standard error of 1/S from its interval; a minimum keeps an exact point from outweighing all others."""
     low = max(speedup.low, 1e-9)
     return max((1 / low - 1 / speedup.high) / (2 * normal_quantile(speedup.level)), 1e-6 / speedup.value)
 
 
 def delayed_speedup(one_rank: Estimate, many_ranks: Estimate, delay_seconds: Estimate) -> Estimate:
-    """The speedup that Amdahl's law gives when a delay joins the serial part of both: (T1 + d) / (TN + d).
+    """The speedup by Amdahl's law if a delay is added to the serial part of both: (T1 + d) / (TN + d).
 
-    With the serial fraction s that Karp and Flatt read from T1 and TN this is the same as 1 / (s' + (1 - s') / N) with
-    s' = (s T1 + d) / (T1 + d).
+    With the serial fraction s that Karp and Flatt derive from T1 and TN this is the same as 1 / (s' + (1 - s') / N)
+    with s' = (s T1 + d) / (T1 + d).
     """
     return propagate(
         lambda t1, tn, d: (t1 + d) / (tn + d),

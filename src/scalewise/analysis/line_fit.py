@@ -1,7 +1,7 @@
-"""A straight line through positive measurements, fitted by relative residuals so that small and large ones count alike.
+"""Fits a straight line through positive measurements by relative residuals, so that all sizes count alike.
 
-Outliers are held down by Huber's weights. The intervals come from the residuals; where there are too few points to tell
-their spread, it is filled from the spread between runs that the house assumes (`analysis.estimate`).
+Outliers get little weight (Huber). The intervals come from the residuals; if there are too few points to estimate their
+spread, it is filled from the spread between runs that is assumed here (`analysis.estimate`).
 """
 
 from collections.abc import Sequence
@@ -11,35 +11,35 @@ import numpy as np
 
 from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate, Floats, normal_quantile, spread, t_quantile
 
-ROUNDS = 50  # of reweighting; it settles in fewer than ten
+ROUNDS = 50  # of reweighting; it converges in fewer than ten
 HUBER = 1.345  # standard deviations from which a residual counts linearly: 95 % efficient on normal errors
 NORMAL_MAD = 1.4826  # standard deviation over median absolute deviation of a normal distribution
 
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope x, with the relative residual (measured over line, minus 1) of every point."""
+    """A line y = intercept + slope x, with the relative residual (measured over line, minus 1) of every point."""
 
     intercept: Estimate
     slope: Estimate
     relative_residuals: tuple[float, ...]
 
     def at(self, x: float) -> float:
-        """The line's value."""
+        """The value of the line at x."""
         return self.intercept.value + self.slope.value * x
 
     @property
     def typical_residual(self) -> float:
-        """Median of their sizes."""
+        """The median absolute relative residual."""
         return float(np.median(np.abs(self.relative_residuals)))
 
 
 def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_RUN_CV) -> Line | None:
-    """None where a line cannot be told: fewer than two different x, or a y that is not positive."""
+    """The fitted line; None if fewer than two x differ, or if some y is not positive."""
     xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(np.unique(xs)) < 2 or not np.all(np.isfinite(ys)) or np.any(ys <= 0):
         return None
-    scale = float(np.abs(xs).max())  # bytes run to 10^8: unscaled, the squares would cost digits
+    scale = float(np.abs(xs).max())  # bytes go up to 10^8: without scaling, their squares would cost digits
     design = np.column_stack((1 / ys, xs / scale / ys))
     target = np.ones_like(ys)
     weights = _weights(design, target)
@@ -59,7 +59,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], assumed_cv: float = QUIET_R
 
 
 def spread_of(times: Sequence[Estimate]) -> float:
-    """Relative standard error that a line through these must allow for: that of the widest, or a quiet machine's."""
+    """The relative standard error to assume for a line through these: that of the widest, or a quiet machine's."""
     return max([QUIET_RUN_CV, *(one.half_width / normal_quantile(one.level) for one in times)])
 
 

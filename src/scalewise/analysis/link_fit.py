@@ -9,13 +9,13 @@ from scalewise.analysis.propagate import exact, propagate
 from scalewise.units import bytes_text
 
 LEAST_SIZES = 4
-LEAST_SPAN = 100.0  # largest over smallest message: within less, latency and rate cannot be told apart
-MOST_RESIDUAL = 0.35  # median relative residual above which the line is no description of the points
+LEAST_SPAN = 100.0  # largest over smallest message: with less, latency and rate cannot be told apart
+MOST_RESIDUAL = 0.35  # median relative residual above which the line does not describe the points
 
 
 @dataclass(frozen=True)
 class LinkFit:
-    """Latency and rate among so many ranks; the rate is bytes of the reduced tensor per second."""
+    """Latency and rate among this many ranks; the rate is bytes of the reduced tensor per second."""
 
     ranks: int
     alpha_seconds: Estimate
@@ -25,7 +25,7 @@ class LinkFit:
     relative_residuals: tuple[float, ...]
 
     def predicted(self, count: float, size_bytes: float) -> Estimate:
-        """Seconds of so many all-reduces with so many bytes in all, one after the other."""
+        """Seconds of `count` all-reduces with `size_bytes` in all, one after the other."""
         return propagate(
             lambda alpha, rate, n, size: n * alpha + size / rate,
             self.alpha_seconds,
@@ -38,17 +38,17 @@ class LinkFit:
 
 @dataclass(frozen=True)
 class NoLinkFit:
-    """Why there is none."""
+    """The reason why no link was fitted."""
 
     ranks: int
     reason: str
 
 
 def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoLinkFit:
-    """From (bytes, seconds) of single all-reduces; of the repeats of one size the shortest counts.
+    """The fit from (bytes, seconds) of single all-reduces; of the repeats of one size the shortest counts.
 
-    On CPU ranks the thread that reduces shares the rank's core, and where the scheduler lets it wait a message takes
-    3 to 5 ms more, whatever its size: the shortest is the link, the rest is hold-up and belongs to the residual.
+    On CPU ranks the thread that reduces shares the rank's core, and if the scheduler lets it wait a message takes
+    3 to 5 ms more, whatever its size: the shortest shows the link, the rest is delay and belongs to the residual.
     """
     by_size: dict[float, list[float]] = {}
     for size, seconds in points:
@@ -68,7 +68,7 @@ def fit_link(points: Iterable[tuple[float, float]], ranks: int) -> LinkFit | NoL
 
 
 def too_few(sizes: Sequence[float]) -> str:
-    """Why messages of these sizes, smallest first, cannot tell latency and rate apart; empty: they can."""
+    """The reason why messages of these sizes, smallest first, cannot tell latency and rate apart; empty if they can."""
     if len(sizes) >= LEAST_SIZES and sizes[-1] >= LEAST_SPAN * sizes[0]:
         return ""
     span = f" from {bytes_text(sizes[0])} to {bytes_text(sizes[-1])}" if sizes else ""

@@ -1,4 +1,4 @@
-"""What single collectives of known size took: the points that a model of the link is fitted to."""
+"""The measured times of single collectives of known size, to which a model of the link is fitted."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -14,7 +14,7 @@ ALL_REDUCE = "all_reduce"
 
 @dataclass(frozen=True)
 class LinkPoint:
-    """One collective among so many ranks."""
+    """One collective among this many ranks."""
 
     bytes: int  # of the whole message, as `predict.collectives` counts it
     seconds: float
@@ -23,10 +23,10 @@ class LinkPoint:
 
 
 def link_points(run: Run, kinds: Collection[str] = (ALL_REDUCE,)) -> tuple[LinkPoint, ...]:
-    """One point per step that held exactly one of them; the first of each size is warm-up and left out.
+    """One point per step that held exactly one of these collectives; the first of each size is warm-up and left out.
 
-    The time is that of the rank with the shortest: it came last and waited for nobody, while nobody could finish
-    before it came. What the others show on top of it is waiting, not the link.
+    The time is that of the rank with the shortest: it came last and waited for no other rank, while none could finish
+    before it came. The extra time of the others is waiting, not the link.
     """
     if not run.measured or run.spec.world_size < 2:
         return ()
@@ -47,7 +47,7 @@ def link_points(run: Run, kinds: Collection[str] = (ALL_REDUCE,)) -> tuple[LinkP
 
 
 def _sent(row: StepRow) -> tuple[str, int] | None:
-    """Kind and bytes of the only collective of the step."""
+    """Kind and bytes of the only collective of the step; None if there is not exactly one."""
     if len(row.collectives) != 1:
         return None
     ((kind, (count, size)),) = row.collectives.items()
@@ -55,18 +55,18 @@ def _sent(row: StepRow) -> tuple[str, int] | None:
 
 
 def _whole_bytes(run: Run, kind: str, size: int) -> int:
-    """Of a reduce-scatter the watcher counts what a rank keeps."""
+    """The bytes of the whole message; of a reduce-scatter the watcher counts only what a rank keeps."""
     return size * run.spec.world_size if kind == "reduce_scatter" else size
 
 
 def _spent_ns(row: StepRow, device: str, overhead_ns: float) -> float:
-    """A GPU's call returns before the work is done: there the time is what the step holds beside its own phases."""
+    """The time of a collective; a GPU's call returns early, so there it is the step's time beyond its own phases."""
     if device == "cpu":
         return row.collective_ns
     return row.rest_ns if row.rest_ns is not None else row.step_ns - overhead_ns
 
 
 def _overhead_ns(run: Run) -> float:
-    """Forward, backward and optimizer of a step, where the device resolved them."""
+    """The median time of forward, backward and optimizer in a step, if the device resolved them."""
     rows = [row for rank in run.ranks for row in rank.steps if row.rest_ns is not None]
     return median([row.step_ns - row.rest_ns for row in rows if row.rest_ns is not None]) if rows else 0.0

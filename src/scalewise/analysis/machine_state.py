@@ -1,4 +1,4 @@
-"""What the samples taken beside a run say about the machine: whose load, which clocks, which throttling."""
+"""Reads from the samples taken beside a run the state of the machine: foreign load, clocks, throttling."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -8,19 +8,19 @@ from scalewise.results.run import Run
 
 # Above a tenth of the cores in foreign use, medians of fresh processes spread 8.8 % instead of 2.8 % (measured).
 FOREIGN_SHARE = 0.10
-STEAL_SHARE = 0.05  # the hypervisor took as much as the smallest effect worth reporting
+STEAL_SHARE = 0.05  # time taken by the hypervisor; as large as the smallest effect worth reporting
 # Ranks also wait for each other's threads, so pressure counts only beside some foreign load.
 PRESSURE_SHARE = 0.25
 PRESSURE_FOREIGN_SHARE = 0.05
-BUSY_GPU = 0.5  # utilisation above which a low clock means throttling rather than rest
+BUSY_GPU = 0.5  # utilisation above which a low clock means throttling rather than idling
 LEAST_GPU_SAMPLES = 4  # two seconds of training
 CLOCK_DROP = 0.05  # GPU Boost steps are about 1 %; 5 % moves a compute-bound step by as much
-REST_REASONS = ("idle", "none", "applications_clocks", "application_clocks")  # NVML's reasons that are no throttling
+REST_REASONS = ("idle", "none", "applications_clocks", "application_clocks")  # NVML's reasons that are not throttling
 
 
 @dataclass(frozen=True)
 class MachineState:
-    """Shares of all usable cores over a run; None where it was not sampled."""
+    """Shares of all usable cores over a run; None if not sampled."""
 
     foreign: float | None
     steal: float | None
@@ -28,19 +28,19 @@ class MachineState:
 
     @property
     def loaded(self) -> bool:
-        """Whether others used the machine so much that the number is in doubt."""
+        """Tells whether others used the machine so much that the number is in doubt."""
         foreign, steal, pressure = self.foreign or 0.0, self.steal or 0.0, self.pressure or 0.0
         pressed = pressure > PRESSURE_SHARE and foreign > PRESSURE_FOREIGN_SHARE
         return foreign > FOREIGN_SHARE or steal > STEAL_SHARE or pressed
 
     def text(self) -> str:
-        """The figures, for evidence."""
+        """The figures as text, for evidence."""
         named = (("foreign load", self.foreign), ("steal", self.steal), ("CPU pressure", self.pressure))
         return ", ".join(f"{name} {share * 100:.0f} %" for name, share in named if share is not None)
 
 
 def machine_state(run: Run) -> MachineState:
-    """The medians over the run's samples."""
+    """The state of the machine: medians over the run's samples."""
 
     def middle(values: list[float]) -> float | None:
         return median(values) if values else None
@@ -53,10 +53,10 @@ def machine_state(run: Run) -> MachineState:
 
 
 def gpu_busy_share(run: Run) -> float | None:
-    """Share of the time in which the run's GPUs had a kernel at work, by NVML; None where too little was sampled.
+    """The share of time in which the run's GPUs ran a kernel, by NVML; None if too little was sampled.
 
-    Only samples count before and after which steps were made: what NVML says covers up to a second, so those beside
-    the import of torch, compiling or the end of the run would say something about these.
+    Only samples with steps both before and after them count: NVML's figures cover up to a second, so samples near
+    the import of torch, compiling or the end of the run would include those.
     """
     made = [min(row.rank_steps, default=0) for row in run.samples]
     training = [
@@ -69,14 +69,14 @@ def gpu_busy_share(run: Run) -> float | None:
         for gpu in row.gpus:
             if gpu.utilisation is not None:
                 by_gpu.setdefault(gpu.index, []).append(_share(gpu.utilisation))
-    # NVML tells of every GPU of the machine; the run's own are the busiest.
+    # NVML reports every GPU of the machine; the run's own are the busiest.
     own = sorted(by_gpu.values(), key=median, reverse=True)[: run.spec.ranks]
     shares = [share for one in own for share in one]
     return median(shares) if len(shares) >= LEAST_GPU_SAMPLES else None
 
 
 def gpu_bytes_per_rank(run: Run) -> int | None:
-    """Memory of a GPU that a rank may fill; None where the machine's GPUs differ, so that it is not known which."""
+    """The memory of a GPU that a rank may fill; None if the machine's GPUs differ, as its own is then not known."""
     sizes = [gpu.memory_bytes for gpu in run.machine.gpus] if run.machine else []
     if len(set(sizes)) != 1:
         return None
@@ -84,7 +84,7 @@ def gpu_bytes_per_rank(run: Run) -> int | None:
 
 
 def throttle_text(run: Run) -> str:
-    """How the run's GPUs were held back, with numbers; empty when they were not."""
+    """A text about how the run's GPUs were slowed, with numbers; empty if they were not."""
     by_gpu: dict[int, list[GpuSample]] = {}
     for row in run.samples:
         for gpu in row.gpus:

@@ -1,4 +1,4 @@
-"""The memory of an arm's rank in one value: what its peak consists of, by purpose and by line, and what still fits."""
+"""Describes the memory of an arm's rank in one value: its peak by purpose and by line, and what still fits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from scalewise.analysis.series import series
 from scalewise.records.inspection import MemoryByLineRow
 from scalewise.results.run import Run
 
-# Of a memory that is nearly full: the CUDA context, and what the allocator reserves beyond what it gives out. Measured
+# Share of a nearly full memory: the CUDA context, and what the allocator reserves beyond what it gives out. Measured
 # on an H200: 3.5 % with the largest batch that fitted, beside 0.6 GB of context.
 NOT_FOR_TENSORS = 0.05
 
 
 @dataclass(frozen=True)
 class MemoryAccount:
-    """Rank 0 of one inspected run."""
+    """The memory of rank 0 of one inspected run."""
 
     run: str
     experiment: str
@@ -32,7 +32,7 @@ class MemoryAccount:
 
     @property
     def largest_batch(self) -> int | None:
-        """Samples of a rank's micro-batch that fit, predicted from one batch; None where that is not known."""
+        """Samples of a rank's micro-batch that fit, predicted from one batch; None if not known."""
         if self.line is None or self.capacity_bytes is None:
             return None
         found = self.line.largest_batch((1 - NOT_FOR_TENSORS) * self.capacity_bytes)
@@ -40,8 +40,8 @@ class MemoryAccount:
 
 
 def memory_accounts_of(runs: Sequence[Run]) -> tuple[MemoryAccount, ...]:
-    """One for every inspected run that saw memory by purpose."""
-    found = (_account(run) for run in runs if run.spec.inspect)
+    """An account for every inspected run that recorded memory by purpose."""
+    found = (_account(run) for run in runs if run.spec.inspected)
     return tuple(one for one in found if one is not None)
 
 

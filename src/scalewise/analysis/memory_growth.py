@@ -1,4 +1,4 @@
-"""Whether the memory of a rank grows from step to step, how fast, and when it runs out."""
+"""Finds whether the memory of a rank grows from step to step, how fast, and when it runs out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from scalewise.analysis.estimate import CONFIDENCE, Estimate, t_quantile
 from scalewise.analysis.machine_state import gpu_bytes_per_rank
 from scalewise.results.run import RankRecord, Run
 
-BLOCKS = 8  # means of eighths: neighbouring readings resemble each other, means of blocks hardly do
-LEAST_POINTS = 12  # in fewer, a block would be a single reading
+BLOCKS = 8  # means of eighths: neighbouring readings are correlated, means of blocks hardly
+LEAST_POINTS = 12  # with fewer, a block would be a single reading
 SETTLED_SHARE = 0.25  # of the steps: allocators, caches and worker queues fill up in the first of them
-LEAST_GROWTH_SHARE = 0.005  # of what is in use, over what was seen: less is the jitter of an allocator
-LEAST_GROWTH_BYTES = 2**20  # over what was seen
+LEAST_GROWTH_SHARE = 0.005  # of what is in use, over the steps seen: less is the jitter of an allocator
+LEAST_GROWTH_BYTES = 2**20  # over the steps seen
 
 PROCESS = "memory of the process"
 HEAP = "memory on the heap"
@@ -25,7 +25,7 @@ WORKERS = "memory of the worker processes"
 
 @dataclass(frozen=True)
 class MemoryGrowth:
-    """One kind of memory of one rank that grew in the steps that were seen."""
+    """One kind of memory of one rank that grew in the steps seen."""
 
     run: str
     experiment: str
@@ -35,13 +35,13 @@ class MemoryGrowth:
     first_step: int
     last_step: int
     last_bytes: int
-    capacity_bytes: int | None  # None: not known, so nobody can say when it runs out
-    runs_out_step: int | None  # at this pace
+    capacity_bytes: int | None  # None: not known, so it cannot be said when it runs out
+    runs_out_step: int | None  # at this rate
     runs_out_earliest_step: int | None  # at the fast end of the interval
 
 
 def memory_growth_of(run: Run) -> tuple[MemoryGrowth, ...]:
-    """Every kind of memory that grew, of every rank; none where it did not, or too little was seen."""
+    """Every kind of memory that grew, of every rank; empty if none did, or too little was seen."""
     found = [growth for rank in run.ranks for growth in _of_rank(run, rank)]
     return tuple(sorted(found, key=lambda one: -one.bytes_per_step.value))
 
@@ -72,7 +72,7 @@ def _worker_readings(run: Run, rank: RankRecord) -> list[tuple[int, int | None]]
 
 
 def _growth(points: Sequence[tuple[int, int]]) -> Estimate | None:
-    """The slope of a line through means of blocks, if it is more than chance and more than jitter."""
+    """The slope of a line through means of blocks, if it is more than chance and more than jitter; otherwise None."""
     last = points[-1][0] if points else 0
     settled = [(step, size) for step, size in points if step >= SETTLED_SHARE * last]
     if len(settled) < LEAST_POINTS:

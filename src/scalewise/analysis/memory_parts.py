@@ -1,4 +1,4 @@
-"""What the memory of a step is for, what of its peak the parts do not explain, and which part made two peaks differ."""
+"""Divides a step's memory by purpose, finds what the parts do not explain, and what made two peaks differ."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ PARTS = {  # our names, and the purposes of the records
     "input data": "data",
     "work in progress": "other",
 }
-FIELDS = {  # the same in rows that hold the most of each, at whatever moment
+FIELDS = {  # the same in rows that hold the largest value of each, at whatever moment
     "weights": "weight_bytes",
     "gradients": "gradient_bytes",
     "optimizer state": "optimizer_bytes",
@@ -28,20 +28,20 @@ REST = "rest of the peak"
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """Bytes of one rank over the samples of a micro-batch."""
+    """The bytes of one rank as a function of the samples of a micro-batch."""
 
     fixed_bytes: float
     bytes_per_sample: float
     how: str  # in words
-    most_samples: float  # that were seen in a micro-batch
-    least_bytes: float = 0.0  # that are needed whatever the batch is
+    most_samples: float  # seen in a micro-batch
+    least_bytes: float = 0.0  # needed whatever the batch is
 
     def bytes_with(self, samples: float) -> float:
-        """With a micro-batch of so many."""
+        """The bytes with a micro-batch of this many samples."""
         return max(self.least_bytes, self.fixed_bytes + samples * self.bytes_per_sample)
 
     def largest_batch(self, capacity_bytes: float) -> int | None:
-        """Samples of a micro-batch; None: a sample costs nothing that can be seen."""
+        """The samples of a micro-batch that fit; None if a sample has no visible cost."""
         if self.bytes_per_sample <= 0:
             return None
         if capacity_bytes < self.least_bytes:
@@ -50,7 +50,7 @@ class MemoryLine:
 
 
 def memory_line_from_parts(row: MemoryPartsRow, samples: float | None, peak_bytes: int, how: str) -> MemoryLine | None:
-    """Divides a peak into what grows with the batch and what stays; None where it cannot.
+    """Divides a peak into what grows with the batch and what stays; None if it cannot.
 
     Work in progress grows too: without it, 43 times the batch of a transformer on a GPU came out 3.9 % too small.
     """
@@ -69,14 +69,14 @@ def memory_line_from_parts(row: MemoryPartsRow, samples: float | None, peak_byte
 
 @dataclass(frozen=True)
 class MemoryParts:
-    """Bytes by purpose; together with the rest they are the peak, where the peak is known."""
+    """Bytes by purpose; together with the rest they are the peak, if the peak is known."""
 
-    parts: dict[str, int]  # by the names of PARTS: at the peak, or the most of each where that moment was not seen
+    parts: dict[str, int]  # by the names of PARTS: at the peak, or the most of each if that moment was not seen
     most: dict[str, int]  # the most of each within the step, by the names of FIELDS
     peak_bytes: int | None
-    rest_bytes: int | None  # peak less parts; negative where the parts did not all exist at the peak
-    at_peak: bool = False  # whether the parts are those of one moment, so that nothing is left over
-    outside_bytes: int = 0  # that the device's peak holds more than all tensors that were seen in the step
+    rest_bytes: int | None  # peak minus parts; negative if the parts did not all exist at the peak
+    at_peak: bool = False  # the parts are those of one moment, so that nothing is left over
+    outside_bytes: int = 0  # by which the device's peak exceeds all tensors that were seen in the step
 
     @property
     def explained_bytes(self) -> int:
@@ -86,7 +86,7 @@ class MemoryParts:
 
 @dataclass(frozen=True)
 class MemoryChange:
-    """b less a, part by part; the parts and the rest add up to the change of the peak."""
+    """The difference b minus a, part by part; the parts and the rest add up to the change of the peak."""
 
     parts: dict[str, int]
     rest_bytes: int | None
@@ -94,13 +94,13 @@ class MemoryChange:
 
     @property
     def largest(self) -> str:
-        """The part that changed most; empty where none did."""
+        """The part that changed most; empty if none did."""
         name = max(self.parts, key=lambda one: abs(self.parts[one]))
         return name if self.parts[name] else ""
 
 
 def memory_parts(inspection: Inspection | None) -> MemoryParts | None:
-    """Of an inspected run; None where it did not see memory by purpose."""
+    """The parts of an inspected run's memory; None if it did not record memory by purpose."""
     if inspection is None or inspection.memory is None:
         return None
     row, peak = inspection.memory, inspection.peak_bytes
@@ -114,7 +114,7 @@ def memory_parts(inspection: Inspection | None) -> MemoryParts | None:
 
 
 def memory_change(a: MemoryParts, b: MemoryParts) -> MemoryChange:
-    """What b holds more than a."""
+    """The memory of b minus that of a, part by part."""
     parts = {name: b.parts[name] - a.parts[name] for name in PARTS}
     peaks_known = a.peak_bytes is not None and b.peak_bytes is not None
     peak = (b.peak_bytes or 0) - (a.peak_bytes or 0) if peaks_known else None

@@ -8,17 +8,17 @@ from scalewise.analysis.memory_account import MemoryAccount
 from scalewise.analysis.memory_growth import MemoryGrowth
 from scalewise.units import bytes_text
 
-MOST_LINES = 5  # of the script; the rest is summed up
-SMALLEST_SHARE = 0.01  # of the peak, that a line must have made to be named
+MOST_LINES = 5  # of the script; the others are added up
+SMALLEST_SHARE = 0.01  # of the peak, that a line must have allocated to be named
 
 
 def account_lines(accounts: Sequence[MemoryAccount]) -> list[str]:
-    """For each inspected arm: the peak by purpose, the lines that made most of it, and the largest batch."""
+    """Sentences on each inspected arm: its peak by purpose, the lines that made most of it, and the largest batch."""
     return [line for account in accounts for line in (_parts(account), *_by_line(account), _largest_batch(account))]
 
 
 def growth_lines(growths: Sequence[MemoryGrowth]) -> list[str]:
-    """One line for each kind of memory that grows, for the rank in which it grows fastest."""
+    """A sentence for each kind of memory that grows, for the rank in which it grows fastest."""
     fastest: dict[str, MemoryGrowth] = {}
     for one in growths:
         if one.kind not in fastest or one.bytes_per_step.value > fastest[one.kind].bytes_per_step.value:

@@ -1,4 +1,4 @@
-"""How a number with its interval is said in a sentence: `2.31 ms [2.20, 2.40]`, `85 % [80, 90]`, `2 ranks`."""
+"""Writes a number with its interval for a sentence: `2.31 ms [2.20, 2.40]`, `85 % [80, 90]`, `2 ranks`."""
 
 from collections.abc import Sequence
 
@@ -32,19 +32,19 @@ def bytes_phrase(count: float) -> str:
 
 
 def ranks_phrase(count: int) -> str:
-    """`1 rank`, `2 ranks`."""
+    """A number of ranks: `1 rank`, `2 ranks`."""
     return f"{count} rank{'' if count == 1 else 's'}"
 
 
 def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Words joined for a sentence: `a`, `a and b`, `a, b and c`."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _interval(found: Estimate, scale: float) -> str:
-    """Empty where the number is exact."""
+    """An interval in brackets; empty if the number is exact."""
     if found.low == found.high:
         return ""
     return f"[{three_digits(found.low * scale)}, {three_digits(found.high * scale)}]"

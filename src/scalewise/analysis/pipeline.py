@@ -18,7 +18,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """One device in one step."""
+    """The share of one device in one step."""
 
     device: str
     layers: tuple[str, ...]
@@ -63,12 +63,12 @@ class Pipeline:
 
     @property
     def device_count(self) -> int:
-        """How many devices hold layers."""
+        """The number of devices that hold layers."""
         return len(self.devices)
 
 
 def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
-    """What the inspected step shows; None where no layer was seen."""
+    """The pipeline seen in the inspected step; None if no layer was seen."""
     if inspection is None or not inspection.layers:
         return None
     rows = layer_rows(inspection)
@@ -94,7 +94,7 @@ def layer_rows(inspection: Inspection) -> tuple[BusyRow, ...]:
 
 
 def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None = None) -> float:
-    """The step if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
+    """The step time if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
     ideal = step_seconds / devices
     return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
 
@@ -118,7 +118,7 @@ def copies_seconds(inspection: Inspection) -> tuple[float, ...]:
 
 
 def placement_rule(devices: Sequence[str]) -> str | None:
-    """The rule that gives layer i its device, checked against the measured list; None where no known rule fits.
+    """The rule that gives layer i its device, checked against the measured list; None if no known rule fits.
 
     The first device that appears is device 0, and so on.
     """
@@ -137,7 +137,7 @@ def placement_rule(devices: Sequence[str]) -> str | None:
 
 
 def contiguous(devices: Sequence[str]) -> bool:
-    """Whether each device holds one unbroken block of layers."""
+    """Tells whether each device holds one unbroken block of layers."""
     blocks = [device for device, before in zip(devices, [None, *devices], strict=False) if device != before]
     return len(blocks) == len(set(blocks))
 
@@ -147,7 +147,7 @@ def _extent(rows: Sequence[BusyRow]) -> Interval:
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Overlapping stretches merged, in order."""
+    """The intervals in order, with overlapping ones merged."""
     merged: list[Interval] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:
@@ -158,7 +158,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
-    """How long exactly so many devices were busy at once, in nanoseconds; none is left out."""
+    """The time in nanoseconds for which exactly this many devices were busy at once; zero devices are left out."""
     devices = {row.device for row in rows}
     stretches = [
         stretch
@@ -184,13 +184,13 @@ def _device(inspection: Inspection, rows: Sequence[BusyRow], device: str, length
 
 
 def _between_devices(inspection: Inspection) -> list[TransferRow]:
-    """Copies among the devices of the layers: bringing the input from elsewhere is no hand-over."""
+    """The copies among the devices of the layers: bringing the input from elsewhere does not count."""
     own = set(inspection.devices)
     return [row for row in inspection.transfers if row.source in own and row.target in own]
 
 
 def _hand_overs(inspection: Inspection) -> tuple[HandOver, ...]:
-    """The lines that really moved something, in the order of their first copy."""
+    """The lines that really moved data, in the order of their first copy."""
     lines: dict[tuple[str, int, str], list[int]] = {}
     for row in _between_devices(inspection):
         if row.direction == "forward" and row.file:

@@ -1,4 +1,4 @@
-"""A formula of estimates: its value with the interval that the estimates' intervals give it, taken as independent."""
+"""Evaluates a formula of estimates: its value, with an interval from the estimates' intervals as independent ones."""
 
 from collections.abc import Callable
 from math import isfinite, sqrt
@@ -7,15 +7,15 @@ from scalewise.analysis.estimate import CONFIDENCE, Estimate, common_level
 
 
 def exact(value: float, level: float = CONFIDENCE) -> Estimate:
-    """A number that nobody measured, such as a batch that was asked for."""
+    """An estimate without uncertainty, such as a batch that was asked for."""
     return Estimate(value, value, value, 0, 0, "exact", level)
 
 
 def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = "") -> Estimate:
     """The formula at the middles; each input is moved to both ends of its interval, and the shifts add in squares.
 
-    A shift to where the formula has no value (a division by zero, say) opens the interval on both sides. The intervals
-    of all inputs have one level, and the result has it too.
+    If the formula has no value after a shift (a division by zero, say), the interval is infinite on both sides. The
+    intervals of all inputs have one level, and the result has it too.
     """
     level = common_level(*inputs)
     middles = [one.value for one in inputs]
@@ -31,7 +31,7 @@ def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = ""
 
 
 def _shift(formula: Callable[..., float], values: list[float], centre: float) -> tuple[float, float]:
-    """How far up and how far down the formula goes there."""
+    """The change of the formula upwards and downwards for these values."""
     try:
         moved = formula(*values)
     except (ZeroDivisionError, ValueError, OverflowError):

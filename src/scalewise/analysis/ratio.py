@@ -1,4 +1,4 @@
-"""How two arms differ: step by step if they took turns, paired by repeat if they were interleaved; and the error."""
+"""Compares two arms: step by step if they took turns, paired by repeat if interleaved; with the error."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -32,19 +32,19 @@ class Side:
     repeats: tuple[int, ...]
     started: tuple[float, ...]  # unix seconds; empty: not known
     folder: str  # runs of one folder were made by one campaign
-    run_cv: float  # spread between runs that is assumed where it cannot be seen
+    run_cv: float  # spread between runs, assumed if it cannot be seen
     in_turn: tuple[StepsInTurn | None, ...] = ()  # of each run that took turns with others
 
 
 @dataclass(frozen=True)
 class Difference:
-    """b minus a on some scale: the middle, its standard error, and how well that error is known."""
+    """The difference b minus a on some scale: the middle, its standard error, and how well that error is known."""
 
     middle: float
     error: float
     degrees: int
     paired: bool
-    assumed_run_cv: float | None  # None: the spread between runs was seen
+    assumed_run_cv: float | None  # None: the spread between runs was measured
     apart: bool  # the arms were measured one after the other, and a drift between them is allowed for
     turns: int = 0  # pairs of runs that took turns step by step; 0: they did not
 
@@ -53,7 +53,7 @@ class Difference:
         return t_quantile(level, self.degrees) * self.error
 
     def method(self) -> str:
-        """How it was computed, for the page."""
+        """A text about how it was computed, for the page."""
         parts = ["paired by repeat" if self.paired else "not paired"]
         if self.turns:
             parts = [f"step by step in turns, {self.turns} pair{'s' if self.turns > 1 else ''}"]
@@ -67,32 +67,32 @@ class Difference:
 
 
 def log_difference(a: Side, b: Side) -> Difference:
-    """log(b / a) of the step times."""
+    """The difference of the arms as log(b / a) of the step times."""
     return _difference(a, b, np.log, lambda pair: pair.log_ratio, scale=1.0)
 
 
 def seconds_difference(a: Side, b: Side) -> Difference:
-    """b - a of the step times in seconds."""
-    # Relative spreads become seconds through the larger of the two, which errs to the wide side.
+    """The difference of the arms as b - a of the step times in seconds."""
+    # Relative spreads become seconds by the larger of the two step times, so that the interval is rather too wide.
     longest = max(one.seconds for one in (*a.medians, *b.medians))
     return _difference(a, b, np.asarray, lambda pair: pair.seconds, scale=longest)
 
 
 def ratio(a: Side, b: Side, level: float = CONFIDENCE) -> Estimate:
-    """a / b of the step times: how many times faster b is."""
+    """The ratio a / b of the step times: how many times as fast b is."""
     return _estimate(log_difference(a, b), a, b, level).times(-1).through(exp, positive=True)
 
 
 def seconds_between(a: Side, b: Side, level: float = CONFIDENCE) -> Estimate:
-    """b - a of the step times in seconds, as an estimate."""
+    """The difference b - a of the step times in seconds, as an estimate."""
     return _estimate(seconds_difference(a, b), a, b, level)
 
 
 def ratio_of(a: Estimate, b: Estimate, method: str = "") -> Estimate:
-    """a / b of two estimates that were measured independently: on the logarithm their reaches add in squares.
+    """The ratio a / b of two estimates measured independently: on the logarithm their uncertainties add in squares.
 
-    This is how two arms are compared whose runs are not paired. Two intervals may overlap where this one excludes 1.
-    Where an interval reaches zero there is no logarithm, and the ends are moved one by one instead.
+    This is how two arms are compared whose runs are not paired. Two intervals may overlap although this one excludes 1.
+    If an interval reaches zero there is no logarithm, and the ends are moved one by one instead.
     """
     level = common_level(a, b)
     if min(a.low, b.low) <= 0:
@@ -106,10 +106,10 @@ def ratio_of(a: Estimate, b: Estimate, method: str = "") -> Estimate:
 
 
 def equivalent(ratio: Estimate, margin: float) -> Equivalence:
-    """What the interval of a ratio says, with a margin of 0.10 for "equal within 10 %".
+    """The answer that the interval of a ratio gives, with a margin of 0.10 for "equal within 10 %".
 
     Equal: the whole interval lies between 1 / (1 + margin) and 1 + margin, whether it holds 1 or not. Different: it
-    lies not inside the margin, and does not hold 1. Otherwise it cannot be told.
+    is not inside the margin, and does not hold 1. Otherwise it cannot be told.
     """
     if margin <= 0:
         raise ValueError(f"a margin of equivalence is above zero, not {margin}")
@@ -131,7 +131,7 @@ def _difference(
     of_pair: Callable[[Pair], float],
     scale: float,
 ) -> Difference:
-    """By the step times themselves, or by their logarithms; `scale` turns a relative spread into one of the measure."""
+    """The difference of step times or of their logarithms; `scale` converts a relative spread into that measure."""
     pairs = pairs_of(a.in_turn, b.in_turn)
     if pairs:
         deltas = np.array([of_pair(pair) for pair in pairs])
@@ -154,7 +154,7 @@ def _difference(
 
 
 def _paired(deltas: Floats, assumed_variance: float, assumed_cv: float) -> Difference:
-    """The mean of the pairs' differences; their spread is seen, or filled up from what is assumed of one pair."""
+    """The mean of the pairs' differences; their spread is measured, or filled up from the one assumed for a pair."""
     middle, count = float(deltas.mean()), len(deltas)
     known = count - 1
     variance, degrees = spread(float(np.sum((deltas - middle) ** 2)), known, assumed_variance)
@@ -167,7 +167,7 @@ def _by_repeat(side: Side, values: Floats) -> Floats:
 
 
 def _interleaved(a: Side, b: Side) -> bool:
-    """Whether the n-th run of each belongs together: same campaign, same repeats, taken in turns."""
+    """Tells whether the n-th runs of both belong together: same campaign, same repeats, overlapping in time."""
     same = a.folder == b.folder and sorted(a.repeats) == sorted(b.repeats)
     if not same or len(set(a.repeats)) < len(a.repeats):
         return False
@@ -175,7 +175,7 @@ def _interleaved(a: Side, b: Side) -> bool:
 
 
 def _overlapping(a: Side, b: Side) -> bool:
-    """Whether the two were measured in one stretch of time rather than one after the other."""
+    """Tells whether the two were measured in one period rather than one after the other."""
     if not (a.started and b.started):
         return False
     return min(a.started) <= max(b.started) and min(b.started) <= max(a.started)

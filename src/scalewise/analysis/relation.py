@@ -1,7 +1,7 @@
-"""What the ranks of a run are to each other: data parallel, sharded, tensor parallel, stages of a pipeline, or apart.
+"""Decides how the ranks of a run relate: data parallel, sharded, tensor parallel, stages of a pipeline, or apart.
 
-Decided once, here, from what the watcher saw between the first module call and the end of each step. The tables, the
-doctor and predictions all read the same value. Why so: decision 0018.
+It is decided once, here, from what the watcher recorded between the first module call and the end of each step. The
+tables, the doctor and predictions all read the same value. Decision 0018 gives the reasons.
 """
 
 from collections import Counter
@@ -17,34 +17,34 @@ from scalewise.results.run import RankRecord, Run
 RelationKind = Literal["alone", "data parallel", "sharded", "tensor parallel", "pipeline", "apart", "unknown"]
 
 LEAST_STEPS = 2
-MOSTLY = 0.5  # of the steps: more than this many show what a loop does
+MOSTLY = 0.5  # of the steps: more than this share shows what a loop does
 BOOKKEEPING_BYTES = 64  # in one step, in forward or backward: less is a loss, a count or a decision, no activation
 GRADIENT_SHARE = 0.05  # of the parameters' bytes: compressed gradients are more, losses and counts far less
-MODEL_SHARE = 0.5  # of the parameters' bytes: models are averaged whole, in half precision at least
+MODEL_SHARE = 0.5  # of the parameters' bytes: models are averaged whole, at least in half precision
 WHOLE_SHARE = (0.9, 1.1)  # of the parameters' bytes: every gradient once, and nothing else
-APART = 1e-4  # losses of ranks that compute the same on the same data differ by roundings, which are far less
-EQUAL = 1e-9  # sums of equal parameters are equal but for their order; so are losses of the same training
+APART = 1e-4  # losses of ranks that compute the same on the same data differ by rounding, which is far less
+EQUAL = 1e-9  # sums of equal parameters differ only by their order; so do losses of the same training
 BY_AVERAGING = "averaging of the parameters"
 BY_REDUCING = "a reduction of the gradients that the script makes itself"
 PASSING_ON: frozenset[Moment] = frozenset({"forward", "backward"})  # a first stage sends before its backward pass
-EXCHANGING: frozenset[Moment] = frozenset({"update"})  # gradients that go from rank to rank, as in a ring
+EXCHANGING: frozenset[Moment] = frozenset({"update"})  # gradients sent from rank to rank, as in a ring
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What the ranks are to each other, and why that is believed."""
+    """The way in which the ranks of a run relate to each other, and the evidence for it."""
 
     kind: RelationKind
     how: str = ""  # DistributedDataParallel, FSDP, DTensor, a reduction by hand, ...
-    evidence: str = ""  # what was seen, as the end of a sentence
+    evidence: str = ""  # what was seen, worded as the end of a sentence
     ranks: int = 1
-    feeding: tuple[int, ...] = ()  # ranks whose samples count: each batch once; of a rehearsal the first of them only
+    feeding: tuple[int, ...] = ()  # ranks whose samples count, each batch once; in a rehearsal only the first of them
     batches: int | None = None  # different batches in one step; None: not known
     samples: float | None = None  # in one step of a pipeline, whose pieces are counted at its first stage
 
     @property
     def shares_batches(self) -> bool:
-        """Whether several ranks work on one batch."""
+        """Tells whether several ranks work on one batch."""
         return self.kind in ("tensor parallel", "pipeline")
 
 
@@ -59,25 +59,25 @@ class _Seen:
     ranks: tuple[RankRecord, ...]
     traffic: tuple[Traffic, ...]
     parameter_bytes: int
-    rehearsed: bool  # it heard of no other rank: what it computed is not what it would have
+    rehearsed: bool  # it received nothing from other ranks: its results are not those of a real run
 
     @property
     def steps(self) -> int:
-        """Counts the steps of the rank that made the fewest."""
+        """The number of steps of the rank that made the fewest."""
         return min(one.count for one in self.traffic)
 
     def steps_with(self, found: Callable[[StepTraffic], bool]) -> int:
-        """Steps of the rank that shows it most often."""
+        """The number of matching steps, for the rank that has most of them."""
         return max(sum(times for step, times in one.steps.items() if found(step)) for one in self.traffic)
 
     def mostly(self, found: Callable[[StepTraffic], bool]) -> bool:
-        """Whether it is seen in most steps of some rank."""
+        """Tells whether most steps of some rank match."""
         return self.steps_with(found) > MOSTLY * self.steps
 
 
 def relation_of(run: Run) -> Relation:
-    """Decides from the run's records what its ranks are to each other."""
-    world = run.spec.rehearse.world_size if run.spec.rehearse is not None else _world(run)
+    """The relation of a run's ranks, decided from its records."""
+    world = run.spec.rehearsed.world_size if run.spec.rehearsed is not None else _world(run)
     everyone = tuple(rank.rank for rank in run.ranks)
     if world < 2:
         return ALONE
@@ -88,7 +88,7 @@ def relation_of(run: Run) -> Relation:
         tuple(rank for rank, _ in read),
         tuple(traffic for _, traffic in read),
         max((rank.model.parameter_bytes for rank, _ in read if rank.model), default=0),
-        run.spec.rehearse is not None,
+        run.spec.rehearsed is not None,
     )
     reason = _not_judged(run, seen, trained)
     if reason:
@@ -97,16 +97,16 @@ def relation_of(run: Run) -> Relation:
 
 
 def _world(run: Run) -> int:
-    """As the ranks saw it: a script that starts its ranks itself has more of them than were asked for."""
+    """The number of ranks as the ranks saw it: a script that starts its own may have more than were asked for."""
     return max((rank.start.world_size for rank in run.ranks if rank.start), default=run.spec.world_size)
 
 
 def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
-    if any(one.kind == "remove_communication" for one in run.spec.interventions):
+    if any(one.name == "remove_communication" for one in run.spec.changes):
         return "its communication was taken away on purpose"
     if len(seen.ranks) < len(trained) or not seen.ranks:
         return "what the ranks exchanged was not read"
-    if len(seen.ranks) < 2 and run.spec.rehearse is None:
+    if len(seen.ranks) < 2 and run.spec.rehearsed is None:
         return f"one of {seen.world} ranks made steps"
     if any(row.where in ("collective", "DistributedDataParallel") for rank in seen.ranks for row in rank.trouble):
         return "the watcher failed at a collective"
@@ -118,7 +118,7 @@ def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
 
 
 def _split(seen: _Seen) -> Relation | None:
-    """Parameters that DTensor splits over ranks which are not FSDP's: those ranks work on one batch."""
+    """The relation if DTensor splits parameters over ranks that are not FSDP's: those ranks work on one batch."""
     groups = {rank.rank: rank.model.split_over for rank in seen.ranks if rank.model and rank.model.split_over}
     if not groups:
         return None
@@ -142,7 +142,7 @@ def _sharded(seen: _Seen) -> Relation | None:
 
 
 def _passed_on(seen: _Seen) -> Relation | None:
-    """Messages from rank to rank before backward is over; where gradients are reduced as well, ranks play two parts."""
+    """The relation if messages pass from rank to rank before backward ends; with reduced gradients it is unclear."""
     steps = seen.steps_with(lambda step: bool(step.messages & PASSING_ON))
     if steps <= MOSTLY * seen.steps:
         return None
@@ -161,7 +161,7 @@ def _passed_on(seen: _Seen) -> Relation | None:
 
 
 def _reduced(seen: _Seen) -> Relation | None:
-    """Gradients are reduced by DDP or by the script; collectives of activations in forward are tensor parallelism."""
+    """The relation if DDP or the script reduces gradients; activations exchanged in forward mean tensor parallelism."""
     by_ddp = seen.steps_with(lambda step: step.reduced > 0)
     if by_ddp:
         told = f"DistributedDataParallel averaged gradients in {by_ddp} of {seen.steps} steps"
@@ -186,7 +186,7 @@ def _reduced(seen: _Seen) -> Relation | None:
 
 
 def _averaged(seen: _Seen) -> Relation | None:
-    """Whole models are averaged after steps, perhaps once in a while (local SGD)."""
+    """The relation if whole models are averaged after steps, perhaps only now and then (local SGD)."""
     steps = seen.steps_with(lambda step: step.between >= max(1.0, MODEL_SHARE * seen.parameter_bytes))
     if not steps:
         return None
@@ -195,7 +195,7 @@ def _averaged(seen: _Seen) -> Relation | None:
 
 
 def _apart(seen: _Seen) -> Relation:
-    """Nothing crossed; parameters that stay equal on different data would show that it did so unseen."""
+    """The relation if nothing was exchanged; parameters that stay equal on different data show an unseen exchange."""
     told = f"no gradient, parameter or activation was exchanged through torch.distributed in any of {seen.steps} steps"
     if seen.steps_with(lambda step: bool(step.messages) or max(step.forward, step.backward) > BOOKKEEPING_BYTES):
         told = f"in {seen.steps} steps the ranks exchanged something, but it is not known what"
@@ -215,14 +215,14 @@ def _own_batches(seen: _Seen, kind: RelationKind, how: str, evidence: str) -> Re
 
 
 def _same_losses(ranks: Iterable[Sequence[StepRow]]) -> bool:
-    """Whether all ranks saw the same loss in every step in which all read it, and in one at least."""
+    """Tells whether all ranks had the same loss in every step in which all read it, and in at least one."""
     by_rank = [{row.step: row.loss for row in rows if row.loss is not None} for rows in ranks]
     shared = set.intersection(*map(set, by_rank))
     return bool(shared) and all(_equal(losses[step], by_rank[0][step]) for losses in by_rank for step in shared)
 
 
 def _different_losses(seen: _Seen, group: Sequence[int]) -> bool:
-    """Whether ranks that share parameters saw different losses in most steps: each was fed something else."""
+    """Tells whether ranks that share parameters had different losses in most steps, so that each had other input."""
     by_rank = [
         {row.step: row.loss for row in rank.steps if row.loss is not None} for rank in seen.ranks if rank.rank in group
     ]

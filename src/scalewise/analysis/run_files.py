@@ -1,4 +1,4 @@
-"""What the runs of a suite did to the files of their working folder, as values and in sentences."""
+"""Lists what the runs of a suite did to the files of their working folder, as values and in sentences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MOST_NAMES = 3  # of files in one sentence
 
 @dataclass(frozen=True)
 class RunFiles:
-    """One run and its files."""
+    """The files of one run."""
 
     run: str
     folder: str  # of kept files
@@ -21,7 +21,7 @@ class RunFiles:
 
 
 def run_files_of(runs: Sequence[Run]) -> tuple[RunFiles, ...]:
-    """Gives the files of every run whose files were looked at."""
+    """The files of every run whose files were recorded."""
     return tuple(
         RunFiles(run.spec.name, str(run.folder / "files"), run.outcome.world)
         for run in runs
@@ -30,12 +30,12 @@ def run_files_of(runs: Sequence[Run]) -> tuple[RunFiles, ...]:
 
 
 def files_lines(found: Sequence[RunFiles]) -> list[str]:
-    """What was written and where it is now; nothing where nothing was."""
+    """Sentences on what was written and where it is now; empty if nothing was."""
     return [*_private(found), *_in_place(found), *_beyond(found)]
 
 
 def read_lines(found: Sequence[RunFiles]) -> list[str]:
-    """Checkpoints that runs may have resumed from, the same one once."""
+    """Sentences on checkpoints from which runs may have resumed, each checkpoint once."""
     reads: dict[ReadFile, list[str]] = {}
     for one in found:
         for file in one.world.read:
@@ -71,7 +71,7 @@ def _in_place(found: Sequence[RunFiles]) -> Iterator[str]:
 
 
 def _beyond(found: Sequence[RunFiles]) -> Iterator[str]:
-    """What was not private, and what could not be listed."""
+    """Yields sentences on what was not private, and on what could not be listed."""
     direct = list(dict.fromkeys(path for one in found for path in one.world.not_private))
     if direct:
         yield f"Not private, written or open to writing where they are: {_named(direct)}."
@@ -84,7 +84,7 @@ def _who(wrote: Sequence[RunFiles]) -> str:
 
 
 def _what(wrote: Sequence[RunFiles]) -> str:
-    """`1 file (6.04 KiB: snapshot.pt)`, over runs that wrote alike."""
+    """A text such as `1 file (6.04 KiB: snapshot.pt)`, for runs that wrote alike."""
     counts = sorted({one.world.files_in_all for one in wrote})
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     size = bytes_text(max(one.world.bytes_in_all for one in wrote))

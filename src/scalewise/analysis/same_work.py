@@ -1,8 +1,8 @@
-"""The same configuration measured in several experiments of one suite: how often, and how far its steps lie apart.
+"""Finds a configuration that several experiments of a suite measured, and how far its steps differ.
 
-Within an experiment arms are interleaved, and what the machine does meanwhile cancels in their ratio. Two experiments
-are minutes apart, so their steps differ by what changed on the machine in between. An interval that rests on one of
-them does not hold that; the spread between them does.
+Within an experiment arms are interleaved, and changes of the machine cancel in their ratio. Two experiments
+are minutes apart, so their steps differ by what changed on the machine in between. An interval that is based on one
+of them does not include that; the spread between them does.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from statistics import stdev
 
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.estimate import LEAST_DEGREES, Estimate, estimate, normal_quantile, t_quantile
-from scalewise.plan.words import intervention_text
+from scalewise.records.spec import CONFIGURATION
 from scalewise.results.run import Run
 
 LEAST_EXPERIMENTS = 3
@@ -29,43 +29,43 @@ class SameArm:
 
 @dataclass(frozen=True)
 class SameWork:
-    """Arms of two or more experiments that did the same work."""
+    """The arms of two or more experiments that did the same work."""
 
     arms: tuple[SameArm, ...]  # in the order in which they were measured
 
     @property
     def count(self) -> int:
-        """How often the configuration was measured."""
+        """The number of times that the configuration was measured."""
         return len(self.arms)
 
     @property
     def lowest(self) -> Estimate:
-        """Of the arm with the shortest step."""
+        """The step of the arm with the shortest step."""
         return min((one.step_seconds for one in self.arms), key=lambda step: step.value)
 
     @property
     def highest(self) -> Estimate:
-        """Of the arm with the longest step."""
+        """The step of the arm with the longest step."""
         return max((one.step_seconds for one in self.arms), key=lambda step: step.value)
 
     @property
     def drift(self) -> float:
-        """Standard deviation of the logarithm between experiments that the arms' own intervals do not explain."""
+        """The standard deviation of the logarithm between experiments that the arms' own intervals do not explain."""
         return drift_of([one.step_seconds for one in self.arms])
 
     def holds(self, run_names: Collection[str]) -> bool:
-        """Whether the arm of these runs is one of them."""
+        """Tells whether the arm of these runs is one of them."""
         return any(set(run_names) & set(one.run_names) for one in self.arms)
 
     def widen(self, found: Estimate) -> Estimate:
-        """A step of the suite with an interval that holds another of its experiments, too."""
+        """The step with an interval that also holds for another experiment of the suite."""
         return with_drift(found, self.drift, self.count)
 
 
 def drift_of(steps: Sequence[Estimate]) -> float:
-    """Standard deviation of the logarithm between steps of the same work, less what their own intervals explain.
+    """The standard deviation of the logarithm between steps of the same work, minus what their intervals explain.
 
-    Zero below LEAST_EXPERIMENTS: two numbers say hardly anything of how far a third would lie from them.
+    Zero below LEAST_EXPERIMENTS: two numbers say hardly anything about how far a third would lie from them.
     """
     known = [one for one in steps if one.low > 0]
     if len(known) < LEAST_EXPERIMENTS:
@@ -75,7 +75,7 @@ def drift_of(steps: Sequence[Estimate]) -> float:
 
 
 def with_drift(found: Estimate, drift: float, experiments: int) -> Estimate:
-    """The step as one experiment measured it, with an interval that also holds the drift seen over so many of them.
+    """The step as one experiment measured it, with an interval that also includes the drift between experiments.
 
     The two add in squares. Ratios of arms of one experiment do not need it: they were measured in turns.
     """
@@ -92,7 +92,7 @@ def same_work(
 ) -> tuple[SameWork, ...]:
     """Every configuration that several experiments measured.
 
-    The same are script, arguments, environment, ranks and their places, what was changed from outside, and what was
+    Equal are script, arguments, environment, ranks and their cores, interventions, and what was
     seen of the model, the batch and the precision. `regardless_of` names variables that change no step, such as the
     number of steps; `nothing_at_zero` those that do the same at 0 as when they are not set.
     """
@@ -112,9 +112,8 @@ def _same_arm(arm: ArmRuns) -> SameArm:
 def _work(arm: ArmRuns, regardless_of: Collection[str], nothing_at_zero: Collection[str]) -> tuple[object, ...]:
     spec, seen = arm.spec, arm.measured[0].work
     return (
-        (spec.script, spec.args, spec.mode, spec.device, spec.world_size, spec.shares, spec.threads_per_rank),
-        (spec.emulated, spec.oversubscribed, spec.on_cpu, spec.turns is not None, spec.nodes),
-        (intervention_text(spec.interventions), tuple(remedy.label() for remedy in spec.remedies)),
+        spec.key(CONFIGURATION),
+        spec.turns is not None,
         _environment(spec.env, regardless_of, nothing_at_zero),
         (seen.samples, seen.parameters, seen.shapes_digest, seen.precision, seen.optimizers, seen.optimizer_steps),
     )
@@ -138,5 +137,5 @@ def _is_zero(value: str) -> bool:
 
 
 def _log_error(step: Estimate) -> float:
-    """Standard error of the logarithm, by the step's own interval."""
+    """The standard error of the logarithm, from the step's own interval."""
     return log(step.high / step.low) / (2 * normal_quantile(step.level))

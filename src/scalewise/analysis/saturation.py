@@ -1,4 +1,4 @@
-"""Where throughput stops growing with the batch: a step of t0 + c b gives b / (t0 + c b), which tends to 1 / c."""
+"""Fits where throughput stops growing with the batch: a step of t0 + c b gives b / (t0 + c b), which tends to 1 / c."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ SATURATED = 0.9  # of the limit: from here on, doubling the batch gains less tha
 class Saturation:
     """Throughput over batch at a fixed number of ranks."""
 
-    limit_per_second: Estimate  # samples per second of an endless batch
-    fixed_seconds: Estimate  # of every step, whatever its batch
+    limit_per_second: Estimate  # samples per second of an infinitely large batch
+    fixed_seconds: Estimate  # the part of every step that does not depend on its batch
     sample_seconds: Estimate
     batch: Estimate  # at which SATURATED of the limit is reached
     relative_residuals: tuple[float, ...]  # measured step over line, minus 1
@@ -25,12 +25,12 @@ class Saturation:
         return batch / (self.fixed_seconds.value + self.sample_seconds.value * batch)
 
     def share(self, batch: float) -> float:
-        """Of the limit that this batch reaches."""
+        """The share of the limit that this batch reaches."""
         return self.throughput(batch) / self.limit_per_second.value
 
 
 def saturation(points: Sequence[tuple[float, Estimate]]) -> Saturation | None:
-    """From (batch, step seconds); None below three batches or when a larger batch costs no time at all."""
+    """The fit of (batch, step seconds); None below three batches or if a larger batch costs no time at all."""
     if len({batch for batch, _ in points}) < 3:
         return None
     line = fit_line([batch for batch, _ in points], [step.value for _, step in points])

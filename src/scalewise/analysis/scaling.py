@@ -1,4 +1,4 @@
-"""Speedup, efficiency and serial fraction of an arm against its named base, refused where the work was not equal."""
+"""Computes speedup, efficiency and serial fraction against a named base, or refuses them for unequal work."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scalewise.analysis.estimate import CONFIDENCE, Estimate
 from scalewise.analysis.ratio import ratio
 from scalewise.analysis.work import equal_work, told_scaling
 from scalewise.errors import BadRequest
-from scalewise.plan.words import intervention_text, parse_intervention, value_text
+from scalewise.plan.words import changes_text, parse_changes, value_text
 
 OVERSUBSCRIBED = "oversubscribed, not scaling"
 EMULATED = "emulated, not scaling"
@@ -18,7 +18,7 @@ APART = "its ranks train apart: they are several trainings, not a faster one"
 
 @dataclass(frozen=True)
 class ScalingFigures:
-    """One arm against its base; every figure is None where it was refused or has no meaning."""
+    """One arm against its base; every figure is None if it was refused or has no meaning."""
 
     kind: Literal["strong", "weak"] | None = None
     base: str = ""  # label of the base arm; empty: no base
@@ -76,7 +76,7 @@ def _compared(base: ArmRuns, arm: ArmRuns) -> ScalingFigures:
 def figures(
     faster: Estimate, growth: float, kind: Literal["strong", "weak"], base: str, notes: Sequence[str] = ()
 ) -> ScalingFigures:
-    """From base time over arm time, and how many times more ranks the arm has."""
+    """The figures from base time over arm time, and from the ratio of their numbers of ranks."""
     note = "; ".join(notes)
     if kind == "weak":
         return ScalingFigures(kind, base, faster.times(growth), faster, None, "", note)
@@ -95,7 +95,7 @@ def serial_fraction(speedup: Estimate, ranks: float) -> Estimate:
 
 
 def base_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
-    """The arm with the base's values and otherwise the same; without any named, the one with the fewest ranks."""
+    """The arm with the base's values and otherwise the same; if none are named, the one with the fewest ranks."""
     wanted = _wanted_values(arm, arms)
     return next((other for other in arms if _values(other) == wanted), None)
 
@@ -118,7 +118,7 @@ def _wanted_values(arm: ArmRuns, arms: Sequence[ArmRuns]) -> dict[str, str]:
 
 def _normal(text: str) -> str:
     try:
-        return intervention_text(parse_intervention(text))
+        return changes_text(parse_changes(text))
     except BadRequest:  # a damaged spec; it then simply has no base
         return text
 

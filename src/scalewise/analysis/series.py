@@ -1,4 +1,4 @@
-"""A run's rows as arrays: one entry per training iteration, in seconds, aligned over the ranks."""
+"""Turns a run's rows into arrays: one entry per training iteration, in seconds, aligned over the ranks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ PHASES = ("data", "forward", "backward", "optimizer", "rest")
 
 @dataclass(frozen=True)
 class Series:
-    """Ranks by iterations; NaN where a figure was not recorded. A step of the tables is one iteration."""
+    """Arrays of ranks by iterations; NaN if a figure was not recorded. A step of the tables is one iteration."""
 
     ranks: tuple[int, ...]
     step_seconds: Floats  # ranks x iterations
@@ -32,17 +32,17 @@ class Series:
     warmup: WarmUp
     in_turn: int | None = None  # leading iterations that were taken in turn with other runs; None: no turns asked for
     counted: int | None = None  # iterations that count; None: all
-    relation: Relation = ALONE  # what the ranks are to each other
+    relation: Relation = ALONE  # how the ranks relate to each other
 
     @property
     def slowest_seconds(self) -> Floats:
-        """Step time of the run: the longest over the ranks, step by step."""
+        """The step time of the run: the longest over the ranks, step by step."""
         longest: Floats = self.step_seconds.max(axis=0)
         return longest
 
     @property
     def settled(self) -> slice:
-        """The iterations after warm-up; those out of turn do not count, for a partner may have run beside them."""
+        """The iterations after warm-up; those out of turn do not count, because a partner may have run beside them."""
         return slice(self.warmup.steps, self.counted)
 
     def median(self) -> RunMedian:
@@ -50,23 +50,23 @@ class Series:
         return run_median(self.slowest_seconds[self.settled])
 
     def loop_median(self) -> RunMedian | None:
-        """The same for the whole loop, waiting for data included; None where the gaps were not recorded."""
+        """The median of the whole loop, including waiting for data; None if the gaps were not recorded."""
         known = self.settled_loops()
         return run_median(known) if len(known) else None
 
     def settled_loops(self) -> Floats:
-        """From the end of one step to the end of the next, the longest over the ranks, where the gaps were recorded."""
+        """The times from the end of a step to the end of the next, the longest over the ranks, where gaps are known."""
         loop: Floats = self.loop_seconds[:, self.settled].max(axis=0)
         return loop[np.isfinite(loop)]
 
     def typical(self, values: Floats) -> float | None:
-        """Median over the settled iterations of the mean over ranks; None where nothing was recorded."""
+        """The median over the settled iterations of the mean over ranks; None if nothing was recorded."""
         settled = values[:, self.settled]
         known = settled[:, np.isfinite(settled).all(axis=0)]
         return float(np.median(known.mean(axis=0))) if known.size else None
 
     def global_samples(self) -> float | None:
-        """Samples per iteration over all ranks, each batch once; None where that is not known of most iterations."""
+        """Samples per iteration over all ranks, each batch once; None if not known for most iterations."""
         if self.relation.batches is None or self.relation.samples is not None:
             return self.relation.samples
         own = [index for index, rank in enumerate(self.ranks) if rank in self.relation.feeding]
@@ -76,7 +76,7 @@ class Series:
 
 
 def series(run: Run) -> Series | None:
-    """The run's series over the steps that every rank recorded; None when there is not one."""
+    """The run's series over the steps that every rank recorded; None if there are none."""
     with_steps = [rank for rank in run.ranks if rank.steps]
     if not with_steps:
         return None
@@ -104,7 +104,7 @@ def series(run: Run) -> Series | None:
     last_rows = tuple(tuple(one[end] for end in ends) for one in rows)
     lengths = np.diff(np.append(starts, whole))
     in_turn = _in_turn(last_rows) if run.spec.turns is not None else None
-    # Where most were out of turn, all count, and a caveat says so.
+    # If most were out of turn, all count, and a caveat says so.
     counted = in_turn if in_turn is not None and 2 * in_turn >= len(starts) else None
     return Series(
         ranks=tuple(rank.rank for rank in with_steps),
@@ -137,7 +137,7 @@ def _sums(rows: Sequence[Sequence[StepRow | None]], starts: Indices, read: Calla
 
 
 def _samples(rows: Sequence[Sequence[StepRow]], starts: Indices) -> Floats:
-    """Samples of each iteration: of several optimizers, those of the one that saw most; they train on the same data."""
+    """The samples of each iteration: of several optimizers, those of the one that saw most, as they share the data."""
     by_optimizer = []
     for optimizer in sorted({row.optimizer for row in rows[0]}):
         own = [[_number(row.samples) if row.optimizer == optimizer else 0.0 for row in one] for one in rows]
@@ -147,7 +147,7 @@ def _samples(rows: Sequence[Sequence[StepRow]], starts: Indices) -> Floats:
 
 
 def _in_turn(rows: Sequence[Sequence[StepRow]]) -> int:
-    """Iterations before the first one that some rank took out of turn."""
+    """The number of iterations before the first one that some rank took out of turn."""
     out = (index for index, ranks in enumerate(zip(*rows, strict=True)) if any(row.turn_ns is None for row in ranks))
     return next(out, len(rows[0]))
 

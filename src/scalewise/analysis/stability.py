@@ -1,6 +1,6 @@
-"""How steadily a run trained, as a measured thing: steps lost, gradients lost, and the loss beside a reference.
+"""Measures how steadily a run trained: lost steps, lost gradients, and the loss against a reference.
 
-The word rests on the numbers of training. Step times are shown beside it, but no spread of theirs makes a run unstable.
+The word rests on the numbers of training. Step times are shown beside it, but their spread never makes a run unstable.
 """
 
 from collections.abc import Sequence
@@ -17,29 +17,29 @@ Word = Literal["stable", "drifts", "unstable", "diverged", "not trained"]
 
 # Half the distance between two neighbouring numbers at one, for each precision.
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-# Three roundings a layer (input, weight, output) for two layers, one for the loss, one for what a step carries on.
+# Three roundings per layer (input, weight, output) for two layers, one for the loss, one carried on by a step.
 TOLERATED_ROUNDINGS = 8
 ALL_BUT_NONE = 0.99  # share of gradients that are zero from which on nothing is left to train with
 LATE_SKIPS = 0.05  # share of the later steps: a scaler that grows its scale loses one step in 2000
-SETTLING = 1 / 3  # of the steps: in these a scaler still looks for its scale
+SETTLING = 1 / 3  # of the steps: in these a scaler still searches for its scale
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A loss curve beside its reference, over the steps that both recorded."""
+    """A loss curve compared with its reference, over the steps that both recorded."""
 
     steps: int
     largest_distance: float  # relative to the reference, at any step
-    tolerance: float  # what the precision's rounding explains
+    tolerance: float  # that rounding in this precision explains
 
     @property
     def same(self) -> bool:
-        """To the last bit."""
+        """Tells whether the curves agree to the last bit."""
         return self.largest_distance == 0.0
 
     @property
     def within(self) -> bool:
-        """Not further apart than rounding explains."""
+        """Tells whether the curves are no further apart than rounding explains."""
         return self.largest_distance <= self.tolerance
 
 
@@ -72,13 +72,13 @@ class Stability:
 
 
 def tolerance_of(precision: Sequence[str]) -> float:
-    """How far a loss may lie from that of exact arithmetic by rounding alone, relative: the coarsest type counts."""
+    """The relative error of a loss that rounding explains, against exact arithmetic; the coarsest type counts."""
     names = [word for text in precision for word in text.split()]
     return TOLERATED_ROUNDINGS * max((ROUNDOFF[name] for name in names if name in ROUNDOFF), default=0.0)
 
 
 def curve_of(losses: Sequence[float | None], reference: Sequence[float | None], tolerance: float) -> Curve | None:
-    """The two curves step by step; None where no step shows both losses."""
+    """The two curves compared step by step; None if no step has both losses."""
     pairs = [(a, b) for a, b in zip(losses, reference, strict=False) if a is not None and b is not None]
     if not pairs:
         return None
@@ -86,7 +86,7 @@ def curve_of(losses: Sequence[float | None], reference: Sequence[float | None], 
 
 
 def gradients_of(rows: Sequence[GradientRow]) -> Gradients | None:
-    """What the optimizer steps of an inspected run had to go by."""
+    """Statistics of the gradients that an inspected run's optimizer steps used; None if there are none."""
     filled = [row for row in rows if row.elements]
     if not filled:
         return None
@@ -102,7 +102,7 @@ def gradients_of(rows: Sequence[GradientRow]) -> Gradients | None:
 def stability(
     runs: Sequence[RunFigures], reference: RunFigures | None = None, gradients: Sequence[GradientRow] = ()
 ) -> Stability | None:
-    """Of the repeats of one arm: counts are those of the worst run; None where there is no run."""
+    """The stability of the repeats of one arm: counts are those of the worst run; None if there is no run."""
     if not runs:
         return None
     curves = [_curve(run, reference) for run in runs] if reference else []
@@ -134,7 +134,7 @@ def _curve(run: RunFigures, reference: RunFigures | None) -> Curve | None:
 
 
 def _late_skips(run: RunFigures) -> int:
-    """Skipped steps that settling does not explain: each early one halved the scale."""
+    """The skipped steps that settling does not explain: each early one halved the scale."""
     early = int(len(run.step_seconds) * SETTLING)
     known = [(step, scale) for step, scale in enumerate(run.scales) if scale]
     halvings = [
@@ -150,7 +150,7 @@ def _distance(value: float, reference: float) -> float:
 
 
 def _word(run: RunFigures, late: int, curve: Curve | None, health: Gradients | None) -> tuple[Word, str]:
-    """The first rule that holds, from the worst to the best."""
+    """The word and condition of the first rule that holds, from the worst to the best."""
     steps = len(run.step_seconds)
     if run.skipped_steps >= steps:
         return "not trained", f"all {steps} steps were skipped"

@@ -19,7 +19,7 @@ class ComputePoint:
 
 @dataclass(frozen=True)
 class ComputeLine:
-    """compute(b) = overhead + b x seconds per sample; the overhead is what a smaller batch does not make shorter."""
+    """The line compute(b) = overhead + b x seconds per sample; a smaller batch does not reduce the overhead."""
 
     overhead_seconds: Estimate
     sample_seconds: Estimate
@@ -45,22 +45,22 @@ class StepParts:
 
     @property
     def model_seconds(self) -> float:
-        """The sum."""
+        """The time by the model: the sum of its parts."""
         return self.overhead_seconds + self.compute_seconds + self.communication_seconds
 
     @property
     def residual_seconds(self) -> float:
-        """Measured less model."""
+        """The measured time minus the model's."""
         return self.measured_seconds.value - self.model_seconds
 
     @property
     def relative_residual(self) -> float:
-        """As a share of what was measured."""
+        """The residual as a share of the measured time."""
         return self.residual_seconds / self.measured_seconds.value
 
 
 def fit_compute(points: Sequence[ComputePoint]) -> ComputeLine | None:
-    """None with fewer than two different batches, or when a larger batch was not slower."""
+    """The fitted line; None with fewer than two different batches, or if a larger batch was not slower."""
     times = [one.step_seconds for one in points]
     line: Line | None = fit_line(
         [one.samples_per_rank for one in points], [one.value for one in times], spread_of(times)
@@ -79,18 +79,18 @@ def step_parts(
     volume: tuple[float, float],  # all-reduces per step and their bytes
     communication: Estimate | None,
 ) -> StepParts | None:
-    """None where the ranks communicate over a link that was not fitted."""
+    """The parts of a measured step; None if the ranks communicate over a link that was not fitted."""
     if ranks > 1 and link is None:
         return None
     predicted = link.predicted(*volume).value if link is not None and ranks > 1 else 0.0
-    # A fitted overhead a little below zero is noise of the line: it must not turn into a negative part of a step.
+    # A fitted overhead a little below zero is noise of the line: it must not become a negative part of a step.
     overhead = max(0.0, line.overhead_seconds.value)
     compute = line.at(samples_per_rank) - overhead
     return StepParts(ranks, samples_per_rank, measured, overhead, compute, predicted, communication)
 
 
 def batch_at_balance(line: ComputeLine, communication: Estimate) -> Estimate:
-    """Samples per rank at which computing takes as long as communication; not positive: it always takes longer."""
+    """Samples per rank at which computing takes as long as communication; not positive if it always takes longer."""
     return propagate(
         lambda overhead, sample, price: (price - overhead) / sample,
         line.overhead_seconds,
@@ -103,7 +103,7 @@ def batch_at_balance(line: ComputeLine, communication: Estimate) -> Estimate:
 def rate_at_balance(
     line: ComputeLine, samples_per_rank: float, link: LinkFit, volume: tuple[float, float]
 ) -> Estimate | None:
-    """Bytes per second at which communication takes as long as computing; None: its latency alone takes longer."""
+    """Bytes per second at which communication takes as long as computing; None if its latency alone takes longer."""
     count, size = volume
     if size <= 0 or line.at(samples_per_rank) <= count * link.alpha_seconds.value:
         return None

@@ -1,4 +1,4 @@
-"""Which modules the steps of a run opened with, where its samples were counted, or why they could not be."""
+"""Finds the modules with which a run's steps opened, where samples were counted, or why they could not be."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from scalewise.results.run import Run
 
 @dataclass(frozen=True)
 class StepModules:
-    """Class names, the commonest first."""
+    """The modules that opened steps and at which samples were counted: class names, the commonest first."""
 
     opened_by: tuple[str, ...] = ()  # empty: no call was seen, or the file does not say
     samples_at: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ NOTHING_SEEN = StepModules()
 
 
 def step_modules(run: Run, series: Series) -> StepModules:
-    """As the first rank that made steps recorded them."""
+    """The modules as recorded by the first rank that made steps."""
     record = next(rank for rank in run.ranks if rank.rank == series.ranks[0])
     names = {row.number: row.name for row in record.roots}
     reason, module = "", "a module"
@@ -44,7 +44,7 @@ def _commonest(numbers: Iterable[int | None], names: dict[int, str]) -> tuple[st
 
 
 def sentence(modules: StepModules) -> str:
-    """For below a table; empty where nothing is known."""
+    """A sentence to stand below a table; empty if nothing is known."""
     if not modules.opened_by:
         return ""
     opened = " or ".join(modules.opened_by)

@@ -18,12 +18,12 @@ from scalewise.analysis.inspection import FailedInspection, failed_inspections_o
 from scalewise.analysis.machine_state import gpu_busy_share, gpu_bytes_per_rank
 from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
 from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
-from scalewise.analysis.rehearsals import RehearsedRun, rehearsed_runs_of, timed
 from scalewise.analysis.relation import Relation
 from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import ScalingFigures, scaling_of
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
+from scalewise.analysis.untimed import ExaminedRun, RehearsedRun, examined_runs_of, rehearsed_runs_of
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
@@ -33,7 +33,7 @@ Mark = Literal["measured", "oversubscribed", "emulated", "failed", "unfinished"]
 
 @dataclass(frozen=True)
 class ArmRow:
-    """One row of an experiment's table; figures are None where the arm has no usable run or did not record them."""
+    """One row of an experiment's table; figures are None if the arm has no usable run or did not record them."""
 
     label: str
     axes: dict[str, AxisValue]
@@ -69,15 +69,25 @@ class ArmRow:
     caveats: tuple[Caveat, ...]
     blocked_seconds: float | None = None  # in collectives that the script called itself, per step, mean over ranks
     between_seconds: float | None = None  # neither in a step nor waiting for data, mean over ranks
-    gpu_busy_share: float | None = None  # of the time with a kernel at work, by NVML
-    memory_share: float | None = None  # of the GPU's memory that the allocator has reserved at its peak
-    relation: Relation | None = None  # what its ranks are to each other
-    modules: StepModules = NOTHING_SEEN  # that the steps open with, and at which samples are counted
+    gpu_busy_share: float | None = None  # of the time, with a kernel running, by NVML
+    memory_share: float | None = None  # of the GPU's memory, reserved by the allocator at its peak
+    relation: Relation | None = None  # how its ranks relate to each other
+    modules: StepModules = NOTHING_SEEN  # modules with which the steps open, and at which samples are counted
+
+    @property
+    def speedup(self) -> Estimate | None:
+        """Against the base; `scaling` says which, or why there is none."""
+        return self.scaling.speedup
+
+    @property
+    def efficiency(self) -> Estimate | None:
+        """Speedup per rank."""
+        return self.scaling.efficiency
 
 
 @dataclass(frozen=True)
 class ScalingRefusal:
-    """A speedup that is not given, and why."""
+    """A speedup that is not given, and the reason."""
 
     arm: str
     reason: str
@@ -85,7 +95,7 @@ class ScalingRefusal:
 
 @dataclass(frozen=True)
 class ExperimentAnalysis:
-    """One experiment: its question, its table and what to doubt."""
+    """One experiment: its question, its table and its caveats."""
 
     name: str
     title: str
@@ -93,15 +103,15 @@ class ExperimentAnalysis:
     axes: tuple[str, ...]  # the columns that vary, ranks and intervention not counted
     rows: tuple[ArmRow, ...]
     refusals: tuple[ScalingRefusal, ...]
-    caveats: tuple[Caveat, ...]  # of all rows, the same one once
+    caveats: tuple[Caveat, ...]  # of all rows, each once
     runs: tuple[RunFigures, ...]
-    in_turns: tuple[Comparison, ...] = ()  # arms that took turns, each against the first of them
+    in_turns: tuple[Comparison, ...] = ()  # arms that took turns, each compared with the first of them
     utilisation: tuple[Utilisation, ...] = ()  # of the arms that have an inspected run
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A suite's folder, understood."""
+    """The analysis of a suite's folder."""
 
     path: Path
     name: str
@@ -109,24 +119,25 @@ class Analysis:
     about: str
     experiments: tuple[ExperimentAnalysis, ...]
     notes: tuple[str, ...]  # what could not be read
-    inspected_runs: int = 0  # they are in none of the tables; `analysis.inspection` reads them
+    inspected_runs: int = 0  # in none of the tables; `analysis.inspection` reads them
     failed_inspections: tuple[FailedInspection, ...] = ()
-    rehearsed_runs: tuple[RehearsedRun, ...] = ()  # nor are these
+    examined_runs: tuple[ExaminedRun, ...] = ()  # nor are these
+    rehearsed_runs: tuple[RehearsedRun, ...] = ()
     memory_accounts: tuple[MemoryAccount, ...] = ()  # of the inspected runs
     memory_growth: tuple[MemoryGrowth, ...] = ()  # of the timed runs, the fastest first
-    files: tuple[RunFiles, ...] = ()  # of all runs whose files were looked at
+    files: tuple[RunFiles, ...] = ()  # of all runs whose files were recorded
 
     @property
     def doubtful(self) -> bool:
-        """Whether any number is not to be trusted."""
+        """Tells whether any number is not to be trusted."""
         return any(caveat.severity == "doubt" for one in self.experiments for caveat in one.caveats)
 
     @property
     def failed(self) -> bool:
-        """Whether any run failed."""
+        """Tells whether any run failed."""
         rows = [row for one in self.experiments for row in one.rows]
-        beside = bool(self.failed_inspections) or any(one.failure for one in self.rehearsed_runs)
-        return beside or any(row.runs_failed for row in rows)
+        untimed = [one.failure for one in self.examined_runs] + [one.failure for one in self.rehearsed_runs]
+        return bool(self.failed_inspections) or any(untimed) or any(row.runs_failed for row in rows)
 
 
 def summarise(loaded: LoadedSuite) -> Analysis:
@@ -134,7 +145,7 @@ def summarise(loaded: LoadedSuite) -> Analysis:
     experiments = []
     for text in loaded.experiments:
         all_runs = [run for run in loaded.runs if run.spec.experiment == text.name]
-        if any(map(timed, all_runs)):
+        if any(run.spec.timed for run in all_runs):
             experiments.append(_experiment(text.name, text.title, text.question, all_runs))
     return Analysis(
         path=loaded.path,
@@ -143,17 +154,18 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         about=loaded.about,
         experiments=tuple(experiments),
         notes=loaded.notes,
-        inspected_runs=sum(run.spec.inspect for run in loaded.runs),
+        inspected_runs=sum(run.spec.inspected for run in loaded.runs),
         failed_inspections=failed_inspections_of(loaded.runs),
+        examined_runs=examined_runs_of(loaded.runs),
         rehearsed_runs=rehearsed_runs_of(loaded.runs),
         memory_accounts=memory_accounts_of(loaded.runs),
-        memory_growth=tuple(one for run in loaded.runs if timed(run) for one in memory_growth_of(run)),
+        memory_growth=tuple(one for run in loaded.runs if run.spec.timed for one in memory_growth_of(run)),
         files=run_files_of(loaded.runs),
     )
 
 
 def to_json(value: Any) -> Any:
-    """Any result of the analysis as JSON values; what is not a finite number becomes null."""
+    """Any result of the analysis as JSON values; numbers that are not finite become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -273,7 +285,7 @@ def _phase(figures: Sequence[RunFigures], name: str) -> float | None:
 
 
 def _slowest(figures: Sequence[RunFigures]) -> tuple[int, float] | None:
-    """The rank that was slowest most often, over all runs; None where there is but one."""
+    """The rank that was slowest most often, over all runs; None if there is only one."""
     shares: dict[int, list[float]] = {}
     for one in figures:
         for rank in one.ranks:
@@ -284,6 +296,6 @@ def _slowest(figures: Sequence[RunFigures]) -> tuple[int, float] | None:
 
 
 def _loss(figures: Sequence[RunFigures], index: int) -> float | None:
-    """The first or the last that was seen: on a GPU not every step's is."""
+    """The first or last recorded loss; on a GPU not every step's loss is read."""
     seen = [loss for loss in figures[0].losses if loss is not None] if figures else []
     return seen[index] if seen else None

@@ -1,4 +1,4 @@
-"""An inspected run as a trace in the Chrome trace event format, which ui.perfetto.dev and chrome://tracing open.
+"""Writes an inspected run as a trace in the Chrome trace event format, for ui.perfetto.dev and chrome://tracing.
 
 One process per rank, one thread per track: phases, micro-batches, collectives, and of the profiled step also operators
 and kernels. All ranks of a host share one clock; those of other hosts are aligned at the end of a backward pass.
@@ -17,7 +17,7 @@ from scalewise.records.step_spans import NamedSpan, StepSpans, read_step_spans
 from scalewise.results.run import LoadedSuite, RankRecord, Run
 from scalewise.units import NANO, bytes_text
 
-SHOWN_STEPS = 3  # the profiled one, and what follows
+SHOWN_STEPS = 3  # the profiled step, and those after it
 GRID = 64  # parts of a us: such times add up without rounding, so that a slice ends in a viewer where its parts end
 
 Event = dict[str, Any]
@@ -25,7 +25,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Traced:
-    """What one rank has to show."""
+    """The data of one rank that the trace shows."""
 
     rank: RankRecord
     steps: tuple[StepSpans, ...]
@@ -36,34 +36,34 @@ class Traced:
 
 @dataclass(frozen=True)
 class RankStep:
-    """One step of one rank that was looked at closely, in seconds from the first rank's begin."""
+    """One profiled step of one rank, in seconds from the beginning of the first rank's step."""
 
     rank: int
-    phases: tuple[tuple[str, float, float], ...]  # name, begin, end: without gaps
+    phases: tuple[tuple[str, float, float], ...]  # name, begin, end; without gaps
     all_reduces: tuple[tuple[float, float, int], ...]  # begin, end, bytes; on the link, beside the phases
 
     @property
     def backward(self) -> tuple[float, float]:
-        """From the first moment of backward to its last."""
+        """The first and the last moment of backward."""
         spans = [(begin, end) for name, begin, end in self.phases if name == "backward"]
         return (spans[0][0], spans[-1][1]) if spans else (0.0, 0.0)
 
     @property
     def last_issue(self) -> float:
-        """When the last gradients were handed over: from here on backward only waits for messages."""
+        """The time at which the last gradients were handed over: from here on backward only waits for messages."""
         begin, end = self.backward
         return min(max((one[0] for one in self.all_reduces), default=end), end) if end > begin else end
 
     @property
     def hidden_share(self) -> float:
-        """Of the time of the all-reduces, the part under which backward still computed."""
+        """The share of the all-reduces' time during which backward still computed."""
         total = sum(end - begin for begin, end, _ in self.all_reduces)
         hidden = sum(max(0.0, min(end, self.last_issue) - begin) for begin, end, _ in self.all_reduces)
         return hidden / total if total else 0.0
 
 
 def profiled_step(run: Run) -> tuple[RankStep, ...]:
-    """The step of an inspected run whose messages were seen, rank by rank; nothing where none was profiled."""
+    """The profiled step of an inspected run, rank by rank; empty if none was profiled."""
     ranks = [one for one in (_traced(run, rank) for rank in run.ranks) if one.steps and one.profiled >= 0]
     shown = [next((step for step in one.steps if step.step == one.profiled), None) for one in ranks]
     shifts, _ = _shifts(ranks) if ranks else ([], "")
@@ -92,7 +92,7 @@ def profiled_step(run: Run) -> tuple[RankStep, ...]:
 
 def traced_run(loaded: LoadedSuite) -> Run:
     """The inspected run with the most ranks."""
-    runs = [run for run in loaded.runs if run.spec.inspect and run.measured]
+    runs = [run for run in loaded.runs if run.spec.inspected and run.measured]
     if not runs:
         raise BadRequest(
             f"{loaded.path} holds no inspected run that ended well, so there is no step to trace.",
@@ -102,7 +102,7 @@ def traced_run(loaded: LoadedSuite) -> Run:
 
 
 def write_trace(run: Run, path: Path) -> None:
-    """Writes the run's trace; a file that cannot be written is a request that cannot be met."""
+    """Writes the run's trace; raises BadRequest if the file cannot be written."""
     text = json.dumps(trace_of(run), separators=(",", ":"))
     try:
         path.write_text(text, encoding="utf-8")
@@ -111,7 +111,7 @@ def write_trace(run: Run, path: Path) -> None:
 
 
 def trace_of(run: Run) -> dict[str, Any]:
-    """The whole file as values."""
+    """The whole trace file as values."""
     ranks = [one for one in (_traced(run, rank) for rank in run.ranks) if one.steps]
     shifts, clock = _shifts(ranks)
     begins = [one.steps[0].begin_ns + shift for one, shift in zip(ranks, shifts, strict=True)]
@@ -158,7 +158,7 @@ def _traced(run: Run, rank: RankRecord) -> Traced:
 
 
 def _shifts(ranks: Sequence[Traced]) -> tuple[list[int], str]:
-    """What is added to each rank's clock, and how the clocks are one."""
+    """The shift of each rank's clock, and a text about how the clocks were aligned."""
     hosts = [one.rank.start.host if one.rank.start else "" for one in ranks]
     if len(set(hosts)) < 2:
         return [0] * len(ranks), "one host, one clock"
@@ -199,7 +199,7 @@ def _step(step: StepSpans, profiled: int) -> list[NamedSpan]:
 
 
 def _buckets(track: str, spans: list[NamedSpan], one: Traced) -> list[NamedSpan]:
-    """Under DDP, all-reduces that begin in a backward pass are those of its buckets."""
+    """The spans, under DDP with names of buckets for all-reduces that begin in a backward pass."""
     if track != "collectives" or one.rank.model is None or one.rank.model.wrapper != "DistributedDataParallel":
         return spans
     passes = [span for step in one.steps for span in step.phases if span.name == "backward"]
@@ -215,7 +215,7 @@ def _buckets(track: str, spans: list[NamedSpan], one: Traced) -> list[NamedSpan]
 
 
 def _lanes(spans: Iterable[NamedSpan]) -> list[list[NamedSpan]]:
-    """Slices of one thread must lie inside one another or apart: what crosses another goes to a further lane."""
+    """Spans divided into lanes in which slices are nested or apart; a span that crosses another gets a new lane."""
     lanes: list[_Lane] = []
     for span in sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns)):
         lane = next((one for one in lanes if one.has_room(span)), None)
@@ -227,14 +227,14 @@ def _lanes(spans: Iterable[NamedSpan]) -> list[list[NamedSpan]]:
 
 
 class _Lane:
-    """Slices that are properly nested, and the ends of those that are still open."""
+    """A lane of properly nested slices, and the ends of those that are still open."""
 
     def __init__(self) -> None:
         self.spans: list[NamedSpan] = []
         self.open_ends: list[int] = []
 
     def has_room(self, span: NamedSpan) -> bool:
-        """Whether the slice lies inside the innermost open one, or after all."""
+        """Tells whether the slice lies inside the innermost open one, or after all."""
         while self.open_ends and self.open_ends[-1] <= span.begin_ns:
             self.open_ends.pop()
         return not self.open_ends or span.end_ns <= self.open_ends[-1]

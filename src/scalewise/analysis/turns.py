@@ -1,4 +1,4 @@
-"""Runs that took turns are compared by the steps they took in turn, so what the machine did meanwhile cancels."""
+"""Compares runs that took turns by the steps that they took in turn, so that changes of the machine cancel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from scalewise.results.run import Run
 # Spread from pair to pair of two runs, measured: 0.4 to 0.5 % over 20 and 30 pairs of 160 and 200 steps of 4 to 7 ms,
 # on one core of two virtual machines on which fresh processes one after the other differed by ten percent and more.
 PAIR_SPREAD = 0.005
-# Of the steps' ratios, at either end: one of two steps may have met a burst of other work, or a change of level.
+# Share of the steps' ratios, at either end: one of two steps may have met other work, or a change of speed.
 TRIMMED_SHARE = 0.2
-LEAST_STEPS = 9  # in common: fewer do not make a median worth having
+LEAST_STEPS = 9  # in common: fewer do not give a useful median
 
 
 @dataclass(frozen=True)
 class StepsInTurn:
     """The settled steps of one run that were taken in turn, by number."""
 
-    ring: str  # with its folder, so that rings of two campaigns are never taken for one
+    ring: str  # with its folder, so that rings of two campaigns are never confused
     numbers: NDArray[np.int64]
     seconds: Floats
 
@@ -32,13 +32,13 @@ class Pair:
     """Two runs of one ring over the steps that both took in turn."""
 
     log_ratio: float  # of b to a
-    seconds: float  # b less a
+    seconds: float  # b minus a
     log_error: float  # of their ratio, from the steps of this pair alone
     steps: int
 
 
 def steps_in_turn(run: Run, series: Series) -> StepsInTurn | None:
-    """None where the run took no turns."""
+    """The settled steps that the run took in turn; None if it took no turns."""
     if run.spec.turns is None or not series.in_turn:
         return None
     chosen = slice(series.warmup.steps, series.in_turn)
@@ -47,10 +47,10 @@ def steps_in_turn(run: Run, series: Series) -> StepsInTurn | None:
 
 
 def pair_of(a: StepsInTurn, b: StepsInTurn) -> Pair | None:
-    """None where the two did not take turns with each other, or only for a few steps.
+    """The pair of two runs; None if they did not take turns with each other, or only for a few steps.
 
-    Steps that followed each other are set against each other: medians of whole runs vary twice as much where the
-    machine has two levels and each run spends about half of its steps on either.
+    Each step is compared with the partner's step of the same number, made right before or after it: medians of whole
+    runs vary twice as much if the machine has two speeds and each run spends about half of its steps at either.
     """
     if a.ring != b.ring:
         return None
@@ -69,7 +69,7 @@ def _trimmed_mean(values: Floats) -> float:
 
 
 def pairs_of(a: Sequence[StepsInTurn | None], b: Sequence[StepsInTurn | None]) -> tuple[Pair, ...]:
-    """Every run of a with its partner among those of b; none at all where fewer than half have one."""
+    """The pairs of runs of a with their partners in b; empty if fewer than half have one."""
     partners = {one.ring: one for one in b if one is not None}
     found = [pair_of(one, partners[one.ring]) for one in a if one is not None and one.ring in partners]
     pairs = tuple(pair for pair in found if pair is not None)

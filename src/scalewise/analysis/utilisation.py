@@ -1,28 +1,29 @@
-"""How well an arm uses its devices: counted work and profiled time of an inspected run, over the step of timed runs.
+"""Computes how well an arm uses its devices: work and profiled time of an inspected run, over timed steps.
 
-Every share is refused with a reason where it is not known, and where it would come out above 100 %.
+Every share is refused with a reason if it is not known, or if it would be above 100 %.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from scalewise.analysis.arms import ArmRuns, arm_key
+from scalewise.analysis.arms import ArmRuns
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspection import failure_of
 from scalewise.launch.peaks import same_seat, seat_of
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import ARM
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO, bytes_text
 
-MOST_UNCOUNTED = 0.05  # of the busy time, in what may hold work that no formula knows
-MOST_DIFFERENCE = 0.05  # between the flops of two inspected steps that are taken for the same
+MOST_UNCOUNTED = 0.05  # of the busy time, in operators that may do work that no formula knows
+MOST_DIFFERENCE = 0.05  # between the flops of two inspected steps that are taken as equal
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of what is possible, between 0 and 1, or why it is not given."""
+    """A share of what is possible, between 0 and 1, or the reason why it is not given."""
 
     value: float | None = None
     interval: Estimate | None = None  # around the value, from the interval of the timed step
@@ -41,12 +42,12 @@ class FamilyTime:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """How well one arm uses its devices; figures are of one rank, the mean over ranks."""
+    """The use of its devices by one arm; figures are of one rank, the mean over ranks."""
 
     arm: str
-    run: str  # that was inspected
+    run: str  # the inspected run
     device: str
-    flops_per_step: float | None = None  # that the model needs: recomputation is not in it
+    flops_per_step: float | None = None  # needed by the model, without recomputation
     recomputed_flops: float = 0.0
     flops_by_precision: dict[str, float] | None = None
     flops_by: str = ""  # how they were counted
@@ -56,7 +57,7 @@ class Utilisation:
     busy: Share = Share()
     bandwidth: Share = Share()  # a lower bound
     operand_bytes: float | None = None
-    launches: int | None = None  # kernels, or operators of a CPU rank
+    launches: int | None = None  # of kernels, or of operators on a CPU rank
     families: tuple[FamilyTime, ...] = ()
     families_of: str = ""  # "kernels" or "operators"; empty: no profile
     other: dict[str, float] | None = None  # seconds of the largest names in the family `other`
@@ -66,12 +67,12 @@ class Utilisation:
 def utilisations_of(
     arms: Sequence[ArmRuns], runs: Iterable[Run], steps: Sequence[Estimate | None]
 ) -> tuple[Utilisation, ...]:
-    """Of every arm that has an inspected run; `steps` are the arms' step times."""
-    inspected = {arm_key(run.spec): run for run in runs if run.spec.inspect}
+    """The utilisation of every arm that has an inspected run; `steps` are the arms' step times."""
+    inspected = {run.spec.key(ARM): run for run in runs if run.spec.inspected}
     return tuple(
-        _utilisation(arm, inspected[arm_key(arm.spec)], step)
+        _utilisation(arm, inspected[arm.spec.key(ARM)], step)
         for arm, step in zip(arms, steps, strict=True)
-        if arm_key(arm.spec) in inspected
+        if arm.spec.key(ARM) in inspected
     )
 
 
@@ -117,7 +118,7 @@ def _utilisation(arm: ArmRuns, run: Run, step: Estimate | None) -> Utilisation:
 
 
 def _work(rank: RankRecord) -> WorkRow | str:
-    """What was counted by dispatch, else by the profile; else why neither."""
+    """The work counted by dispatch or else by the profile, or the reason why neither was counted."""
     rows = [row for row in rank.utilisation if isinstance(row, WorkRow)]
     rows.sort(key=lambda row: row.method != "dispatch")
     good = [row for row in rows if not row.missing]
@@ -177,7 +178,7 @@ def _share(seconds: float, step: Estimate, method: str) -> Share:
 
 
 def _not_comparable(arm: ArmRuns, run: Run, step: Estimate | None) -> str:
-    """Why the inspected step is not the timed one, or its device not its own."""
+    """The reason why the inspected step cannot be compared with the timed one; empty if it can."""
     if step is None or not arm.measured:
         return "there is no timed run"
     if arm.spec.emulated or arm.spec.oversubscribed:
@@ -199,9 +200,9 @@ def _not_comparable(arm: ArmRuns, run: Run, step: Estimate | None) -> str:
 
 
 def _differs(run: Run) -> str:
-    """Two steps were counted, by dispatch and by the profile; where they differ, no single one is typical.
+    """The reason why no step is typical, if dispatch and profile counted different work in two steps; else empty.
 
-    An activation checkpoint ends its recomputation early, and the profile also counts the call that it stops at.
+    An activation checkpoint ends its recomputation early, and the profile also counts the call at which it stops.
     """
     for rank in run.ranks:
         good = [row for row in rank.utilisation if isinstance(row, WorkRow) and not row.missing]
@@ -226,7 +227,7 @@ def _uncounted(profiles: Sequence[ProfileRow]) -> str:
 
 
 def _busy(run: Run, step: Estimate | None, profiles: Sequence[ProfileRow]) -> Share:
-    """A GPU is busy while a kernel runs; a CPU rank by the CPU time that its process took."""
+    """The busy share: on a GPU while a kernel runs, on a CPU rank by the CPU time that its process took."""
     if run.spec.device == "cpu":
         rows = [row for rank in run.ranks for row in rank.utilisation if isinstance(row, CpuTimeRow)]
         if not rows or not all(row.wall_ns and row.threads for row in rows):
@@ -261,7 +262,7 @@ def _bandwidth(step: Estimate | None, rows: Sequence[WorkRow], peak: PeakRates |
 
 
 def _families(profiles: Sequence[ProfileRow]) -> tuple[FamilyTime, ...]:
-    """Gives the time by family, the largest first."""
+    """The time by family, the largest first."""
     if not profiles:
         return ()
     seconds = _mean_seconds([row.families for row in profiles])

@@ -1,4 +1,4 @@
-"""Finds the end of warm-up in the data: the first steps are slower (or faster) than what the run settles to."""
+"""Finds the end of warm-up in the data: the first steps are slower (or faster) than the settled run."""
 
 from dataclasses import dataclass
 
@@ -6,22 +6,22 @@ import numpy as np
 
 from scalewise.analysis.estimate import Floats
 
-WINDOW = 5  # steps whose median is compared: enough to see past two odd steps
-LEAST_STEPS = 9  # below this there is no later part to compare with
-SLACK = 0.02  # of the median: a warm-up effect below this is not worth a step
+WINDOW = 5  # steps whose median is compared: enough to ignore two odd steps
+LEAST_STEPS = 9  # with fewer there is no later part to compare with
+SLACK = 0.02  # of the median: a smaller warm-up effect is not worth a step
 LATE_TAIL = 0.995  # share of the later windows that count as settled
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """How many leading steps were left out, and whether the run had settled by then."""
+    """The number of leading steps left out, and whether the run had settled by then."""
 
     steps: int
     over: bool
 
 
 def find_warmup(seconds: Floats) -> WarmUp:
-    """At least the first step, at most a third.
+    """The warm-up of a run: at least its first step, at most a third of its steps.
 
     Warm-up ends at the first step from which the median of five steps lies where such medians lie in the last two
     thirds of the run, and which is not itself slower than nearly all of them.

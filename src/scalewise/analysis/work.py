@@ -1,4 +1,4 @@
-"""The equal-work guard: two arms may be compared only where the evidence says that they did the same work."""
+"""The equal-work guard: two arms may be compared only if the evidence says that they did the same work."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SAMPLES_SLACK = 0.01  # a last, smaller batch among few steps may shift a median
 
 @dataclass(frozen=True)
 class Work:
-    """What one arm computes per step, as far as it could be seen."""
+    """The work of one arm per step, as far as it could be seen."""
 
     world_size: int
     samples: float | None  # over all ranks, per step
@@ -23,20 +23,20 @@ class Work:
     optimizers: tuple[str, ...]
     optimizer_steps: int
     command: tuple[str, ...]  # script, arguments, environment: equal commands do equal work at equal world sizes
-    changed: tuple[str, ...]  # interventions that take work away or add to it
+    changed: tuple[str, ...]  # interventions that remove or add work
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether two arms did equal work: refused with the differences, or allowed on some evidence."""
+    """The answer to whether two arms did equal work: refused with the differences, or allowed on some evidence."""
 
     allowed: bool
     evidence: Verified | None
-    reasons: tuple[str, ...]  # why not; or, where allowed, what it rests on if nothing was seen
+    reasons: tuple[str, ...]  # why not; or, if allowed, the basis if nothing was seen
 
 
 def work_of(run: Run, series: Series) -> Work:
-    """What the run's rows say about its work."""
+    """The work of the run, from its rows."""
     models = [rank.model for rank in run.ranks if rank.model]
     model = models[0] if models else None
     staged = series.relation.kind == "pipeline"  # each rank has a part of the model
@@ -50,12 +50,12 @@ def work_of(run: Run, series: Series) -> Work:
         optimizers=model.optimizers if model else (),
         optimizer_steps=series.optimizer_steps,
         command=(run.spec.script, *run.spec.args, *(f"{key}={run.spec.env[key]}" for key in sorted(run.spec.env))),
-        changed=tuple(one.label() for one in run.spec.interventions),
+        changed=tuple(one.label() for one in run.spec.changes),
     )
 
 
 def told_scaling(a: Work, b: Work) -> Literal["strong", "weak"] | None:
-    """Which scaling the samples show: the same in all, or the same per rank; None when neither or unseen."""
+    """The scaling that the samples show: the same in all, or the same per rank; None if neither, or if unseen."""
     if a.samples is None or b.samples is None:
         return None
     if _same(a.samples, b.samples):
@@ -71,9 +71,9 @@ def equal_work(
     declared: bool = False,
     allow: Collection[str] = (),
 ) -> Verdict:
-    """Equal samples in all (strong) or per rank (weak), model, precision and optimizers.
+    """Checks for equal samples in all (strong) or per rank (weak), model, precision and optimizers.
 
-    Where samples cannot be seen, equal commands at equal world sizes do equal work; at different world sizes the same
+    If samples cannot be seen, equal commands at equal world sizes do equal work; at different world sizes the same
     `--batch 64` may mean 64 in all or 64 per rank, so only a suite that declares its scaling is believed.
     `allow` names differences that are the question itself: samples, model, precision, optimizers, interventions.
     """

@@ -1,23 +1,26 @@
-"""What a person asked `scalewise run` for, as a suite: a script of their own, or a suite by name or file."""
+"""What a person asked `scalewise run` for, in values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 from scalewise.errors import BadRequest
-from scalewise.plan.experiment import Suite, changed
-from scalewise.records.spec import Intervention, Nodes
-
-if TYPE_CHECKING:
-    from scalewise.results.run import LoadedSuite
+from scalewise.jobs.measure_request import MeasureRequest
+from scalewise.plan.words import parse_ranks
+from scalewise.records.spec import Nodes
 
 
-def requested_suite(what: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
-    """A `.py` file is a script; anything else must be a suite."""
-    if Path(what).suffix == ".py" or (Path(what).is_file() and Path(what).suffix != ".toml"):
-        return _script(Path(what), args, options)
-    return _suite(what, args, options)
+def spelled(option: str, value: object = "") -> str:
+    """As it is written on the command line."""
+    return f"--{option.replace('_', '-')} {value}".rstrip()
+
+
+def requested(what: str, args: Sequence[str], options: Mapping[str, Any]) -> MeasureRequest:
+    """The request; a BadRequest where a word cannot be read."""
+    names = {field.name for field in fields(MeasureRequest)}
+    given = {name: value for name, value in options.items() if name in names}
+    ranks = parse_ranks(options["ranks"]) if options["ranks"] is not None else None
+    return MeasureRequest(what, tuple(args), **{**given, "ranks": ranks, "env": _environment(options["env"])})
 
 
 def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
@@ -35,117 +38,8 @@ def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
     return Nodes(count, node_rank, address, int(port))
 
 
-def requested_sides(a: Path, b: Path) -> "tuple[LoadedSuite, LoadedSuite]":
-    """What is to be compared; two runs that took turns with each other stand for all the repeats of their arms."""
-    from scalewise.analysis.arms import arm_key
-    from scalewise.results.load import load
-
-    sides = load(a), load(b)
-    chosen = [side.runs[0] for side in sides if len(side.runs) == 1 and side.runs[0].folder == side.path]
-    rings = {(run.folder.resolve().parent, run.spec.turns and run.spec.turns.ring) for run in chosen}
-    if len(chosen) < 2 or len(rings) > 1 or chosen[0].spec.turns is None:
-        return sides
-    together = load(a.resolve().parent).runs
-    one, two = (
-        replace(side, runs=tuple(other for other in together if arm_key(other.spec) == arm_key(run.spec)))
-        for side, run in zip(sides, chosen, strict=True)
-    )
-    return one, two
-
-
-def _script(script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
-    from scalewise.plan.adhoc import script_suite
-    from scalewise.plan.words import parse_ranks
-
-    if options["full"]:
-        raise BadRequest(f"--full is for a suite; {script} is a script.", "It is run as it is in any case.")
-    if options.get("trace") is not None and not options["trace"].resolve().parent.is_dir():
-        raise BadRequest(f"The folder of --trace {options['trace']} does not exist.", "Make it first.")
-    given = {
-        "ranks": parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
-        "repeat": options["repeat"],
-        "device": options["device"],
-        "launcher": options["launcher"],
-        "mode": "python" if options["plain"] else None,
-        "devices": options.get("devices"),
-        "interventions": _interventions(options["change"], options.get("emulate_link")),
-        "limit_seconds": _seconds("--limit", options["limit"]),
-        "stall_seconds": _seconds("--stall", options["stall"]),
-        "turns": options["turns"],
-        "inspect": options["inspect"] or options.get("trace") is not None,
-        "in_place": options.get("in_place"),
-        "steps": options.get("steps"),
-        "env": _environment(options.get("env") or ()),
-    }
-    return script_suite(script, args, **{name: value for name, value in given.items() if value is not None})
-
-
 def _environment(settings: Sequence[str]) -> dict[str, str]:
     for one in settings:
         if not one.partition("=")[0].isidentifier() or "=" not in one:
             raise BadRequest(f"--env {one} sets no variable.", "Write it as --env NAME=VALUE.")
     return {name: value for name, _, value in (one.partition("=") for one in settings)}
-
-
-def _interventions(changes: Sequence[str], link: str | None) -> tuple[tuple[Intervention, ...], ...] | None:
-    """The arms: as it is, and each change; an emulated link is part of all of them."""
-    from scalewise.plan.words import parse_intervention, parse_link
-
-    everywhere: tuple[Intervention, ...] = ()
-    if link is not None:
-        everywhere = (parse_link(link, f"--emulate-link {link}", "Write it as --emulate-link 1ms,1GB/s."),)
-    arms = tuple(parse_intervention(text) for text in changes)
-    if everywhere and any(one.kind == everywhere[0].kind for arm in arms for one in arm):
-        raise BadRequest("A link is emulated by --emulate-link and by --change, too.", "Say it once.")
-    return tuple(everywhere + arm for arm in ((), *arms)) if arms or everywhere else None
-
-
-def _suite(name: str, args: Sequence[str], options: Mapping[str, Any]) -> Suite:
-    from scalewise.plan.find import find_suite
-
-    path = find_suite(name)
-    words = (
-        "plain",
-        "devices",
-        "change",
-        "emulate_link",
-        "turns",
-        "inspect",
-        "trace",
-        "limit",
-        "stall",
-        "steps",
-        "env",
-    )
-    for option in words:
-        if options.get(option):
-            raise BadRequest(
-                f"--{option.replace('_', '-')} is for a script; {name} is a suite.",
-                f"Say it in the suite's file: {path}.",
-            )
-    if args:
-        raise BadRequest(f"{args[0]!r} is an argument for a script; {name} is a suite.", f"Put it into {path}.")
-    from scalewise.plan.suite import load_suite
-    from scalewise.plan.words import parse_ranks
-
-    return changed(
-        load_suite(path),
-        ranks=parse_ranks(options["ranks"]) if options["ranks"] is not None else None,
-        repeat=_at_least_one(options["repeat"]),
-        device=options["device"],
-        launcher=options["launcher"],
-        full=options["full"],
-        in_place=bool(options.get("in_place")),
-    )
-
-
-def _at_least_one(repeat: int | None) -> int | None:
-    if repeat is not None and repeat < 1:
-        raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
-    return repeat
-
-
-def _seconds(option: str, seconds: float | None) -> float | None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise BadRequest(f"{option} {seconds:g} is not a time.", "Give a number of seconds above 0.")
-    return seconds

@@ -1,6 +1,7 @@
 """The verbs in workflow order, each a short pipeline of values; rooms are imported only when a verb needs them."""
 
 import errno
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from scalewise.errors import BadRequest, ReaderGone
 if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
+    from scalewise.console.reporter import TerminalReporter
 
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
@@ -47,13 +49,12 @@ def verbs() -> None:
 @_quiet
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
     """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
-    from scalewise.cli.machine import look
     from scalewise.console.machine_view import links_json, show_machine
-    from scalewise.console.output import Output
+    from scalewise.jobs.machine import look
     from scalewise.records.codec import encode
 
-    output = Output(quiet)
-    facts, probes = look(measure, output)
+    output, reporter = _streams(quiet)
+    facts, probes = look(measure, reporter)
     if as_json:
         output.json(encode(facts) | {"links": links_json(probes)})
     else:
@@ -67,8 +68,8 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--ranks", default=None, help="World sizes of a script, such as 1,2,4.  [default: 1]")
 @click.option("--repeat", type=int, default=None, help="Fresh runs of each arm, interleaved.  [default: 1]")
 @click.option("--change", multiple=True, metavar="WHAT", help="A further arm with one thing changed from outside: "
-              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, "
-              "emulate_link:1ms,1GB/s, workers:4.")  # fmt: skip
+              "remove_communication, sleep_before_backward:0.01, slow_rank:0.02@0, emulate_link:1ms,1GB/s, workers:4, "
+              "or a fix that the doctor applies, such as no_sync:window=4.")  # fmt: skip
 @click.option("--emulate-link", default=None, metavar="LATENCY,RATE", help="Hold messages back as a link of, say, "
               "1ms,1GB/s would.")  # fmt: skip
 @click.option("--turns", is_flag=True, help="Let the arms take turns step by step: small differences show.")
@@ -100,12 +101,13 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.measure import measure
-    from scalewise.cli.request import requested_suite
-    from scalewise.console.output import Output
+    from scalewise.cli.request import requested, requested_nodes, spelled
+    from scalewise.jobs.measure import Where, measure
+    from scalewise.jobs.measure_request import suite_of
 
-    output = Output(quiet)
-    folder, complete = measure(requested_suite(what, args, options), output, options)
+    output, reporter = _streams(quiet)
+    suite, where = suite_of(requested(what, args, options), spelled), Where(options["out"], options["again"])
+    folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json)
     _trace(output, folder.path, options["trace"])
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
@@ -119,6 +121,8 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: for one process, or a script that starts its "
               "ranks itself.")  # fmt: skip
 @click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
+@click.option("--change", default=None, metavar="WHAT", help="Examine it with one thing changed from outside, such as "
+              "emulate_link:1ms,1GB/s.")  # fmt: skip
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
 @click.option("--limit", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
               "until then.")  # fmt: skip
@@ -136,18 +140,16 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @_quiet
 def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What is wrong with a script, proved and priced: scalewise doctor train.py --ranks 2 -- --batch 64"""
-    from scalewise.console.output import Output
-
-    output = Output(quiet)
+    output, reporter = _streams(quiet)
     if options["list_checks"] or options["explain"]:
         from scalewise.doctor.pages import explain_text, list_text
 
         output.show(list_text() if options["list_checks"] else explain_text(options["explain"]))
         return DONE
-    from scalewise.cli.doctor import examine, requested
-    from scalewise.cli.doctor_results import give
+    from scalewise.cli.doctor_verb import give, requested
+    from scalewise.jobs.diagnose import examine
 
-    return give(output, examine(requested(script, args, options), output), as_json, options["html"], options["sarif"])
+    return give(output, examine(requested(script, args, options), reporter), as_json, options["html"], options["sarif"])
 
 
 @verbs.command(
@@ -161,14 +163,13 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 @_quiet
 def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What a script would do on N GPUs: scalewise rehearse train.py --ranks 2,8,64 --link nvlink4 -- --batch 64"""
-    from scalewise.cli.rehearse import rehearse as rehearsed
-    from scalewise.cli.rehearse_request import requested
-    from scalewise.cli.rehearse_results import give
-    from scalewise.console.output import Output
+    from scalewise.cli.rehearse_verb import give, requested
 
-    output = Output(quiet)
+    output, reporter = _streams(quiet)
     request = requested(script, args, options)
-    return give(output, rehearsed(request, output), request, as_json, options["html"])
+    from scalewise.jobs.rehearse import rehearse as rehearsed
+
+    return give(output, rehearsed(request, reporter), request, as_json, options["html"])
 
 
 @verbs.command()
@@ -188,18 +189,28 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.course import run_suites, write_reports
-    from scalewise.console.output import Output
+    from scalewise.jobs.course import CourseRequest, run_suites, write_reports
+    from scalewise.jobs.measure import Where
 
-    output = Output(quiet)
-    folders, complete = run_suites(output, options)
-    files, written = write_reports(output, folders, report_options(options, reports))
+    if options["predict"] and quiet:
+        raise BadRequest("--predict asks questions, and --quiet hides them.", "Leave one of the two out.")
+    output, reporter = _streams(quiet)
+    where, read_line = Where(options["out"], options["again"]), line_typed if options["predict"] else None
+    folders, complete = run_suites(reporter, CourseRequest(where, options["device"], options["full"], read_line))
+    files, written = write_reports(reporter, folders, report_options(options, reports))
     if as_json:
         output.json({"runs": [str(path) for path in folders], "reports": [str(path) for path in files]})
     else:
         for path in files:
             output.show(str(path))
     return max(map(_code, folders), key=_SEVERITY.index, default=FAILED) if complete and written else FAILED
+
+
+def line_typed() -> str:
+    """Returns the next line of standard input; empty if nobody can type: it is at its end, or closed."""
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+        sys.stdin.reconfigure(errors="replace")  # letters of another encoding are no number, and no reason to end
+    return sys.stdin.readline() if sys.stdin is not None else ""
 
 
 @verbs.command()
@@ -267,11 +278,10 @@ def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: 
 
     scalewise handin homework2 --name "Ada Lovelace" --id 1815
     """
-    from scalewise.cli.handin import hand_in
-    from scalewise.console.output import Output
+    from scalewise.jobs.handin import hand_in
 
-    output = Output(quiet)
-    output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), output)))
+    output, reporter = _streams(quiet)
+    output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), reporter)))
     return DONE
 
 
@@ -295,13 +305,12 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 
     TASK: homework1, homework2, homework3, practical5 to practical8, or the name of a course's script.
     """
-    from scalewise.cli.check import check as checked
-    from scalewise.cli.check import requested
     from scalewise.console.check_view import show_verdict, verdict_json
-    from scalewise.console.output import Output
+    from scalewise.jobs.check import check as checked
+    from scalewise.jobs.check import requested
 
-    output = Output(quiet)
-    verdict = checked(requested(task, script, args, options), output)
+    output, reporter = _streams(quiet)
+    verdict = checked(requested(task, script, args, options), reporter)
     if as_json:
         output.json(verdict_json(verdict))
     else:
@@ -317,15 +326,13 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 @_quiet
 def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool) -> int:
     """Is B faster than A, by how much, or can it not be told?"""
-    from scalewise.analysis.compare import compare_suites
     from scalewise.analysis.summary import to_json
-    from scalewise.cli.request import requested_sides
     from scalewise.console.compare_view import show_comparisons
     from scalewise.console.output import Output
+    from scalewise.jobs.compare import compare as compared
 
     output = Output(quiet)
-    one, two = requested_sides(a, b)
-    comparisons = compare_suites(one, two, allow)
+    comparisons = compared(a, b, allow)
     if as_json:
         output.json(to_json(comparisons))
     else:
@@ -333,6 +340,15 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
     if all(one.answer == "refused" for one in comparisons):
         return BAD_REQUEST
     return DOUBTFUL if any(caveat.severity == "doubt" for one in comparisons for caveat in one.caveats) else DONE
+
+
+def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
+    """Where results go, and who tells what a job does meanwhile."""
+    from scalewise.console.output import Output
+    from scalewise.console.reporter import TerminalReporter
+
+    output = Output(quiet)
+    return output, TerminalReporter(output)
 
 
 def _show(output: "Output", folder: Path, as_json: bool) -> int:

@@ -1,6 +1,5 @@
 """Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
 
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -20,10 +19,10 @@ from scalewise.analysis.run_files import files_lines
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.analysis.untimed_text import untimed_lines
 from scalewise.console.output import Output, printable
-from scalewise.console.untimed_view import untimed_lines
 from scalewise.console.utilisation_view import use_lines, use_table
-from scalewise.plan.words import value_text
+from scalewise.plan.words import short_text, value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
@@ -32,11 +31,10 @@ SCALING_NOTES = {
     "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
     "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
 }
-_SHORT_NAMES = re.compile("remove_communication|sleep_before_backward|slow_rank")
 
 
 def show_analysis(output: Output, analysis: Analysis) -> None:
-    """The whole suite: the answers first, then the tables that they rest on."""
+    """Prints the analysis of the whole suite: the answers first, then the tables that they rest on."""
     for headline in shown_headlines(analysis):
         show_paragraph(output, headline.text())
     if analysis.title:
@@ -54,7 +52,7 @@ def show_analysis(output: Output, analysis: Analysis) -> None:
 
 
 def shown_headlines(analysis: Analysis) -> tuple[Headline, ...]:
-    """Answers of a script's runs, one per scale; a suite of many arms answers in its tables and reports."""
+    """The answers of a script's runs, one per scale; none for a suite of many arms, which answers in its tables."""
     found = tuple(one for experiment in analysis.experiments for one in headlines_of(experiment.rows))
     return found if len(found) <= MOST_HEADLINES else ()
 
@@ -80,7 +78,7 @@ def _show_experiment(output: Output, experiment: ExperimentAnalysis) -> None:
 
 
 def _steps_table(experiment: ExperimentAnalysis) -> Table:
-    """What a step takes and how it scales."""
+    """The table of what a step takes and how it scales."""
     scales = _scales(experiment.rows)
     table = _table()
     _arm_columns(table, experiment)
@@ -98,7 +96,7 @@ def _steps_table(experiment: ExperimentAnalysis) -> Table:
 
 
 def _phases_table(experiment: ExperimentAnalysis) -> Table:
-    """Where the time of a step goes, and how much it varies; one unit for the whole table."""
+    """The table of where the time of a step goes and how much it varies; it has one unit."""
     longest = max((row.step_seconds.value for row in experiment.rows if row.step_seconds), default=0.0)
     unit, scale = ("ms", 1e3) if longest >= 1e-3 else ("us", 1e6)
     table = _table()
@@ -131,7 +129,7 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
-        cells.append(Text(_SHORT_NAMES.sub(_short_name, row.intervention) if row.intervention != "none" else NONE))
+        cells.append(Text(short_text(row.intervention) if row.intervention != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "emulated": "~", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
@@ -141,7 +139,7 @@ def _intervenes(experiment: ExperimentAnalysis) -> bool:
 
 
 def _scales(rows: Sequence[ArmRow]) -> bool:
-    """Whether any arm has a base other than itself."""
+    """Tells whether any arm has another arm as its base."""
     return any(row.scaling.base and not _is_base(row) for row in rows)
 
 
@@ -184,7 +182,7 @@ def _footnotes(experiment: ExperimentAnalysis) -> list[str]:
 
 
 def _relation_notes(rows: Sequence[ArmRow]) -> list[str]:
-    """What the ranks are to each other, where that decides how a row is read; and why a row has no comm."""
+    """Notes on how the ranks relate where that decides how a row is read, and on why a row has no comm."""
     notes: dict[str, list[str]] = {}
     for row in rows:
         relation = row.relation
@@ -230,7 +228,7 @@ def _memory_notes(rows: Sequence[ArmRow]) -> list[str]:
 
 
 def _legend(rows: Sequence[ArmRow]) -> list[str]:
-    """What the heads of the columns stand for, once for all tables."""
+    """Explanations of the columns' heads, once for all tables."""
     if not any(row.step_seconds for row in rows):
         return []
     words = [
@@ -245,7 +243,7 @@ def _legend(rows: Sequence[ArmRow]) -> list[str]:
 
 
 def _verdict(analysis: Analysis, rows: Sequence[ArmRow]) -> list[str]:
-    """The last line of a long report, which is all that a small terminal still shows of it."""
+    """The last line of a long report, the only one that a small terminal still shows."""
     if len(analysis.experiments) < 2:
         return []
     doubted = [{caveat.name for caveat in row.caveats if caveat.severity == "doubt"} for row in rows]
@@ -257,7 +255,7 @@ def _verdict(analysis: Analysis, rows: Sequence[ArmRow]) -> list[str]:
 
 
 def _grouped(rows: Sequence[ArmRow]) -> list[Caveat]:
-    """The same doubt about several arms is said once, with the evidence of the first; failed arms have footnotes."""
+    """The caveats of all arms but failed ones; one about several arms is named once, with the evidence of the first."""
     groups: dict[str, list[Caveat]] = {}
     for row in rows:
         for caveat in () if row.mark == "failed" else row.caveats:
@@ -269,14 +267,14 @@ def _grouped(rows: Sequence[ArmRow]) -> list[Caveat]:
 
 
 def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
-    """Each with its evidence and what to do."""
+    """Prints each caveat with its evidence and what to do."""
     for caveat in caveats:
         remedy = f"{caveat.remedy[:1].upper()}{caveat.remedy[1:]}"
         show_paragraph(output, f"{caveat.sign}  {caveat.name}: {caveat.evidence}. {remedy}.")
 
 
 def show_paragraph(output: Output, text: str) -> None:
-    """Filled to the width of the terminal, but never wider than eyes can follow."""
+    """Prints a text filled to the width of the terminal, at most 80 columns."""
     width = min(output.data.width, MOST_COLUMNS)
     bound = printable(text).replace(" %", "\xa0%")  # a number and its sign stay together
     filled = textwrap.fill(bound, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
@@ -315,12 +313,8 @@ def _scaled(seconds: float | None, scale: float) -> str:
     return three_digits(seconds * scale) if seconds else "0"
 
 
-def _short_name(match: re.Match[str]) -> str:
-    return {"remove_communication": "no comm.", "sleep_before_backward": "delay", "slow_rank": "slow"}[match[0]]
-
-
 def _counted(numbers: Sequence[int], thing: str) -> str:
-    """`1 run`, `2 to 3 runs`."""
+    """A count or range with its noun: `1 run`, `2 to 3 runs`."""
     low, high = min(numbers), max(numbers)
     return f"{low if low == high else f'{low} to {high}'} {thing}{'' if high == 1 else 's'}"
 

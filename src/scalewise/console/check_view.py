@@ -19,7 +19,7 @@ _INDENT = " " * 13
 
 
 def show_verdict(output: Output, verdict: Verdict) -> None:
-    """The whole verdict; what comes from the script is text and nothing else."""
+    """Prints the whole verdict; what comes from the script is treated as plain text."""
     name = Path(verdict.script).name
     if verdict.failure:
         output.show(verdict.failure, style="bold")
@@ -62,7 +62,7 @@ def _line(where: PlaceRow) -> str:
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """The same for a program."""
+    """The verdict as JSON values, for programs."""
     return {
         "task": verdict.task.name,
         "script": verdict.script,

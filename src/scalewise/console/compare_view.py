@@ -1,4 +1,4 @@
-"""Shows whether B is faster than A."""
+"""Prints the answer to whether B is faster than A."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from scalewise.units import seconds_text
 
 
 def show_comparisons(output: Output, comparisons: Sequence[Comparison]) -> None:
-    """One paragraph each: the two medians, the verdict, and what qualifies it."""
+    """Prints one paragraph per comparison: the two medians, the verdict and what qualifies it."""
     for one in comparisons:
         for name, step in ((one.a, one.a_step_seconds), (one.b, one.b_step_seconds)):
             if step is not None:

@@ -1,4 +1,4 @@
-"""Progress of the doctor's runs: a run that is ended at its limit is no failure, and a replay needs few words."""
+"""Progress of the doctor's runs: a run ended at its limit is no failure, and a replay needs few words."""
 
 from scalewise.console.progress import Progress
 from scalewise.records.outcome import Outcome
@@ -6,10 +6,10 @@ from scalewise.records.spec import RunSpec
 
 
 class DoctorProgress(Progress):
-    """Listens to the campaign as the ordinary progress does, but tells ends in the doctor's words."""
+    """Progress of a campaign of the doctor, which tells how a run ended in the doctor's words."""
 
     def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """What was seen, or why not."""
+        """Prints that the run was observed or replayed, or the reason why it was not."""
         what = f"replay {index + 1} of {total}" if spec.name.startswith("replay-") else "observed"
         if outcome.measured:
             self.output.say(f"{what}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")

@@ -29,7 +29,7 @@ _LABEL = 7  # columns of `where  `
 
 
 def show_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
-    """The whole diagnosis; everything in it that comes from the script is text and nothing else."""
+    """Prints the whole diagnosis; everything in it that comes from the script is treated as plain text."""
     root = root_of(Path(diagnosis.script))
     found = sort_findings(diagnosis)
     checks = {rule.check.name: rule.check for rule in rules()}
@@ -83,7 +83,7 @@ def _show_place(output: Output, label: str, place: PlaceRow, root: Path) -> None
 
 
 def _show_labelled(output: Output, label: str, texts: Sequence[str]) -> None:
-    """Paragraphs beside a word; each further one begins in its column."""
+    """Prints paragraphs beside a label; all are indented to the same column."""
     for index, text in enumerate(texts):
         _show_filled(output, text, f"   {label if not index else '':<{_LABEL}}", " " * (3 + _LABEL))
 
@@ -98,7 +98,7 @@ def _show_filled(output: Output, text: str, first: str, rest: str) -> None:
 
 
 def _closing(diagnosis: Diagnosis) -> list[str]:
-    """What could not be looked at and why, how the examination itself went, and last what passed."""
+    """The closing lines: what could not be checked and why, notes on the examination, and last what passed."""
     passed = ", ".join(diagnosis.passed) or "nothing"
     lines = [
         f"Not checked ({len(names)}): {', '.join(names)}: {reason.rstrip('.')}."

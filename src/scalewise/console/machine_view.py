@@ -1,4 +1,4 @@
-"""Shows what is here, in a few lines, and the links that were measured."""
+"""Shows facts about this machine in a few lines, and the links that were measured."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ SHOWN_SIZES = 4
 
 
 def show_machine(output: Output, facts: MachineFacts, probes: Sequence[LinkProbe] = ()) -> None:
-    """Two columns: what, and how it is here."""
+    """Prints two columns: the name of a fact and its value here."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -29,12 +29,12 @@ def show_machine(output: Output, facts: MachineFacts, probes: Sequence[LinkProbe
 
 
 def links_json(probes: Sequence[LinkProbe]) -> list[dict[str, Any]]:
-    """What was measured, and what it comes to."""
+    """The measured values of each link, and the lines that the terminal shows about it."""
     return [{**encode(probe), "in_words": [value for _, value in link_lines(probe)]} for probe in probes]
 
 
 def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
-    """The link as it was measured: times, the wire that was fitted or why none was, and how cores are shared."""
+    """Lines about a measured link: times, the fitted curve or why none was fitted, and how cores are shared."""
     lines = [("link", f"{source_text(probe)}, in {probe.took_seconds:.1f} s")]
     for ranks in probe.rank_counts:
         link = measured_link(probe, ranks)

@@ -1,4 +1,4 @@
-"""Live progress of a campaign: which run, how far each rank is and what it is doing, twice a second."""
+"""Live progress of a campaign, updated twice a second: which run, how far each rank is and what it does."""
 
 import time
 
@@ -15,14 +15,14 @@ MOST_RANKS_SHOWN = 8
 
 
 class Progress:
-    """Listens to the campaign. On a terminal one block is redrawn; elsewhere each run is one line when it ends."""
+    """A listener of the campaign: it redraws one block on a terminal; elsewhere it prints a line when a run ends."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
         self._began = time.monotonic()
         self._made = 0
         self._index, self._total = 0, 0
-        self._running: dict[str, list[Text]] = {}  # runs that take turns are there together
+        self._running: dict[str, list[Text]] = {}  # runs that take turns are here together
         self._live: Live | None = None
         if output.narration.is_terminal and not output.quiet:
             self._live = Live(console=output.narration, auto_refresh=False, transient=True)
@@ -37,26 +37,26 @@ class Progress:
             self._live.stop()
 
     def started(self, index: int, total: int, spec: RunSpec) -> None:
-        """A run begins."""
+        """Notes that a run begins."""
         self._index, self._total = index, total
         self.pulses(spec, (), 0.0)
 
     def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
-        """Signs of life of its ranks."""
+        """Redraws the block with the ranks' latest signs of life."""
         if self._live is not None:
             name = Text.assemble((spec.name, "bold"), f"  {seconds:.0f} s")
-            self._running[spec.name] = [name, *self._rank_lines(pulses, spec.rehearse.rank if spec.rehearse else 0)]
+            self._running[spec.name] = [name, *self._rank_lines(pulses, spec.rehearsed.rank if spec.rehearsed else 0)]
             head = Text(f"run {self._index + 1} of {self._total}{self._left()}")
             self._live.update(Group(head, *(line for lines in self._running.values() for line in lines)), refresh=True)
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It has ended, however."""
+        """Notes that a run has ended, in whatever way."""
         self._made += 1
         self._running.pop(spec.name, None)
         self.tell_end(index, total, spec, outcome)
 
     def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """A line for a run that can be used; more for one that cannot."""
+        """Prints one line for a run that can be used, and more for one that cannot."""
         if outcome.measured:
             steps = f"{outcome.wall_seconds:.1f} s"
             self.output.say(f"[{index + 1}/{total}] {spec.name}: {outcome.kind.replace('_', ' ')}, {steps}")
@@ -66,7 +66,7 @@ class Progress:
             self.output.say(f"    {line}")
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It had been made before; a failure, too, is a result, which only `--again` replaces."""
+        """Prints that a run was made before; a failure counts as a result too, which only `--again` replaces."""
         line = f"[{index + 1}/{total}] {spec.name}: made before ({outcome.kind.replace('_', ' ')})"
         if outcome.measured:
             self.output.say(line)
@@ -75,7 +75,7 @@ class Progress:
             self.output.say("    to make it anew, add: --again")
 
     def _left(self) -> str:
-        """A rough forecast, once a run has been made to go by."""
+        """A rough estimate of the time left; empty until a first run has ended."""
         if not self._made:
             return ""
         left = (time.monotonic() - self._began) / self._made * (self._total - self._index)
@@ -92,7 +92,7 @@ class Progress:
 
 
 def failure_lines(outcome: Outcome) -> list[str]:
-    """What a person needs of a failed run: the last words of the rank to blame, where ranks stood, what to do."""
+    """Lines about a failed run: the last output of the rank to blame, where ranks stood, what to do."""
     lines: list[str] = []
     blamed = next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
     if blamed is not None:

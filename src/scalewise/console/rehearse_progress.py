@@ -1,39 +1,33 @@
 """Progress of rehearsals and of the runs that check them."""
 
 from scalewise.console.progress import Progress, failure_lines
+from scalewise.predict.telling import stood_for
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 
 
 class RehearseProgress(Progress):
-    """Listens to the campaign as the ordinary progress does, but says whom a process stood for."""
+    """Progress of rehearsals, which says which ranks the processes of a run represented."""
 
     def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """What was rehearsed or measured, or why not."""
+        """Prints what was rehearsed or measured, or the reason why it was not."""
         what = _what(spec)
         if outcome.measured:
             self.output.say(f"{what}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
             return
-        if outcome.kind == "interrupted":  # by the user, who is told what comes of it at the end
+        if outcome.kind == "interrupted":  # by the user, who is told at the end what follows from it
             return
-        if spec.inspect or spec.remedies:  # of our own, not the script's; the advice says what it does not know
+        if spec.inspected or spec.changes:  # of our own, not the script's; the advice says what it does not know
             self.output.say(f"{what}: not possible with this script, so the advice goes without it")
             return
         self.output.say(f"{what}: {outcome.sentence}", style="red")
-        if spec.rehearse is None:
+        if spec.rehearsed is None:
             for line in failure_lines(outcome):
                 self.output.say(f"    {line}")
 
 
-def stood_for(spec: RunSpec) -> str:
-    """The ranks that the processes of a rehearsal stood for."""
-    assert spec.rehearse is not None
-    first, last, size = spec.rehearse.rank, spec.rehearse.rank + spec.ranks - 1, spec.rehearse.world_size
-    return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
-
-
 def _what(spec: RunSpec) -> str:
-    if spec.rehearse is None:
+    if spec.rehearsed is None:
         return f"measured {spec.ranks} rank{'s' if spec.ranks > 1 else ''}"
-    how = ", inspected" if spec.inspect else ", small buckets" if spec.remedies else ""
+    how = ", inspected" if spec.inspected else ", small buckets" if spec.changes else ""
     return f"rehearsed {stood_for(spec)}{how}"

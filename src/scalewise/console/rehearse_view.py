@@ -43,7 +43,7 @@ HELPS = {"helps": "yes", "may help": "maybe", "does not help": "no", "does not f
 
 
 def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
-    """The whole answer; everything in it that comes from the script is text and nothing else."""
+    """Prints the whole answer; everything in it that comes from the script is treated as plain text."""
     output.show(title_text(answer), style="bold")
     show_paragraph(output, setting_text(answer))
     if found.scaling is not None:
@@ -88,7 +88,7 @@ def _section(output: Output, title: str, lines: Sequence[str]) -> None:
 
 
 def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
-    """One unit for all steps; each row says whether it was measured or predicted; the base stands for one rank."""
+    """The table over numbers of ranks, one unit for all steps; each row says whether it is measured or predicted."""
     longest, base = max(row.predicted.step.value for row in table.rows), table.base
     unit, scale = next(((name, 1 / size) for name, size in (("s", 1.0), ("ms", 1e-3)) if longest >= size), ("us", 1e6))
     shown = _plain_table()
@@ -119,7 +119,7 @@ def _figures(row: ScalingRow) -> Iterator[tuple[str, Figures]]:
 
 
 def _cells(told: Figures, scale: float) -> list[str]:
-    """The speedup has the interval of the efficiency, times the ranks."""
+    """The cells of a row; the speedup has the interval of the efficiency, times the ranks."""
     return [
         range_text(told.step, scale),
         rate_text(told.throughput),
@@ -129,7 +129,7 @@ def _cells(told: Figures, scale: float) -> list[str]:
 
 
 def _plot(rows: Sequence[ScalingRow]) -> Iterator[str]:
-    """A line for each number of ranks, 0 to 100 % across it."""
+    """The plot's lines, one for each number of ranks; its width stands for 0 to 100 % efficiency."""
     most = max(MOST_EFFICIENCY, *(figures.efficiency.value for row in rows for _, figures in _figures(row)))
     at = _column(most)
     ruler = [" "] * (PLOT_COLUMNS + 6)
@@ -161,7 +161,7 @@ def _line(row: ScalingRow, at: Callable[[float], int]) -> str:
 
 
 def _show_changes(output: Output, changes: Changes, predicted: str) -> None:
-    """For the most ranks; the largest gain first."""
+    """Prints the changes for the largest number of ranks, the largest gain first."""
     output.show()
     output.show(f"What to change at {ranks_text(changes.ranks)}: each is the model run again", style="bold")
     shown = _plain_table()

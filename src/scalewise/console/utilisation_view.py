@@ -11,11 +11,11 @@ from scalewise.console.output import printable
 from scalewise.units import three_digits
 
 NONE = "-"
-LEAST_SHARE = 0.01  # of the step; smaller families are summed up
+LEAST_SHARE = 0.01  # of the step; smaller families are added up
 
 
 def use_table(rows: Sequence[Utilisation]) -> Table:
-    """One row an arm."""
+    """A table with one row per arm."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("use of the device", no_wrap=True)
     for head in ("flop/step", "flop/s", "peak", "MFU", "busy", "bandw.", "launches"):
@@ -29,7 +29,7 @@ def use_table(rows: Sequence[Utilisation]) -> Table:
 
 
 def use_lines(rows: Sequence[Utilisation]) -> list[str]:
-    """Families of every arm, what the columns mean, and why a share is not given."""
+    """Lines on the kernel families of each arm, on what the columns mean, and on why a share is not given."""
     lines = [_families(row) for row in rows if row.families]
     lines += _refusals(rows)
     precise = dict.fromkeys(_precisions(row) for row in rows if row.flops_by_precision)
@@ -48,7 +48,7 @@ def use_lines(rows: Sequence[Utilisation]) -> list[str]:
 
 
 def flops_text(value: float | None) -> str:
-    """With three digits: 12.3 G, 1.20 T."""
+    """A number of operations with three digits: 12.3 G, 1.20 T."""
     if value is None:
         return NONE
     for scale, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
@@ -58,7 +58,7 @@ def flops_text(value: float | None) -> str:
 
 
 def share_text(share: Share, sign: str = "") -> str:
-    """Writes a share in percent."""
+    """A share in percent."""
     if share.value is None:
         return NONE
     text = f"{100 * share.value:.0f}" if share.value >= 0.0995 else f"{100 * share.value:.1f}"
@@ -80,7 +80,7 @@ def _families(row: Utilisation) -> str:
 
 
 def _refusals(rows: Sequence[Utilisation]) -> list[str]:
-    """Each reason once, with all that it is about."""
+    """Each reason for a missing value once, with all the values that it explains."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for name, share in (("MFU", row.mfu), ("busy", row.busy), ("bandw.", row.bandwidth)):

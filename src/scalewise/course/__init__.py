@@ -1,1 +1,1 @@
-"""The course: one folder a suite with its experiments, and one file a question with its table, figure and answers."""
+"""The course: one folder per suite with its experiments, and one file per question with table, figure and answers."""

@@ -1,4 +1,4 @@
-"""Arms of a suite as answers need them: the one with figures, its runs, why it is missing, and how two differ."""
+"""Selects a suite's arms for answers: the arm with figures, its runs, why it is missing, and how two differ."""
 
 from dataclasses import dataclass
 from statistics import median_low
@@ -17,21 +17,21 @@ from scalewise.plan.words import value_text
 from scalewise.results.run import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
-COURSE_LEVEL = CONFIDENCE  # of every interval in a course report, and of every verdict: what is shown decides
-CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts
+COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree
+CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts that do not change a step's work
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
-REFUSED = "refused: "  # how the reason begins where a script did not do what its row says
-MEANT = ("precision", "interventions")  # differences between two arms that are the question itself
+REFUSED = "refused: "  # beginning of the reason if a script did not do what its row says
+MEANT = ("precision", "interventions")  # differences between two arms that are meant to be compared
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """B against A: what one changed thing did to the step."""
+    """The effect on the step of what differs between arms A and B."""
 
     verdict: Verdict  # B is ...
     change: Estimate  # B's step time over A's, less one
     seconds: Estimate  # B's step time less A's
-    smallest_visible: float  # relative difference that would have been seen
+    smallest_visible: float  # smallest relative difference that would have been seen
 
     @property
     def condition(self) -> str:
@@ -43,14 +43,14 @@ class Contrast:
 
 
 def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
-    """The arm that has figures and did what its label says; of several, the one with the most ranks."""
+    """Returns the arm that has figures and did what its label says; of several, the one with the most ranks."""
     rows = evidence.rows(experiment, intervention=intervention, **axes)
     known = (row for row in reversed(rows) if row.step_seconds is not None)
     return next((row for row in known if not refusal(evidence, row)), None)
 
 
 def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
-    """Why that arm has no figures, for a sentence: `experiment amp, precision float16: it ran out of memory`."""
+    """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
     refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")
@@ -63,19 +63,19 @@ def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
 
 
 def numbers_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
-    """The whole numbers of an axis as they were run, ascending; the course's own where none was."""
+    """Returns the whole numbers of an axis as they were run, ascending; the course's own if none was run."""
     found = evidence.experiment(experiment)
     texts = {str(row.axes[axis]) for row in (found.rows if found else ()) if axis in row.axes}
     return tuple(sorted(int(text) for text in texts if text.isdecimal())) or wanted
 
 
 def runs_of(evidence: Evidence, row: ArmRow) -> tuple[Run, ...]:
-    """The arm's runs, usable or not."""
+    """Returns the arm's runs, usable or not."""
     return tuple(run for name in row.run_names if (run := evidence.run(name)) is not None)
 
 
 def figures_of(evidence: Evidence, row: ArmRow | None) -> tuple[RunFigures, ...]:
-    """The figures of the arm's usable runs."""
+    """Returns the figures of the arm's usable runs."""
     if row is None:
         return ()
     found = [one for experiment in evidence.analysis.experiments for one in experiment.runs]
@@ -83,7 +83,7 @@ def figures_of(evidence: Evidence, row: ArmRow | None) -> tuple[RunFigures, ...]
 
 
 def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast | None:
-    """What B changes against A on as many ranks; None where one is missing or their work is not the same."""
+    """Returns what B changes against A on as many ranks; None if one is missing or their work differs."""
     if a is None or b is None or a.ranks != b.ranks:
         return None
     runs_a, runs_b = runs_of(evidence, a), runs_of(evidence, b)
@@ -96,10 +96,11 @@ def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast
 
 
 def step_ratio(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Estimate | None:
-    """A's step time over B's, by their runs: paired where they took turns or were interleaved. None: one is missing.
+    """Returns A's step time over B's, from their runs, paired if these took turns; None if one is missing.
 
-    This is how two arms are compared, never by whether their intervals overlap. Whether their work is the same is for
-    the caller to know: ratios of different work are what some questions ask for.
+    Interleaved runs are paired as well. Two arms are compared by this ratio, never by whether their intervals overlap.
+    The
+    caller must know whether their work is the same, as some questions ask for ratios of different work.
     """
     if a is None or b is None or a.step_seconds is None or b.step_seconds is None:
         return None
@@ -110,9 +111,9 @@ def step_ratio(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Estima
 
 
 def all_reduces(evidence: Evidence, row: ArmRow) -> tuple[int, int]:
-    """(count, bytes) of the all-reduces of a typical optimizer step on one rank.
+    """Returns (count, bytes) of the all-reduces of a typical optimizer step on one rank.
 
-    The median over steps: DDP has other buckets in its very first ones.
+    This is the median over steps, as DDP has different buckets in its very first ones.
     """
     ranks = [rank for run in runs_of(evidence, row) if run.measured for rank in run.ranks if rank.steps]
     seen = [step.collectives.get("all_reduce", (0, 0)) for step in (ranks[0].steps if ranks else ())]

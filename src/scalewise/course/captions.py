@@ -1,4 +1,4 @@
-"""What stands under a table of the course: size of the model, batch, ranks, steps, repeats, and what a bracket is."""
+"""The captions of the course's tables: model size, batch, ranks, steps, repeats, and what a bracket means."""
 
 from collections.abc import Collection, Sequence
 

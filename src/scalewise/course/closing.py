@@ -1,6 +1,6 @@
 """The end of a course report: the machine, what failed, what the reader can do about noise, and how to repeat it.
 
-What shakes a single number stands at that number; only what concerns the whole report stands here.
+A doubt about a single number is shown at that number; only what concerns the whole report is here.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from scalewise.report.document import Block, Code, Paragraph, Section
 from scalewise.report.sections.closing import commands, machine_sentences
 
 ORDER = 1000
-# By the name of the caveat: what happened to so many rows, and what to do.
+# Name of the caveat -> what happened to how many rows, and what to do.
 ADVICE = {
     "loaded machine": "Other programs used the cores while {rows} measured: close them and measure again.",
     "throttled": "The device lowered its clock while {rows} measured: let it cool, and measure again.",
@@ -18,7 +18,7 @@ ADVICE = {
 
 
 def build(evidence: Evidence) -> Section:
-    """Short: a hand-in has a limit of pages."""
+    """Builds a short section, as a hand-in has a page limit."""
     blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
     blocks += [Paragraph(text) for text in (*_failed(evidence), *_advice(evidence))]
     blocks += [Paragraph("To repeat:"), Code("\n".join(commands(evidence)))]

@@ -1,11 +1,11 @@
-"""Steps on GPUs that are not here: recorded on one H200, and predicted for several of them over a named link.
+"""Steps on GPUs of another machine: recorded on one H200, and predicted for several over a named link.
 
 The records in `h200.json` were made by scalewise on that machine, from the same suites that run here:
 
     python -m scalewise.course.gpus runs/homework1-* runs/practical7-* ... > src/scalewise/course/h200.json
 
-A record holds what one arm measured there on one GPU, and, where its ranks were rehearsed, the step as rank 0 of N
-made it: what it computed, and which messages it handed over when. The link puts the messages' time in.
+A record holds what one arm measured there on one GPU, and, if its ranks were rehearsed, the step as rank 0 of N
+made it: what it computed, and when it issued which messages. The link adds the messages' time.
 """
 
 import json
@@ -15,23 +15,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any, Literal
 
 from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
-from scalewise.predict.prediction import Spread, predict
+from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
 from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
+from scalewise.units import seconds_text
 
 FILE = Path(__file__).with_name("h200.json")
-# The name of a GPU holds one of these. Cards joined in pairs (NVL) are left out, and what is not here is not guessed.
+# Part of a GPU's name -> its link. Cards joined in pairs (NVL) are left out; for other GPUs no link is assumed.
 LINKS = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlink4"), ("B200", "nvlink5"))
 MOST_OF_A_NODE = 8
 SCHEMA = 1
@@ -40,7 +43,7 @@ NANO_DIGITS = 9
 
 @dataclass(frozen=True)
 class Record:
-    """One arm of a suite as the GPU made it: measured on one GPU, or rehearsed as rank 0 of several."""
+    """One arm of a suite as measured on one GPU, or rehearsed as rank 0 of several."""
 
     suite: str
     experiment: str
@@ -50,7 +53,12 @@ class Record:
     step: Estimate | None  # measured, in seconds
     peak_bytes: int | None
     rehearsal: Rehearsed | None
-    spread: float  # of computing from run to run, as the standard deviation of its logarithm
+    spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
+
+    @property
+    def work(self) -> tuple[object, ...]:
+        """The same in all recordings of one configuration."""
+        return work_of(self.suite, self.experiment, self.axes, self.env)
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,17 @@ class Records:
     """Everything that was recorded on one kind of GPU."""
 
     device: str  # NVIDIA H200
-    date: str  # of the runs: 2026-11-18
+    date: str  # date of the runs: 2026-11-18
     versions: dict[str, str]
     records: tuple[Record, ...]
 
     @property
     def link(self) -> str:
-        """The name of what joins these GPUs in one node; empty where that is not known."""
+        """The name of the link between these GPUs in one node; empty if it is not known."""
         return next((link for part, link in LINKS if part in self.device and "NVL" not in self.device), "")
 
     def of(self, suite: str, experiment: str, ranks: int, axes: Mapping[str, AxisValue]) -> Record | None:
-        """The arm with these axis values and ranks; measured, where it was."""
+        """Returns the arm with these axis values and ranks, measured if there is such a record."""
         wanted = {key: str(value) for key, value in axes.items()}
         found = [
             one
@@ -78,17 +86,14 @@ class Records:
         ]
         return next((one for one in found if one.step is not None), next(iter(found), None))
 
-    def rehearsed_alone(self, base: Record) -> Record | None:
-        """The rehearsal of one rank of the same arm: with its measurement it tells by how much rehearsals are off."""
-        same = (base.suite, base.experiment, base.axes, 1)
-        return next(
-            (
-                one
-                for one in self.records
-                if one.rehearsal is not None and (one.suite, one.experiment, one.axes, one.ranks) == same
-            ),
-            None,
-        )
+    def alike(self, found: Record, ranks: int) -> tuple[Record, ...]:
+        """All recordings of the same work on so many ranks, in whichever experiment they were made."""
+        return tuple(one for one in self.records if one.ranks == ranks and one.work == found.work)
+
+    def measured(self, found: Record) -> Estimate | None:
+        """The step of the configuration: the mean of its recordings; None where none was measured."""
+        steps = [one.step for one in self.alike(found, found.ranks) if one.step is not None]
+        return mean_of_measured(steps) if steps else None
 
 
 @dataclass(frozen=True)
@@ -100,24 +105,25 @@ class GpuStep:
     mark: Literal["measured", "predicted"]
     speedup: Estimate | None  # over one GPU
     peak_bytes: int | None
-    communication_share: float  # of a predicted step, that computing does not hide
+    communication_share: float  # share of a predicted step that communication takes, as computing does not hide it
     env: dict[str, str]
     source: str  # one sentence for a caption or a tooltip
-    micro_batches: int | None = None  # of a rehearsed step
+    micro_batches: int | None = None  # micro-batches of a rehearsed step
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Speedup over GPUs."""
+        """The speedup over the number of GPUs."""
         if self.speedup is None:
             return None
         return self.speedup.times(1 / self.ranks)
 
 
 def gpu_steps(evidence: Evidence, experiment: str, ranks: Sequence[int], **axes: AxisValue) -> tuple[GpuStep, ...]:
-    """The arm on each of these numbers of GPUs; numbers of which nothing is known are left out.
+    """Returns the arm on each of these numbers of GPUs; numbers of which nothing is known are left out.
 
-    What another machine measured and was named beside this one comes first, then the GPU of this machine, then the
-    records that the package brings.
+    What another machine of the report measured comes first, then the GPU of this machine, then the records that the
+    package
+    includes.
     """
     known = known_of(evidence)
     if known is None:
@@ -129,7 +135,7 @@ def gpu_steps(evidence: Evidence, experiment: str, ranks: Sequence[int], **axes:
 
 
 def known_of(evidence: Evidence) -> Records | None:
-    """Where steps on GPUs are taken from for this report."""
+    """Returns the records from which this report takes steps on GPUs."""
     with_gpus = [one for one in (*evidence.elsewhere, evidence) if one.machine is not None and one.machine.gpus]
     for one in with_gpus:
         found = _read(recorded([one]))
@@ -150,7 +156,7 @@ def hand_over_parts(link: str, size_bytes: float) -> tuple[float, float]:
 
 
 def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
-    """Where rows of GPUs come from, in a note for a table; empty where nothing is known of GPUs."""
+    """Returns where rows of GPUs come from, as a note for a table; empty if nothing is known of GPUs."""
     known = known_of(evidence)
     if known is None:
         return ""
@@ -165,9 +171,23 @@ def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
     )
 
 
+def told_recordings(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
+    """For the first table that shows a configuration recorded several times: how far the recordings differ."""
+    known = known_of(evidence)
+    base = known.of(evidence.loaded.name, experiment, 1, axes) if known else None
+    steps = [one.step for one in known.alike(base, 1) if one.step is not None] if known and base else []
+    if len(steps) < 2:
+        return ""
+    least, most = (seconds_text(pick(one.value for one in steps)) for pick in (min, max))
+    return (
+        f"The step of 1 GPU was recorded {len(steps)} times, from {least} to {most}: every table shows the mean of all "
+        "recordings of a configuration."
+    )
+
+
 @cache
 def shipped() -> Records | None:
-    """What the package brings; None where the file is not there."""
+    """Returns the records that the package includes; None if the file is missing."""
     if not FILE.is_file():
         return None
     return _read(json.loads(FILE.read_text(encoding="utf-8")))
@@ -177,41 +197,55 @@ def _gpu_step(known: Records, found: Record | None, base: Record | None) -> GpuS
     if found is None:
         return None
     measured_there = f"measured on {known.device} on {known.date}"
-    if found.step is not None:
-        speedup = ratio_of(base.step, found.step) if base is not None and base.step and found.ranks > 1 else None
-        return GpuStep(found.ranks, found.step, "measured", speedup, found.peak_bytes, 0.0, found.env, measured_there)
+    one = known.measured(base) if base is not None else None
+    measured = known.measured(found)
+    if measured is not None:
+        speedup = ratio_of(one, measured) if one is not None and found.ranks > 1 else None
+        return GpuStep(found.ranks, measured, "measured", speedup, found.peak_bytes, 0.0, found.env, measured_there)
     if found.rehearsal is None or not known.link or found.ranks > MOST_OF_A_NODE:
         return None
-    link = named_link(known.link, most_ranks=found.ranks)
-    error = _error(known, base)
-    spread = Spread(found.spread, link.spread, UNCHECKED)
-    if error is not None:
-        spread = replace(spread, model=error.spread, shift=error.shift)
-    predicted = predict(found.rehearsal, link, spread=spread)
     source = f"predicted from computing {measured_there}, over {known.link}"
-    line = predicted.timeline
-    step = replace(predicted.step.at(CONFIDENCE), method=source)
-    share = 1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0
-    speedup = ratio_of(base.step, step, source) if base is not None and base.step is not None else None
+    every = [_predicted(known, again, _error(known, base)) for again in known.alike(found, found.ranks)]
+    predicted = [each for each in every if each is not None]
+    step = mean_of_predicted([replace(each.step.at(CONFIDENCE), method=source) for each in predicted])
+    lines = [each.timeline for each in predicted]
+    share = mean(1 - line.compute_seconds / line.step_seconds if line.step_seconds else 0.0 for line in lines)
+    speedup = ratio_of(one, step, source) if one is not None else None
     pieces = found.rehearsal.tapes[0].micro_batches
     return GpuStep(found.ranks, step, "predicted", speedup, found.peak_bytes, share, found.env, source, pieces)
 
 
+def _predicted(known: Records, found: Record, error: ModelError | None) -> Predicted | None:
+    """One rehearsal laid over the link."""
+    if found.rehearsal is None:
+        return None
+    link = named_link(known.link, most_ranks=found.ranks)
+    spread = Spread(found.spread, link.spread, UNCHECKED)
+    if error is not None:
+        spread = replace(spread, model=error.spread, shift=error.shift)
+    return predict(found.rehearsal, link, spread=spread)
+
+
 def _error(known: Records, base: Record | None) -> ModelError | None:
-    """By how much one rehearsed rank was off the measured one; None where there is no such pair."""
-    alone = known.rehearsed_alone(base) if base is not None else None
-    if base is None or base.step is None or alone is None or alone.rehearsal is None:
+    """By how much one rehearsed rank was off the measured one, recording by recording; None without such a pair."""
+    measured = known.measured(base) if base is not None else None
+    if base is None or measured is None:
         return None
     nobody = named_link(known.link, most_ranks=1)
-    predicted = predict(alone.rehearsal, nobody, spread=Spread(alone.spread, 0.0))
-    return model_error([Checked(1, predicted.step, base.step)])
+    alone = [one for one in known.alike(base, 1) if one.rehearsal is not None]
+    checks = [
+        Checked(1, predict(one.rehearsal, nobody, spread=Spread(one.spread, 0.0)).step, measured)
+        for one in alone
+        if one.rehearsal is not None
+    ]
+    return model_error(checks) if checks else None
 
 
-# What the file holds, written and read.
+# The content of the file, written and read.
 
 
 def recorded(evidences: Sequence[Evidence]) -> dict[str, Any]:
-    """The content of the file, from the suites' folders of the machine with the GPU."""
+    """Returns the content of the file, from the suites' folders of the machine with the GPU."""
     machine = next((one.machine for one in evidences if one.machine is not None and one.machine.gpus), None)
     if machine is None:
         raise ValueError("these runs were not made on a GPU")
@@ -231,7 +265,7 @@ def _suite_records(evidence: Evidence) -> Iterator[dict[str, Any]]:
             if row.intervention == "none" and row.mark == "measured" and row.step_seconds and row.device == "cuda":
                 yield _measured_record(evidence, experiment.name, row)
     for run in evidence.loaded.runs:
-        found = rehearsed(run) if run.spec.rehearse is not None and run.spec.device == "cuda" else None
+        found = rehearsed(run) if run.spec.rehearsed is not None and run.spec.device == "cuda" else None
         if found is None or isinstance(found, NotRehearsed):
             continue
         yield {
@@ -266,7 +300,7 @@ def _measured_record(evidence: Evidence, experiment: str, row: ArmRow) -> dict[s
 
 
 def _written(tape: Tape) -> dict[str, Any]:
-    """Entries as short lists: [phase, seconds], [kind, number, bytes, ranks, nodes], [number]."""
+    """Returns entries as short lists: [phase, seconds], [kind, number, bytes, ranks, nodes], [number]."""
     entries: list[list[Any]] = []
     for one in tape.entries:
         if isinstance(one, Compute):
@@ -329,7 +363,7 @@ def _entry(one: Sequence[Any]) -> Entry:
 
 
 def main(folders: Sequence[str]) -> None:
-    """Prints the file's content, one record a line."""
+    """Prints the file's content, one record per line."""
     from scalewise.report.gather import evidence_of
 
     told = recorded([evidence_of(Path(folder)) for folder in folders])

@@ -1,4 +1,4 @@
-"""A hand-in: the scripts of one homework, its report as one PDF, and the commands, proved to run by themselves."""
+"""A hand-in: the scripts of one homework, its report as one PDF, and the commands, checked to run on their own."""
 
 import os
 import re
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.rehearsals import timed
 from scalewise.errors import BadRequest
 from scalewise.launch.processes import process_tree
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.document import TitleBlock
 from scalewise.results.load import load
 
-# So small that a script needs seconds; a student's own script that reads no constants runs as it is.
+# Small enough for a script to take seconds. A student's own script that reads no constants runs unchanged.
 SMALL = {"DIM": "64", "STEPS": "8", "WARMUP": "2"}
 LIMIT_SECONDS = 180.0
 TRIES = 5
@@ -41,13 +40,13 @@ class HandedScript:
 
     @property
     def command(self) -> str:
-        """What a person types in the folder of the script."""
+        """The command that a person types in the script's folder."""
         name = shlex.quote(self.file.name)
         return f"torchrun --standalone --nproc_per_node={self.ranks} {name}" if self.ranks else f"python {name}"
 
     @property
     def words(self) -> list[str]:
-        """The same for this interpreter."""
+        """The same command for this interpreter, word by word."""
         if not self.ranks:
             return [sys.executable, self.file.name]
         start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
@@ -55,7 +54,7 @@ class HandedScript:
 
 
 def newest_folder(suite: str, runs: Path) -> Path:
-    """The folder in which that suite was measured last; a BadRequest where it was not."""
+    """Returns the folder in which that suite was measured last; raises BadRequest if it was not measured."""
     found = [
         folder
         for folder in (sorted(runs.iterdir()) if runs.is_dir() else [])
@@ -67,18 +66,18 @@ def newest_folder(suite: str, runs: Path) -> Path:
 
 
 def scripts_of(evidence: Evidence) -> tuple[HandedScript, ...]:
-    """Every script that the suite measured, each once, with the most ranks it was started on."""
+    """Returns every script that the suite measured, each once, with the most ranks it was started on."""
     found: dict[Path, int] = {}
     for run in evidence.loaded.runs:
         file = Path(run.spec.script)
-        if timed(run) and "scalewise" not in file.parts:  # built-in subjects are no work of the student's
+        if run.spec.timed and "scalewise" not in file.parts:  # built-in subjects are no work of the student's
             ranks = 0 if run.spec.mode == "python" else run.spec.world_size
             found[file] = max(ranks, found.get(file, 0))
     return tuple(HandedScript(file, ranks) for file, ranks in sorted(found.items()))
 
 
 def problem_of(script: HandedScript) -> str:
-    """Why the script does not run by itself in an empty folder; empty where it does."""
+    """Returns why the script does not run on its own in an empty folder; empty if it does."""
     try:
         text = script.file.read_bytes()
     except OSError as error:
@@ -100,7 +99,7 @@ def problem_of(script: HandedScript) -> str:
 
 
 def _run(script: HandedScript, folder: Path) -> tuple[int, str] | None:
-    """Its exit code and what it wrote to stderr; None where it did not end, and nothing of it is left running."""
+    """Returns the exit code and stderr, or None if the command did not end; none of its processes is left running."""
     with subprocess.Popen(
         script.words,
         cwd=folder,
@@ -135,13 +134,13 @@ def edited_since(evidence: Evidence, scripts: Sequence[HandedScript]) -> tuple[s
 
 
 def _plain_environment() -> dict[str, str]:
-    """That of a person who has only PyTorch: no watcher, nothing else on the path, small constants."""
+    """Returns the environment of a person with only PyTorch: no watcher, no PYTHONPATH, small constants."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" and "SCALEWISE" not in name}
     return {"GLOO_SOCKET_IFNAME": "lo", **kept, **SMALL}
 
 
 def _last_words(text: str) -> str:
-    """The error itself, without torchrun's own report below it."""
+    """Returns the error itself, without torchrun's own report below it."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     signal_name = _SIGNAL.search(text)
     errors = [line for line in lines if "Error" in line and "ChildFailedError" not in line]
@@ -151,7 +150,7 @@ def _last_words(text: str) -> str:
 
 
 def read_me(title: str, author: TitleBlock, scripts: Sequence[HandedScript], report: str, suite: str) -> str:
-    """What the folder holds and which commands repeat it."""
+    """Returns a text on what the folder contains and which commands repeat it."""
     who = " · ".join(filter(None, (author.name, author.student_number, author.course)))
     commands = "\n".join(f"    {script.command}" for script in scripts)
     return (
@@ -165,7 +164,7 @@ def read_me(title: str, author: TitleBlock, scripts: Sequence[HandedScript], rep
 
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
-    """The same content gives the same bytes; the file is never half."""
+    """Writes the zip at once, so that it is never half written; the same content gives the same bytes."""
     half = path.with_name(path.name + ".part")
     with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""Lines of the script that a task asks to hand in, cut out of the file that was run."""
+"""Cuts the lines that a task asks to hand in out of the script that was run."""
 
 import ast
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Listing
 
-AROUND = 1  # lines of context before and after what was looked for
+AROUND = 1  # lines of context before and after the found lines
 MOST_LINES = 24
 FAR = 8  # lines without any that matters: what follows is another stretch
 
@@ -16,9 +16,9 @@ FAR = 8  # lines without any that matters: what follows is another stretch
 def function_listing(
     evidence: Evidence, experiment: str, name: str, *, id: str, title: str, marks: Sequence[str] = (), **axes: AxisValue
 ) -> Listing | None:
-    """A whole function, such as `LargeLinearModelMP.__init__`; None where the script has none or cannot be read.
+    """Returns a whole function, such as `LargeLinearModelMP.__init__`; None if it is missing or cannot be read.
 
-    Lines that hold one of `marks` are the ones to look at.
+    Lines that contain one of `marks` are marked.
     """
     read = _script(evidence, experiment, axes)
     if read is None:
@@ -33,7 +33,7 @@ def function_listing(
 def lines_listing(
     evidence: Evidence, experiment: str, marks: Sequence[str], *, id: str, title: str, **axes: AxisValue
 ) -> Listing | None:
-    """The stretch of code from the first to the last line that holds one of `marks`; None where there is none."""
+    """Returns the code from the first to the last line that contains one of `marks`; None if there is none."""
     read = _script(evidence, experiment, axes)
     if read is None:
         return None
@@ -72,7 +72,7 @@ def stretch_listings(
 
 
 def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> tuple[Path, list[str]] | None:
-    """The file that the experiment ran, and its lines."""
+    """Returns the file that the experiment ran, and its lines."""
     for run in evidence.loaded.runs:
         if run.spec.experiment != experiment:
             continue
@@ -86,7 +86,7 @@ def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> 
 
 
 def _functions(file: Path, text: str) -> Iterator[tuple[str, int, int]]:
-    """(qualified name, first line, last line) of every function; none where the file is no Python."""
+    """Yields (qualified name, first line, last line) of every function; none if the file is not Python."""
     try:
         tree = ast.parse(text, filename=str(file))
     except (SyntaxError, ValueError):

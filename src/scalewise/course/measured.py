@@ -16,19 +16,19 @@ GIGABYTE = 1e9
 
 @dataclass(frozen=True)
 class Point:
-    """One row of a table: what was measured there, or why nothing was."""
+    """One row of a table: what was measured, or why nothing was."""
 
     label: str
     row: ArmRow | None
-    missing: str  # why there are no figures; empty where there are
+    missing: str  # why there are no figures; empty if there are some
     peak_bytes: int | None
-    peak_witness: str  # who says so
+    peak_witness: str  # how the peak was measured
     reduces: int  # all-reduces of one optimizer step on one rank
     reduced_bytes: int
 
     @property
     def ranks(self) -> Cell:
-        """How many ranks ran; emulated where they shared a GPU."""
+        """The number of ranks that ran; emulated if they shared a GPU."""
         return count_cell(self.row.ranks, mark=mark_of(self.row)) if self.row else empty_cell(self.missing)
 
     @property
@@ -38,7 +38,7 @@ class Point:
         return estimate_cell(step, 1e3, mark=mark_of(self.row), why_empty=self.missing)
 
     def phase(self, name: str) -> Cell:
-        """The time of one phase in milliseconds, mean over the ranks."""
+        """Returns the time of one phase in milliseconds, mean over the ranks."""
         seconds = self.row.phase_seconds.get(name) if self.row else None
         return number_cell(seconds, 1e3, why_empty=self.missing or "not seen")
 
@@ -49,22 +49,22 @@ class Point:
 
     @property
     def peak_gb(self) -> Cell:
-        """The same in gigabytes, as the sheet asks."""
+        """The peak of memory in gigabytes, as the sheet asks."""
         return number_cell(self.peak_bytes, 1 / GIGABYTE, why_empty=self.missing or "not seen", note=self.peak_witness)
 
     @property
     def reduced_mb(self) -> Cell:
-        """What the ranks average in one optimizer step, in megabytes."""
+        """The megabytes that the ranks average in one optimizer step."""
         return number_cell(self.reduced_bytes / MEGABYTE if self.row else None, why_empty=self.missing)
 
     @property
     def run_names(self) -> tuple[str, ...]:
-        """The runs behind it."""
+        """The runs behind the point."""
         return self.row.run_names if self.row else ()
 
 
 def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
-    """The arm with these values; one whose script did not do what its label says is missing, with that reason."""
+    """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
     row = usable(evidence, experiment, intervention=intervention, **axes)
     missing = "" if row else hole(evidence, experiment, **axes)
     if missing.startswith(REFUSED):
@@ -76,23 +76,23 @@ def point(evidence: Evidence, label: str, experiment: str, *, intervention: str 
 
 @dataclass(frozen=True)
 class Change:
-    """What B changes in the step against A, in percent."""
+    """The change of the step from A to B, in percent."""
 
     verdict: Verdict  # B is ...
     cell: Cell  # signed
 
     def words(self) -> str:
-        """`12 % less time`, with the digits of the cell."""
+        """Returns `12 % less time`, with the digits of the cell."""
         size = replace(self.cell, text=self.cell.text.lstrip("−-+"))
         return f"{said(size, '%')} {'less' if (self.cell.number or 0) < 0 else 'more'} time"
 
 
 def change_between(evidence: Evidence, a: Point, b: Point) -> Change | None:
-    """None where one is missing, or where the two did not do the same work on as many ranks."""
+    """Returns the change from A to B; None if one is missing, or if they did not do the same work on as many ranks."""
     found = contrast(evidence, a.row, b.row)
     return Change(found.verdict, estimate_cell(found.change, 100)) if found else None
 
 
 def change_cell(found: Change | None, why: str = "nothing to compare with") -> Cell:
-    """The change in percent, or an empty cell."""
+    """Returns the change in percent, or an empty cell."""
     return found.cell if found else empty_cell(why)

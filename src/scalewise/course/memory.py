@@ -1,4 +1,4 @@
-"""The peak of memory of an arm, by the best witness there is, and what it is for."""
+"""The peak of memory of an arm, by the best source there is, and its parts by purpose."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ Sign = Literal["same", "less", "more"]
 
 @dataclass(frozen=True)
 class Peak:
-    """The most memory at once on one rank, and who says so."""
+    """The most memory in use at once on one rank, and how it was measured."""
 
     bytes: int
     witness: str
 
 
 def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
-    """On a GPU the allocator's own peak; on CPU ranks that of the tensors, seen by inspection; else the C heap."""
+    """Returns the allocator's peak on a GPU; on CPU ranks that of the tensors, seen by inspection; else the C heap."""
     row = usable(evidence, experiment, **axes)
     memory = row.memory if row else None
     if memory and memory.cuda_peak_allocated_bytes is not None:
@@ -54,7 +54,7 @@ def witness_notes(witnesses: Iterable[str], more: str = "") -> tuple[str, ...]:
 
 
 def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | None:
-    """Memory by purpose in a steady step of the arm's inspected run."""
+    """Returns memory by purpose in a steady step of the arm's inspected run."""
     inspected = evidence.inspection(experiment, **axes)
     run = evidence.run(inspected.run) if inspected else None
     rank = next((rank for rank in run.ranks if rank.inspection), None) if run else None
@@ -63,6 +63,6 @@ def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | 
     if inspected is None or found is None or not rows:
         return found
     highest = max(row.peak_bytes for row in rows)
-    # The first step lacks what it sets up for the rest, and DDP rebuilds its buckets in one: neither is the rule.
+    # The first step lacks what it sets up for the others, and in one step DDP rebuilds its buckets: neither is typical.
     steady = memory_parts(replace(inspected, memory=min(rows[1:] or rows, key=lambda row: row.peak_bytes)))
     return replace(steady, outside_bytes=max(0, (inspected.peak_bytes or 0) - highest)) if steady else found

@@ -17,7 +17,7 @@ MOST_OF_EACH = "From inspected runs, rank 0, each storage counted once; the rest
 
 
 def seconds_cell(found: Estimate | None, mark: Mark = MEASURED) -> Cell:
-    """A step in seconds, as the course's tables have it, with three significant digits."""
+    """Returns a step in seconds, as in the course's tables, with three significant digits."""
     if found is None:
         return empty_cell("not measured", mark if mark != MEASURED else "missing")
     return estimate_cell(found, mark=mark, note=f"{found.method}, {found.steps} steps")
@@ -26,7 +26,7 @@ def seconds_cell(found: Estimate | None, mark: Mark = MEASURED) -> Cell:
 def anatomy_figure(
     name: str, title: str, arms: Sequence[tuple[str, ArmRow | None]], caption: str, width: float = 0.5
 ) -> Figure | None:
-    """The phases of a step, one bar an arm; None where none was measured."""
+    """Returns the phases of a step, one bar per arm; None if none was measured."""
     known = [(label, row) for label, row in arms if row and row.step_seconds]
     if not known:
         return None
@@ -46,14 +46,14 @@ def anatomy_figure(
 
 
 def _lengths(row: ArmRow, step: float) -> dict[str, float]:
-    """The step as the tables show it, cut where its phases divide it: their medians seldom add up to its median."""
+    """Returns the table's step, divided in proportion to its phases: their medians rarely add up to its median."""
     phases = {phase: row.phase_seconds.get(phase) or 0.0 for phase in PHASES}
     whole = sum(phases.values())
     return {phase: step * seconds / whole if whole else 0.0 for phase, seconds in phases.items()}
 
 
 def loss_series(name: str, figures: Sequence[RunFigures], scale: float = 1.0) -> Series | None:
-    """The first run's losses, step by step; None where none was seen."""
+    """Returns the first run's losses, step by step; None if none was seen."""
     losses = figures[0].losses if figures else ()
     known = [(float(step), loss * scale) for step, loss in enumerate(losses) if loss is not None]
     if not known:
@@ -62,7 +62,7 @@ def loss_series(name: str, figures: Sequence[RunFigures], scale: float = 1.0) ->
 
 
 def distance_series(name: str, figures: Sequence[RunFigures], reference: Sequence[RunFigures]) -> Series | None:
-    """Relative distance of the losses from the reference's; steps where both are equal are left out."""
+    """Returns the relative distance of the losses from the reference's, without steps where both are equal."""
     if not figures or not reference:
         return None
     pairs = zip(figures[0].losses, reference[0].losses, strict=False)
@@ -74,7 +74,7 @@ def distance_series(name: str, figures: Sequence[RunFigures], reference: Sequenc
 
 
 def level_series(name: str, level: float, like: Sequence[Series]) -> Series:
-    """A level line as long as the others."""
+    """Returns a level line as long as the others."""
     end = max((max(one.x) for one in like), default=1.0)
     return Series(name, (0.0, end), (level, level), style="ideal")
 
@@ -82,7 +82,7 @@ def level_series(name: str, level: float, like: Sequence[Series]) -> Series:
 def loss_figure(
     name: str, title: str, caption: str, series: Sequence[Series | None], *, log_y: bool = False, y_label: str = "loss"
 ) -> Figure | None:
-    """Loss over steps; None where no curve is there."""
+    """Returns the loss over steps; None if there is no curve."""
     known = tuple(one for one in series if one)
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""Finds the section files of a suite of the course: every module in its folder that offers `build`."""
+"""Finds the section files of a suite of the course: every module in its folder that has `build`."""
 
 import importlib
 import pkgutil
@@ -15,12 +15,12 @@ _HERE = Path(__file__).parent
 
 
 def course_suites() -> tuple[str, ...]:
-    """The names of the suites that have a folder here."""
+    """Returns the names of the suites that have a folder here."""
     return tuple(sorted(file.parent.name for file in _HERE.glob("*/suite.toml")))
 
 
 def pages_of(suite: str) -> SuitePages:
-    """The section files in the folder of that suite, the closing one and its page limit; nothing without a folder."""
+    """Returns the suite's section files with the closing one, page limit and summary; nothing without a folder."""
     if not (_HERE / suite / "suite.toml").is_file():
         return SuitePages()
     package = importlib.import_module(f"scalewise.course.{suite}")
@@ -31,7 +31,7 @@ def pages_of(suite: str) -> SuitePages:
 
 
 def predictions_of(suite: str) -> tuple[Prediction, ...]:
-    """The numbers to guess before measuring; empty where the suite has none."""
+    """Returns the numbers to guess before measuring; empty if the suite has none."""
     if not (_HERE / suite / "predictions.py").is_file():
         return ()
     found: tuple[Prediction, ...] = importlib.import_module(f"scalewise.course.{suite}.predictions").PREDICTIONS

@@ -1,4 +1,4 @@
-"""What a student expects before measuring: asked, kept beside the runs, and shown next to what was measured."""
+"""The student's expectations before measuring: asked, kept beside the runs, and shown next to the measurements."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,11 @@ from scalewise.errors import BadRequest
 from scalewise.report.cells import empty_cell, number_cell, text_cell
 from scalewise.report.document import Cell, Column, Section, Table
 
-FILE = "predictions.json"  # in the suite's folder
+FILE = "predictions.json"  # file in the suite's folder
 TABLE = "predictions"
 ORDER = 900
-TRIES = 3  # at a number that cannot be read, before the question is left out
-RIGHT = 0.2  # of the measured value: a guess this near is called close
+TRIES = 3  # number of tries before the question is left out, if no number can be read
+RIGHT = 0.2  # share of the measured value: a guess this near is called close
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Prediction:
 
 
 def cell_at(sections: Sequence[Section], table: str, row: str, column: str) -> Cell | None:
-    """The cell of the first row that begins with this text; None where it is missing or holds no number."""
+    """Returns the column's cell in the first row whose first cell is this text; None if missing or without a number."""
     for section in sections:
         for block in section.blocks:
             if not isinstance(block, Table) or block.id != table:
@@ -44,7 +44,7 @@ def cell_at(sections: Sequence[Section], table: str, row: str, column: str) -> C
 
 
 def ratio_at(sections: Sequence[Section], table: str, rows: tuple[str, str], column: str) -> Cell | None:
-    """The second row's number over the first's."""
+    """Returns the second row's number over the first row's."""
     one, two = (cell_at(sections, table, row, column) for row in rows)
     if one is None or two is None or not one.number or two.number is None:
         return None
@@ -54,7 +54,10 @@ def ratio_at(sections: Sequence[Section], table: str, rows: tuple[str, str], col
 def asked(
     title: str, predictions: Sequence[Prediction], read: Callable[[], str], say: Callable[[str], None]
 ) -> dict[str, float]:
-    """The guesses by id. An empty line leaves a question out; a BadRequest says that nobody answers."""
+    """Asks for the guesses and returns them by id; an empty line leaves a question out.
+
+    Raises BadRequest if standard input is closed.
+    """
     say(f"{title}: what do you expect? A number for each question; Enter leaves it out.")
     found: dict[str, float] = {}
     for number, one in enumerate(predictions, 1):
@@ -85,12 +88,12 @@ def _number(text: str) -> float | None:
 
 
 def beside(out: Path, suite: str) -> Path:
-    """Where the guesses lie while the suite has no folder yet: an interruption must not lose them."""
+    """Returns the file that keeps the guesses before the suite has a folder, so that an interruption loses none."""
     return out / f"{suite}-{FILE}"
 
 
 def keep(file: Path, guesses: Mapping[str, float]) -> None:
-    """Writes them; guesses that are there already were made before measuring and stay."""
+    """Writes the guesses; existing ones were made before measuring and stay."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         half = file.with_name(file.name + ".part")
@@ -99,7 +102,7 @@ def keep(file: Path, guesses: Mapping[str, float]) -> None:
 
 
 def kept(file: Path) -> dict[str, float]:
-    """What was guessed before; empty where nothing was, or where the file cannot be read."""
+    """Returns the guesses made before; empty if there are none, or if the file cannot be read."""
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -116,7 +119,7 @@ def kept(file: Path) -> dict[str, float]:
 def section(
     predictions: Sequence[Prediction], guesses: Mapping[str, float], sections: Sequence[Section]
 ) -> Section | None:
-    """What you said, what was measured, and why; None where nothing was guessed."""
+    """Returns a section with guess, measurement and reason; None if nothing was guessed."""
     known = [one for one in predictions if one.id in guesses]
     if not known:
         return None
@@ -145,7 +148,7 @@ def _row(one: Prediction, guess: float, measured: Cell | None) -> tuple[Cell, ..
 
 
 def verdict(guess: float, measured: Cell) -> str:
-    """`right`: inside the interval, or equal; `close`: within a fifth; else `too high` or `too low`."""
+    """Returns `right` inside the interval or if equal; `close` within a fifth; else `too high` or `too low`."""
     value = measured.number or 0.0
     low = measured.low if measured.low is not None else value
     high = measured.high if measured.high is not None else value

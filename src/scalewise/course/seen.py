@@ -1,7 +1,7 @@
-"""A label is what was seen: a row whose script did not do what the suite set for it is refused with the reason.
+"""Checks each row's label against what was seen: a row whose script did not do what the suite set is refused.
 
-The suite sets constants such as DIM from outside. A script of a student may have them written down in its text, and
-would then run as it always does under every label. So what the watcher saw is compared with what was set.
+The suite sets constants such as DIM from outside. A student's script may contain them as fixed numbers, and would then
+run the same under every label. So what the watcher saw is compared with what was set.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,13 +12,13 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import Run
 
-SIZE_SLACK = 0.10  # of the weights: a script may leave out biases, or norm its layers
-LEAST_DELAY_SHARE = 0.25  # of a delay that was set must show in the step, however loaded the machine is
+SIZE_SLACK = 0.10  # share of the weights: a script may leave out biases, or add normalisation
+LEAST_DELAY_SHARE = 0.25  # share of a set delay that must show in the step, however loaded the machine is
 WORK_VARIABLES = ("DIM", "DEPTH", "BATCH", "ACCUM_STEPS", "DELAY", "IMBALANCE")
 
 
 def refusal(evidence: Evidence, row: ArmRow) -> str:
-    """Why the row's label is not what was seen, as the end of a sentence; empty where nothing speaks against it."""
+    """Returns why the row's label differs from what was seen, as the end of a sentence; empty if it does not."""
     runs = _timed(evidence, row)
     if not runs:
         return ""
@@ -37,7 +37,7 @@ def refusal(evidence: Evidence, row: ArmRow) -> str:
 
 
 def refusals(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
-    """Every refused row of these experiments as a sentence for a note; the same reason once."""
+    """Returns every refused row of these experiments as a sentence for a note, the same reason once."""
     found: dict[str, None] = {}
     for name in experiments:
         for row in _rows(evidence, name):
@@ -49,7 +49,7 @@ def refusals(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
 
 def _timed(evidence: Evidence, row: ArmRow) -> list[Run]:
     found = (evidence.run(name) for name in row.run_names)
-    return [run for run in found if run is not None and run.measured and not run.spec.inspect]
+    return [run for run in found if run is not None and run.measured and run.spec.timed]
 
 
 def _rows(evidence: Evidence, experiment: str) -> tuple[ArmRow, ...]:
@@ -74,7 +74,7 @@ def _size(env: Mapping[str, str], run: Run) -> str:
 
 
 def _as_stack(parameters: int, depth: int) -> int | None:
-    """The width at which so many layers have exactly so many parameters, with biases or without."""
+    """Returns the width at which so many layers have exactly so many parameters, with biases or without."""
     if parameters % depth:
         return None
     layer = parameters // depth
@@ -85,7 +85,7 @@ def _as_stack(parameters: int, depth: int) -> int | None:
 def _batch(env: Mapping[str, str], row: ArmRow) -> str:
     batch, seen = _whole(env, "BATCH"), row.samples_per_step
     if batch is not None and env.get("GROW_BATCH") == "1":
-        batch *= _whole(env, "ACCUM_STEPS") or 1  # BATCH counts the samples of one micro-batch
+        batch *= _whole(env, "ACCUM_STEPS") or 1  # here BATCH is the number of samples of one micro-batch
     if batch is None or seen is None or abs(seen - batch) < 0.5:
         return ""
     if abs(seen - batch * row.ranks) < 0.5:
@@ -135,7 +135,7 @@ def _precision(env: Mapping[str, str], row: ArmRow) -> str:
 
 
 def _delays(evidence: Evidence, row: ArmRow, spec: RunSpec) -> Iterator[str]:
-    """A delay that was set and does not show in the step."""
+    """Yields the reason if a delay that was set does not show in the step."""
     for name in ("DELAY", "IMBALANCE"):
         asked = _number(spec.env, name)
         if not asked or row.step_seconds is None:
@@ -152,7 +152,10 @@ def _delays(evidence: Evidence, row: ArmRow, spec: RunSpec) -> Iterator[str]:
 
 
 def _same_as_others(evidence: Evidence, row: ArmRow, run: Run) -> Iterator[str]:
-    """Two rows whose work was to differ, and did not; one whose label is met to the last weight is not to blame."""
+    """Yields the reason if two rows that should do different work did the same.
+
+    A row whose model agrees exactly with its label is not refused for it.
+    """
     own = _work(row, run)
     if own[0] in _weights(run.spec.env):
         return
@@ -168,7 +171,7 @@ def _same_as_others(evidence: Evidence, row: ArmRow, run: Run) -> Iterator[str]:
 
 
 def _weights(env: Mapping[str, str]) -> tuple[int, ...]:
-    """Parameters of the stack of layers that the label names, without biases and with them."""
+    """Returns the parameters of the stack of layers that the label names, without biases and with them."""
     dim, depth = _whole(env, "DIM"), _whole(env, "DEPTH")
     return (dim * dim * depth, dim * (dim + 1) * depth) if dim and depth else ()
 
@@ -179,7 +182,7 @@ def _work(row: ArmRow, run: Run) -> tuple[object, ...]:
 
 
 def _siblings(evidence: Evidence, row: ArmRow, spec: RunSpec, changed: str) -> Iterator[ArmRow]:
-    """The rows that differ from this one in that variable alone."""
+    """Yields the rows that differ from this one in that variable alone."""
     rest = {key: value for key, value in spec.env.items() if key != changed}
     for other in _rows(evidence, spec.experiment):
         runs = _timed(evidence, other)

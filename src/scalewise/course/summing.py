@@ -1,4 +1,4 @@
-"""The summary of a report: the verdicts that matter most, and the answers that rest on shaky numbers."""
+"""The summary of a report: the most important verdicts, and the answers that are based on doubtful numbers."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def _without_yes(verdict: str) -> str:
 
 
 def shaken_rows(answers: Sequence[Answer]) -> tuple[str, ...]:
-    """Every reason once, with the rows whose answers it shakes: `H1.2 and H1.4: other programs used the machine`."""
+    """Returns each doubt once, with the rows of the answers it concerns: `H1.2 and H1.4: other programs ...`."""
     rows: dict[str, dict[str, None]] = {}
     for answer in answers:
         for why in answer.shaken_by:

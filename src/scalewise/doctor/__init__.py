@@ -1,1 +1,1 @@
-"""Says what is wrong with a script: reads what an examined run noted, and judges; values in, findings out."""
+"""Judges what is wrong with a script from what an examined run noted: values in, findings out."""

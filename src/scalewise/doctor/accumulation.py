@@ -1,8 +1,8 @@
-"""What of a rank's notes is gradient accumulation: micro-batches and the updates they lead to, and what only looks so.
+"""Finds gradient accumulation in a rank's notes: micro-batches and the updates that they lead to.
 
-An accumulating script calls backward several times per optimizer step, from one place, each time on other data. Two
-losses of one forward pass, the same data twice (SAM), optimizers that take turns (GAN), tasks fed by several loaders,
-and gradients that the optimizer itself asks for (LBFGS) are none of it.
+An accumulating script calls backward several times per optimizer step, from one place, each time on other data. Not
+counted are: two losses of one forward pass, the same data twice (SAM), optimizers that take turns (GAN), tasks fed by
+several loaders, and gradients that the optimizer itself asks for (LBFGS).
 """
 
 import itertools
@@ -24,41 +24,41 @@ from scalewise.records.notes import (
     ZeroNote,
 )
 
-MOSTLY = 0.8  # of the updates: the rest may be the end of an epoch, a warm-up, a batch that was left out
+MOSTLY = 0.8  # share of the updates: the rest may be the end of an epoch, a warm-up, or a batch that was left out
 SomeNote = TypeVar("SomeNote", bound=Note)
 
 
 def of_kind(notes: Iterable[Note], kind: type[SomeNote]) -> tuple[SomeNote, ...]:
-    """The notes of one kind, in order."""
+    """Returns the notes of one kind, in order."""
     return tuple(note for note in notes if isinstance(note, kind))
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Everything since the micro-batch or the step before, up to its own last backward pass."""
+    """The notes of one micro-batch: all since the previous micro-batch or step, up to its last backward pass."""
 
     notes: tuple[Note, ...]
-    forwards: tuple[ForwardNote, ...]  # of the model, in training
+    forwards: tuple[ForwardNote, ...]  # training forward passes of the model
 
     @property
     def backwards(self) -> tuple[BackwardNote, ...]:
-        """One, or several of as many losses."""
+        """The backward passes: one, or several when the micro-batch has several losses."""
         return of_kind(self.notes, BackwardNote)
 
     @property
     def thrown_away(self) -> ZeroNote | None:
-        """The call that threw gradients away before its first backward pass."""
+        """The call that zeroed existing gradients before this micro-batch's first backward pass, or None."""
         until = self.notes.index(self.backwards[0])
         return next((note for note in of_kind(self.notes[:until], ZeroNote) if note.had_gradients), None)
 
     @property
     def batches(self) -> tuple[BatchNote, ...]:
-        """What was asked of loaders."""
+        """The batches that were drawn from loaders."""
         return of_kind(self.notes, BatchNote)
 
     @property
     def syncs(self) -> bool:
-        """Whether its backward pass reduces gradients."""
+        """True if the backward pass of this micro-batch reduces gradients over ranks."""
         return any(note.sync and note.wrapper != NOWHERE for note in self.forwards)
 
     @property
@@ -69,67 +69,67 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Update:
-    """Micro-batches and the step that applies their gradients, or the steps of several optimizers at once."""
+    """Several micro-batches and the step that applies their gradients, or the steps of several optimizers at once."""
 
     number: int
     micro_batches: tuple[MicroBatch, ...]
     tail: tuple[Note, ...]  # after the last backward pass, before the first step
-    steps: tuple[StepNote, ...] = ()  # none: what is left after the last step
+    steps: tuple[StepNote, ...] = ()  # empty for the notes after the last step
 
     @property
     def size(self) -> int:
-        """Micro-batches in it."""
+        """The number of micro-batches."""
         return len(self.micro_batches)
 
     @property
     def backwards(self) -> tuple[BackwardNote, ...]:
-        """All backward passes."""
+        """The backward passes of all its micro-batches."""
         return tuple(note for micro_batch in self.micro_batches for note in micro_batch.backwards)
 
     @property
     def forward(self) -> ForwardNote | None:
-        """The first forward pass of the model; None where none was seen."""
+        """The first forward pass of the model; None if none was seen."""
         return next((note for one in self.micro_batches for note in one.forwards), None)
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """All notes but the steps."""
+        """The notes of all its micro-batches and of the tail, without the steps."""
         return (*(note for one in self.micro_batches for note in one.notes), *self.tail)
 
     @property
     def applied(self) -> float | None:
-        """The gradient that goes into the step, before it is clipped, over that which the last backward pass left."""
+        """The size of the gradient at the step, before clipping, relative to what the last backward pass left."""
         step = self.steps[0] if self.steps else None
         if step is not None and step.ratio is not None and not step.skipped:
-            return step.ratio  # clipping is not counted in it
+            return step.ratio  # this ratio is measured before clipping
         return next((note.ratio for note in of_kind(self.tail, ClipNote) if note.ratio is not None), None)
 
 
 @dataclass(frozen=True)
 class Accumulation:
-    """How one rank accumulates."""
+    """The gradient accumulation of one rank."""
 
     rank: RankCase
     updates: tuple[Update, ...]
     rest: Update  # after the last step
-    windows: tuple[Update, ...] = ()  # updates of two micro-batches or more; none: the script does not accumulate
-    size: int = 1  # micro-batches per update, most often
-    loaders: frozenset[int] = frozenset()  # that feed it; none: it is fed otherwise
+    windows: tuple[Update, ...] = ()  # updates of two micro-batches or more; empty: the script does not accumulate
+    size: int = 1  # the most common number of micro-batches per update
+    loaders: frozenset[int] = frozenset()  # the loaders that feed the training; empty: no loader does
     shared_batch: bool = False  # several micro-batches are made of one batch of a loader
 
     @property
     def steady(self) -> bool:
-        """Whether nearly all updates have the same number of micro-batches."""
+        """True if nearly all updates have the same number of micro-batches."""
         return mostly(self.updates, lambda update: update.size == self.size)
 
 
 def mostly(updates: Sequence[Update], holds: Callable[[Update], bool], share: float = MOSTLY) -> bool:
-    """Whether it holds of so many of them; never of none."""
+    """Returns True if `holds` is true of at least this share of the updates; False if there are none."""
     return bool(updates) and sum(map(holds, updates)) >= share * len(updates)
 
 
 def updates_of(rank: RankCase) -> tuple[tuple[Update, ...], Update]:
-    """The updates, and what is left after the last step."""
+    """Returns the rank's updates, and the notes that are left after its last step."""
     is_model = _is_model(rank.notes)
     forwards_known = any(map(is_model, rank.notes))
     updates: list[Update] = []
@@ -155,7 +155,7 @@ def updates_of(rank: RankCase) -> tuple[tuple[Update, ...], Update]:
 
 
 def _is_model(notes: Sequence[Note]) -> Callable[[Note], bool]:
-    """Tells the model's forward passes from those of losses and other modules that are called by themselves."""
+    """Returns a test that tells the model's forward passes from those of losses and other modules called directly."""
     training = [note for note in of_kind(notes, ForwardNote) if note.trains]
     wrapped = any(note.wrapper != NOWHERE or note.bypassed != NOWHERE for note in training)
     first = training[0].module if training else ""
@@ -169,7 +169,7 @@ def _is_model(notes: Sequence[Note]) -> Callable[[Note], bool]:
 
 
 def accumulation_of(rank: RankCase) -> Accumulation:
-    """How this rank accumulates; abstains where its backward passes mean something else."""
+    """Returns how this rank accumulates; abstains if its backward passes have another purpose."""
     updates, rest = updates_of(rank)
     if any(note.closure for note in rank.all(BackwardNote)):
         raise Abstain("the optimizer asks for gradients itself (a closure)")
@@ -188,7 +188,7 @@ def accumulation_of(rank: RankCase) -> Accumulation:
 
 
 def require_one_optimizer(updates: Sequence[Update]) -> None:
-    """Abstains where optimizers take turns; one after the other, as in stages of a training, is one at a time."""
+    """Abstains if optimizers take turns. Optimizers that follow each other, as in stages of a training, are allowed."""
     stepped = [frozenset(step.optimizer for step in update.steps) for update in updates]
     switches = sum(one != other for one, other in itertools.pairwise(stepped))
     if switches > 0.1 * len(updates):
@@ -196,7 +196,7 @@ def require_one_optimizer(updates: Sequence[Update]) -> None:
 
 
 def _require_other_data(windows: Sequence[Update]) -> None:
-    """The same input twice in a window is one batch seen twice, unless the whole run has only one input."""
+    """Abstains if micro-batches of a step see the same input, unless the whole run has only one input."""
     again = known = 0
     inputs: set[str] = set()
     for window in windows:
@@ -218,9 +218,9 @@ def _require_other_data(windows: Sequence[Update]) -> None:
 
 
 def _feeding(updates: Sequence[Update]) -> tuple[frozenset[int], bool]:
-    """The loaders that the model is fed from, and whether a batch of them makes several micro-batches.
+    """Returns the loaders that the model is fed from, and True if one batch of them makes several micro-batches.
 
-    A script may make a loader for each epoch; loaders that it comes back to again and again feed several tasks.
+    A script may make a loader for each epoch; loaders that it returns to again and again feed several tasks.
     """
     fed = [one.batches[-1].loader for update in updates for one in update.micro_batches if one.batches]
     if not fed:
@@ -228,7 +228,7 @@ def _feeding(updates: Sequence[Update]) -> tuple[frozenset[int], bool]:
     in_turn = [loader for loader, _ in itertools.groupby(fed)]
     if len(in_turn) - len(set(in_turn)) > (1 - MOSTLY) * len(updates):
         raise Abstain("several loaders feed the backward passes of a step: they may be several tasks")
-    # One batch of an evaluation right in front of a forward pass makes no loader of the training.
+    # A single batch of an evaluation, drawn right before a forward pass, does not make its loader one of the training.
     counts = Counter(fed)
     loaders = frozenset(loader for loader in counts if counts[loader] >= 0.2 * max(counts.values()))
     asked = sum(note.loader in loaders for update in updates for note in of_kind(update.notes, BatchNote))
@@ -236,7 +236,7 @@ def _feeding(updates: Sequence[Update]) -> tuple[frozenset[int], bool]:
 
 
 def _require_one_task(windows: Sequence[Update], one_batch_each: bool) -> None:
-    """Backward from several lines is several losses; but the last micro-batch may have a line of its own."""
+    """Abstains if backward is called from several lines, as for several losses; the last micro-batch may differ."""
 
     def one_task(update: Update) -> bool:
         lines = Counter(micro_batch.lines for micro_batch in update.micro_batches)
@@ -247,9 +247,9 @@ def _require_one_task(windows: Sequence[Update], one_batch_each: bool) -> None:
 
 
 def scheduled(update: Update) -> int:
-    """In how many of its micro-batches a learning-rate scheduler stepped: of several, the busiest.
+    """Returns in how many of the update's micro-batches the busiest learning-rate scheduler stepped.
 
-    Several steps at one place, as a library makes them that counts the batches of all ranks, are one.
+    Several steps at one place count as one: some libraries make one per rank, to count the batches of all ranks.
     """
     stretches = (*(one.notes for one in update.micro_batches), update.tail)
     stepped = (frozenset(note.scheduler for note in of_kind(notes, ScheduleNote)) for notes in stretches)

@@ -1,4 +1,4 @@
-"""Whether ranks hold the same parameters, from the sums that each of them noted by itself."""
+"""Tells whether ranks hold the same parameters, from the sums that each of them noted by itself."""
 
 import math
 from collections.abc import Collection
@@ -8,7 +8,7 @@ from scalewise.doctor.case import Case, RankCase
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import ExhaustedNote, StepNote
 
-# Equal tensors have equal sums to the last bit; sums are in double precision, parameters seldom are.
+# Equal tensors have sums that are equal to the last bit. Sums are in double precision, parameters rarely are.
 TOLERANCE = 1e-5
 
 
@@ -18,17 +18,17 @@ class Comparison:
 
     step: int
     ranks: tuple[int, ...]
-    tensors: int  # compared
+    tensors: int  # number of tensors compared
     gaps: dict[str, float]  # tensors that differ -> by how much, relative to their norm
 
 
 def comparisons(case: Case, wrapper: WrapperRow) -> tuple[Comparison, ...]:
-    """One for every step after which at least two ranks of the wrapper's group noted its parameters."""
+    """Compares parameters after every step for which at least two ranks of the wrapper's group noted them."""
     return comparisons_of(case, wrapper.index, wrapper.ranks)
 
 
 def comparisons_of(case: Case, wrapper: int, ranks: Collection[int]) -> tuple[Comparison, ...]:
-    """Of the parameters of a wrapper, or of the optimizers where nothing is wrapped (NOWHERE)."""
+    """Compares the parameters of a wrapper between ranks, or those of the optimizers for wrapper NOWHERE."""
     until = _in_step_until(case)
     noted: dict[int, dict[int, dict[str, tuple[float, float]]]] = {}
     for rank in case.ranks:
@@ -40,7 +40,7 @@ def comparisons_of(case: Case, wrapper: int, ranks: Collection[int]) -> tuple[Co
 
 
 def _in_step_until(case: Case) -> float:
-    """The last step that has the same number on all ranks: with uneven data (DDP.join) they lose count."""
+    """Returns the last step with the same number on all ranks: with uneven data (DDP.join) their counts drift apart."""
     if len({len(rank.windows) for rank in case.ranks}) == 1:
         return math.inf
     return min((_steps_before_data_ended(rank) for rank in case.ranks), default=math.inf)
@@ -63,7 +63,7 @@ def _compare(step: int, by_rank: dict[int, dict[str, tuple[float, float]]]) -> C
 
 
 def gap(values: list[tuple[float, float]]) -> float:
-    """How far sums and norms lie apart, in norms of the largest; what is not finite is not compared."""
+    """Returns the larger distance of sums or norms, relative to the largest norm; 0 if any value is not finite."""
     if not all(math.isfinite(number) for pair in values for number in pair):
         return 0.0
     size = max(norm for _, norm in values)
@@ -74,7 +74,7 @@ def gap(values: list[tuple[float, float]]) -> float:
 
 
 def fed_differently(case: Case) -> bool:
-    """Whether the ranks were seen to train on different data."""
+    """Returns True if the ranks were seen to train on different data."""
     seen = [
         [note.digest for window in rank.windows for note in window.forwards if note.digest is not None]
         for rank in case.ranks

@@ -1,4 +1,4 @@
-"""An examined run as the checks read it: per rank the notes in order, cut into windows that end with a step."""
+"""An examined run as the checks read it: each rank's notes in order, cut into windows that end with a step."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -29,21 +29,21 @@ SomeRow = TypeVar("SomeRow", bound=ExaminationRow)
 
 
 class Abstain(Exception):
-    """A check lacks what it needs; the reason is shown."""
+    """Raised when a check lacks what it needs; the reason is shown to the user."""
 
 
 @dataclass(frozen=True)
 class RankCase:
-    """One rank."""
+    """The notes and rows of one rank."""
 
     rank: int
     record: RankRecord
     notes: tuple[Note, ...]
-    windows: tuple[Window, ...]  # whole ones: each ends with an optimizer's step
-    rest: Window  # what came after the last step
+    windows: tuple[Window, ...]  # complete windows, each ending with an optimizer's step
+    rest: Window  # the notes after the last step
     places: dict[int, PlaceRow]
     wrappers: tuple[WrapperRow, ...]
-    uses: tuple[WrapperUseRow, ...]  # the last of each wrapper
+    uses: tuple[WrapperUseRow, ...]  # the last row of each wrapper
     loaders: tuple[LoaderRow, ...]
     seeds: tuple[WorkerSeedRow, ...]
     sums: tuple[ParameterSumsRow, ...]
@@ -54,56 +54,56 @@ class RankCase:
     loading: tuple[LoadingRow, ...] = ()
 
     def place(self, note: Note | None) -> PlaceRow | None:
-        """The script's line of a note."""
+        """Returns the script's line that a note belongs to, or None."""
         return None if note is None else self.places.get(note.place)
 
     def all(self, kind: type[SomeNote]) -> tuple[SomeNote, ...]:
-        """The notes of one kind, in order."""
+        """Returns the notes of one kind, in order."""
         return tuple(note for note in self.notes if isinstance(note, kind))
 
     def rows(self, kind: type[SomeRow]) -> tuple[SomeRow, ...]:
-        """The rows of one kind, in order."""
+        """Returns the rows of one kind, in order."""
         return _of(self.record.examination, kind)
 
 
 @dataclass(frozen=True)
 class Case:
-    """The examined run; rank 0 stands for all where they do alike."""
+    """The examined run. Rank 0 stands for all ranks in checks of what every rank does alike."""
 
     run: Run
     ranks: tuple[RankCase, ...]
 
     @property
     def first(self) -> RankCase:
-        """The lowest rank that left notes."""
+        """The lowest rank that left notes; abstains if none did."""
         if not self.ranks:
             raise Abstain("no rank left notes")
         return self.ranks[0]
 
     @property
     def world_size(self) -> int:
-        """As the ranks saw it, which for a script with a launcher of its own is not what was asked."""
+        """The number of ranks as they saw it; the script's own launcher may start another number than asked for."""
         return max((rank.record.start.world_size for rank in self.ranks if rank.record.start), default=len(self.ranks))
 
     @functools.cached_property
     def relation(self) -> Relation:
-        """What the ranks are to each other."""
+        """The relation between the ranks' work: the same model, parts of it, or separate ones."""
         return relation_of(self.run)
 
     def windows(self, least: int = 2) -> tuple[Window, ...]:
-        """Rank 0's windows; abstains where there are fewer."""
+        """Returns rank 0's windows; abstains if there are fewer than `least`."""
         found = self.first.windows
         if len(found) < least:
             raise Abstain(f"needs {least} optimizer steps, saw {len(found)}")
         return found
 
     def trained_wrappers(self) -> Iterator[WrapperRow]:
-        """Rank 0's DDP wrappers that were called in training."""
+        """Yields rank 0's DDP wrappers that were called in training."""
         used = {forward.wrapper for window in self.first.windows for forward in window.forwards if forward.trains}
         return (row for row in self.first.wrappers if row.index in used and row.wrapper == "DistributedDataParallel")
 
     def ddp_models(self) -> tuple[WrapperRow, ...]:
-        """The same, for checks that have nothing to look at without one."""
+        """Returns rank 0's DDP wrappers that were called in training; abstains if there are none."""
         found = tuple(self.trained_wrappers())
         if not found:
             raise Abstain("no DistributedDataParallel model was trained")
@@ -111,7 +111,7 @@ class Case:
 
 
 def case_of(run: Run) -> Case:
-    """Reads the notes of a run that was examined."""
+    """Builds the case from the notes of an examined run."""
     return Case(run, tuple(_rank(record) for record in run.ranks if record.notes or record.examination))
 
 

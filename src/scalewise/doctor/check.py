@@ -1,4 +1,4 @@
-"""A check is one file in `checks/`: what it looks for in words, and a function that looks."""
+"""A check is one file in `checks/`: a description of what it looks for, and a function that looks for it."""
 
 import functools
 import importlib
@@ -21,32 +21,32 @@ GROUPS: tuple[Group, ...] = (
 
 @dataclass(frozen=True)
 class Check:
-    """The words of a check: the page of checks, --list and --explain are made from them."""
+    """The description of a check, from which the page of checks, --list and --explain are made."""
 
     name: str
     group: Group
-    severity: Severity  # of what it usually finds
+    severity: Severity  # the usual severity of its findings
     detects: str  # one sentence
-    why: str  # it is bad
+    why: str  # why the mistake is bad
     example: str  # the mistake, a few lines
     fix: str  # the same, mended
-    needs: str  # what must have been seen, else it abstains
-    silent: str = ""  # what looks like it and is not: when it says nothing on purpose
+    needs: str  # what must have been seen; without it the check abstains
+    silent: str = ""  # what looks like the mistake and is not, so that the check is silent on purpose
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A check with its functions."""
+    """A check's description together with its functions."""
 
     check: Check
-    examine: Callable[[Case], tuple[Finding, ...]]  # raises Abstain
-    # What a replay of the finding's remedy makes of it; None: it was no mistake after all.
+    examine: Callable[[Case], tuple[Finding, ...]]  # may raise Abstain
+    # Returns the finding as a replay of its remedy changes it, or None if the replay shows that it is no mistake.
     settle: Callable[[Case, Finding, Replayed], Finding | None] | None
 
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    """Every check there is, by group and name."""
+    """Returns all checks, sorted by group and name."""
     from scalewise.doctor import checks
 
     found = []

@@ -1,4 +1,4 @@
-"""What an examined run says of its GPU: which one, how torch was set, and the windows in which nothing disturbed it."""
+"""Reads what an examined run noted of its GPU: which one, torch's settings, and the undisturbed windows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,11 +14,11 @@ from scalewise.records.notes import Note
 SomeNote = TypeVar("SomeNote", bound=Note)
 LEAST_STEPS = 5
 WARM_UP = 2
-MOSTLY = 0.8  # of the windows
+MOSTLY = 0.8  # share of the windows
 
 
 def gpu_settings(case: Case) -> SettingsRow:
-    """The switches as they were last set, of a run that trains on a GPU; abstains where there is none."""
+    """Returns torch's settings as they were last set, for a run that trains on a GPU; abstains if there is none."""
     if case.run.spec.on_cpu:
         raise Abstain("examined on the CPU, where a GPU's time cannot be seen")
     rows = case.first.rows(SettingsRow)
@@ -28,7 +28,7 @@ def gpu_settings(case: Case) -> SettingsRow:
 
 
 def graphs(case: Case) -> tuple[GraphRow, ...]:
-    """What backward passes are made of; abstains where that was not seen."""
+    """Returns what backward passes consist of; abstains if that was not seen."""
     found = case.first.rows(GraphRow)
     if not found:
         raise Abstain("no backward pass was looked into")
@@ -38,7 +38,7 @@ def graphs(case: Case) -> tuple[GraphRow, ...]:
 
 
 def recorded_work(case: Case) -> DeviceWorkRow:
-    """What the GPU recorded of a few steps; abstains where it recorded nothing."""
+    """Returns what the GPU recorded in a few steps; abstains if it recorded nothing."""
     found = case.first.rows(DeviceWorkRow)
     if not found:
         raise Abstain("the GPU recorded no step: the script was too short, or has a profiler of its own")
@@ -48,7 +48,7 @@ def recorded_work(case: Case) -> DeviceWorkRow:
 
 
 def settled_windows(case: Case, least: int = LEAST_STEPS) -> tuple[Window, ...]:
-    """On a GPU without the first passes, for which the examination itself waits: the script's reads then need not."""
+    """Returns the windows after the warm-up; on a GPU, without those in which the examination itself waits for it."""
     windows = case.windows(least)[WARM_UP:]
     if case.run.spec.on_cpu:
         return windows
@@ -61,14 +61,14 @@ def settled_windows(case: Case, least: int = LEAST_STEPS) -> tuple[Window, ...]:
 
 
 def loop_ns(windows: Sequence[Window]) -> float:
-    """From the end of one step to the end of the next, in the middle of them all."""
+    """Returns the median time from the end of one step to the end of the next."""
     ends = [window.notes[-1].at_ns for window in windows]
     gaps = [later - earlier for earlier, later in pairwise(ends)]
     return median(gaps) if gaps else 0.0
 
 
 def by_line(case: Case, windows: Sequence[Window], kind: type[SomeNote]) -> dict[PlaceRow, dict[int, list[SomeNote]]]:
-    """Line -> number of the window -> its notes; what comes after a step belongs to the next window."""
+    """Returns line -> number of the window -> its notes; notes after a step belong to the next window."""
     found: dict[PlaceRow, dict[int, list[SomeNote]]] = {}
     for window in windows:
         for note in window.all(kind):

@@ -1,4 +1,4 @@
-"""Runs every check on an examined run and puts together what they say, worst first."""
+"""Runs every check on an examined run and collects the findings, worst first."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from scalewise.doctor.loading import loading_lines
 from scalewise.records.wrapped import not_observed
 from scalewise.results.run import Run
 
-# What follows from what: where both are found, mending the second mends the first as well.
+# Consequence -> its causes: if both are found, mending the cause mends the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "parameters-diverge": ("never-synchronised", "ddp-bypassed", "unused-parameters"),
     "sync-every-micro-batch": ("no-sync-around-backward-only",),
@@ -22,11 +22,11 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "straggler": ("one-device-for-all", "threads-per-rank"),
     "launch-bound": ("debugging-left-on", "recompiled-in-loop"),
 }
-MOST_LETTERS = 300  # of an exception's words
+MOST_LETTERS = 300  # longest text that is shown of an exception
 
 
 def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
-    """What all checks find in the run; one that fails by itself is listed as not made, and stops no other."""
+    """Returns what all checks find in the run; a check that fails itself is listed as not made, and stops no other."""
     findings: list[Finding] = []
     passed: list[str] = []
     unchecked: list[Unchecked] = []
@@ -64,12 +64,12 @@ def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
 
 
 def _left_out(run: Run) -> str:
-    """Why a check that found nothing has not passed: what it would have found may not have been seen."""
+    """Returns why a check that found nothing has not passed: parts of the watcher had to be left out."""
     return f"found nothing, but scalewise's own {' and '.join(run.spec.without_hooks)} had to be left out"
 
 
 def worst_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What counts first, then by severity, causes before what follows from them, the dearest first."""
+    """Sorts findings: those that count first, then by severity, causes before consequences, highest price first."""
     causes = {finding.check for finding in findings if finding.counts}
 
     def place(finding: Finding) -> tuple[bool, int, int, float]:
@@ -80,18 +80,18 @@ def worst_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _milliseconds(finding: Finding) -> float:
-    """Only times can be compared; what is priced otherwise comes after them in the order of the checks."""
+    """Returns the price in ms per step, or 0 for a price in another unit: only times can be compared."""
     price = finding.price
     return price.value if price is not None and price.unit == "ms per step" else 0.0
 
 
 def _depth(check: str, found: set[str]) -> int:
-    """How many found causes stand one behind the other in front of it."""
+    """Returns the length of the longest chain of found causes that lead to this check's finding."""
     return max((1 + _depth(cause, found) for cause in CONSEQUENCES.get(check, ()) if cause in found), default=0)
 
 
 def _with_causes(findings: Sequence[Finding]) -> list[Finding]:
-    """Each consequence names its cause; it stays in the list, for it is true and has evidence of its own."""
+    """Adds to each consequence which cause it has; it stays in the list, as it is true and has its own evidence."""
     known = {finding.check: finding for finding in reversed(findings) if finding.counts}
     explained = []
     for finding in findings:
@@ -116,6 +116,8 @@ def _notes(case: Case) -> Iterator[str]:
         yield f"The script was ended at its limit of {limit} and judged by what was seen until then; --limit raises it."
     else:
         yield "The examined run: " + "; ".join(filter(None, (run.outcome.sentence, run.outcome.hint))).rstrip(".") + "."
+    if run.spec.changes:
+        yield f"Changed from outside: {', '.join(change.label() for change in run.spec.changes)}."
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."
@@ -149,7 +151,7 @@ def _unseen_on_cpu(ranks: Sequence[RankCase]) -> Iterator[str]:
 
 
 def _failure(case: Case) -> str:
-    """The script's own last words; of the rank that failed first, for the others may only complain of its absence."""
+    """Returns the script's own last message, from the rank that failed first; others may only report its absence."""
     outcome = case.run.outcome
     first = outcome.first_failed_rank if outcome else None
     for rank in sorted(case.ranks, key=lambda one: one.rank != first):

@@ -1,4 +1,4 @@
-"""What becomes of an incomplete window when the loader has no more batches."""
+"""Tells what happens to an incomplete window when the loader has no more batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.records.notes import ExhaustedNote, Note, ZeroNote
 
 # stepped: applied before the next epoch. dropped: thrown away. leaked: added to the next epoch's first window, which
-# is larger by them. carried: the next epoch completes the window, as a loop that counts through epochs does.
-# left: the script ended with them.
+# becomes too large. carried: the next epoch completes the window, as a loop that counts through epochs does.
+# left: the script ended before they were applied.
 Fate = Literal["stepped", "dropped", "leaked", "carried", "left"]
 
 
@@ -18,19 +18,19 @@ Fate = Literal["stepped", "dropped", "leaked", "carried", "left"]
 class EpochEnd:
     """The end of an epoch with gradients that no step had used yet."""
 
-    micro_batches: int  # since the last step
+    micro_batches: int  # micro-batches since the last step
     fate: Fate
-    update: Update  # in which it fell
+    update: Update  # the update that contains the epoch's end
     zero: ZeroNote | None = None  # the call that threw them away
 
 
 def epoch_ends(found: Accumulation, finished: bool) -> tuple[EpochEnd, ...]:
-    """The ends within a window, in order; `finished`: nobody stopped the script before its own end."""
+    """Returns the epochs' ends that fall within a window, in order; `finished`: the script ran to its own end."""
     return tuple(end for update in (*found.updates, found.rest) for end in _ends(found, update, finished))
 
 
 def ends_of(case: Case) -> tuple[Accumulation, tuple[EpochEnd, ...]]:
-    """Rank 0's accumulation and its epochs' ends; abstains where a script accumulates and no end was seen."""
+    """Returns rank 0's accumulation and its epochs' ends; abstains if the script accumulates and no end was seen."""
     found = accumulation_of(case.first)
     if not found.windows:
         return found, ()
@@ -64,22 +64,22 @@ def _exhausted(notes: tuple[Note, ...], loaders: frozenset[int]) -> bool:
 
 
 def whole_windows_agree(found: Accumulation) -> bool:
-    """Whether the windows that no epoch's end falls into have one size."""
+    """Returns True if nearly all windows that contain no epoch's end have one size."""
     inside = [update for update in found.updates if not of_kind(update.notes, ExhaustedNote)]
     return mostly(inside, lambda update: update.size == found.size)
 
 
 def epochs(found: Accumulation) -> int:
-    """How often the feeding loader came to its end."""
+    """Returns how often the loaders that feed training came to their end."""
     return sum(note.loader in found.loaders for note in found.rank.all(ExhaustedNote))
 
 
 def micro_batches(found: Accumulation) -> int:
-    """All of the run."""
+    """Returns the number of micro-batches in the run."""
     return sum(update.size for update in (*found.updates, found.rest))
 
 
 def ran_to_its_end(case: Case) -> bool:
-    """Whether nothing but the script itself ended the run."""
+    """Returns True if the script ended the run by itself, without an error."""
     outcome = case.run.outcome
     return outcome is not None and outcome.kind in ("finished", "aborted_at_exit") and case.first.failure is None

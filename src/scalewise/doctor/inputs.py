@@ -1,4 +1,4 @@
-"""Which ranks are meant to train on different data, and what each of them was fed, by digests of their inputs."""
+"""Tells which ranks are meant to train on different data, and what each was fed, by digests of the inputs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,40 +12,40 @@ from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, Forwa
 LEAST_BATCHES = 3
 SHARDED = ("FSDP", "FullyShardedDataParallel", "FSDPModule")
 BY_HAND = "all_reduce of the gradients"
-NO_REPLICAS = {  # by what the ranks are to each other: why none of them should see data of its own
+NO_REPLICAS = {  # kind of relation between the ranks -> why they should not each see different data
     "alone": "there is one rank only",
     "tensor parallel": "the ranks split one model (tensor parallel), so all of them work on one batch",
     "pipeline": "the ranks are stages of a pipeline, so one batch goes through all of them",
     "apart": "the ranks train apart: they average nothing",
 }
-GRADIENT_SHARE = 0.9  # of the parameters' bytes that are reduced by hand after backward: gradients are averaged
+GRADIENT_SHARE = 0.9  # if this share of the parameters' bytes is reduced by hand after backward, gradients are averaged
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """Ranks that average their gradients, so that each of them should see data of its own."""
+    """A group of ranks that average their gradients, so that each should see data of its own."""
 
     ranks: tuple[int, ...]
     how: str  # DistributedDataParallel, FSDP, BY_HAND, averaging of the parameters
 
     @property
     def wrapped(self) -> bool:
-        """Whether a wrapper of torch's does it."""
+        """True if a wrapper of torch does the averaging."""
         return self.how not in (BY_HAND, BY_AVERAGING)
 
 
 @dataclass(frozen=True)
 class SameInputs:
-    """Ranks whose first training inputs are the same."""
+    """A set of ranks whose first training inputs are the same."""
 
     ranks: tuple[int, ...]
-    batches: int  # compared, of each rank
-    distinct: int  # of those, different from each other
-    first: ForwardNote  # of the lowest of the ranks
+    batches: int  # batches compared on each rank
+    distinct: int  # number of different batches among those
+    first: ForwardNote  # first training forward pass of the lowest of the ranks
 
 
 def replica_groups(case: Case) -> tuple[Replicas, ...]:
-    """The groups of ranks that average their gradients; groups of tensor or pipeline parallelism are none."""
+    """Returns the groups of ranks that average their gradients; tensor- or pipeline-parallel groups do not count."""
     found = dict.fromkeys(group for rank in case.ranks for group in _groups(rank, case))
     return tuple(group for group in found if len(group.ranks) > 1)
 
@@ -64,7 +64,7 @@ def _groups(rank: RankCase, case: Case) -> Iterator[Replicas]:
 
 
 def require_replicas(case: Case) -> tuple[Replicas, ...]:
-    """The groups; abstains where there is none, and says what the ranks are instead."""
+    """Returns the groups of ranks that average their gradients; abstains if there are none, and says why."""
     groups = replica_groups(case)
     if not groups:
         raise Abstain(NO_REPLICAS.get(case.relation.kind, "no two ranks were seen to average their gradients"))
@@ -72,7 +72,7 @@ def require_replicas(case: Case) -> tuple[Replicas, ...]:
 
 
 def require_own_batches(case: Case) -> tuple[Replicas, ...]:
-    """The groups; abstains as well where the ranks may share one batch out among themselves, inside the model."""
+    """Returns the same groups; abstains also if the ranks may share one batch among themselves inside the model."""
     groups = require_replicas(case)
     if any(_shares_out(rank) for rank in case.ranks):
         raise Abstain(
@@ -82,7 +82,10 @@ def require_own_batches(case: Case) -> tuple[Replicas, ...]:
 
 
 def _shares_out(rank: RankCase) -> bool:
-    """A rank holds some tables of embeddings, say, looks up all samples in them, and goes on with its own samples."""
+    """Returns True if ranks exchange parts of activations in forward, in most windows.
+
+    For example, each rank holds some embedding tables, looks up all samples in them, and goes on with its own samples.
+    """
     shared = sum(_sends_parts(window) for window in rank.windows)
     return 2 * shared > len(rank.windows)
 
@@ -94,7 +97,7 @@ def _sends_parts(window: Window) -> bool:
 
 
 def averages(row: WrapperRow) -> bool:
-    """Whether the wrapper's ranks average gradients."""
+    """Returns True if the wrapper's ranks average gradients."""
     return row.wrapper == "DistributedDataParallel" or row.wrapper in SHARDED
 
 
@@ -103,9 +106,10 @@ def _wrappers(note: ForwardNote) -> tuple[int, ...]:
 
 
 def _by_hand(rank: RankCase) -> tuple[int, ...] | None:
-    """The group in which the script reduces its gradients itself, in most windows; empty: everyone; None: it does not.
+    """Returns the group in which the script itself reduces gradients in most windows; (): all ranks; None: it does not.
 
-    What is reduced before backward has returned is an activation's or its gradient's, as in tensor parallelism.
+    Only reductions after backward has returned count; earlier ones are of activations or their gradients (tensor
+    parallelism).
     """
     model = rank.record.model
     if model is None or not model.parameter_bytes:
@@ -128,7 +132,7 @@ def _reduced(window: Window, least_bytes: float) -> tuple[int, ...] | None:
 
 
 def same_inputs(case: Case, group: Replicas) -> tuple[SameInputs, ...]:
-    """Sets of ranks of the group that were fed the same in their first training forward passes."""
+    """Returns the sets of ranks of the group that were fed the same in their first training forward passes."""
     fed = {rank.rank: _digests(rank, group) for rank in case.ranks if rank.rank in group.ranks}
     modules = {module for digests in fed.values() for module in digests}
     fed = {number: digests for number, digests in fed.items() if digests}
@@ -152,7 +156,7 @@ def _first(case: Case, number: int) -> ForwardNote:
 
 
 def _digests(rank: RankCase, group: Replicas) -> dict[str, list[str]]:
-    """What each model was fed in training, in order; models are told apart, for a generator is fed noise."""
+    """Returns the digests of what each model was fed in training, in order, by model: a generator is fed noise."""
     found: dict[str, list[str]] = {}
     for note in _fed_models(rank, group):
         if note.digest is not None:
@@ -161,7 +165,7 @@ def _digests(rank: RankCase, group: Replicas) -> dict[str, list[str]]:
 
 
 def _fed_models(rank: RankCase, group: Replicas) -> Iterator[ForwardNote]:
-    """Forward passes of what is trained: a loss or a frozen model may be a module, too, and is fed outputs."""
+    """Yields the forward passes of trained models; a loss or a frozen model may be a module too, but is fed outputs."""
     if group.wrapped:
         yield from (note for note in rank.all(ForwardNote) if note.trains and _wrappers(note))
         return
@@ -170,7 +174,7 @@ def _fed_models(rank: RankCase, group: Replicas) -> Iterator[ForwardNote]:
 
 
 def compared(case: Case, group: Replicas) -> int:
-    """How many of the first inputs every rank of the group has a digest of."""
+    """Returns how many of the first inputs have a digest on every rank of the group."""
     counts = [
         sum(note.digest is not None for note in _fed_models(rank, group))
         for rank in case.ranks
@@ -180,5 +184,5 @@ def compared(case: Case, group: Replicas) -> int:
 
 
 def rows_fed(fed: tuple[ForwardNote, ...]) -> list[str]:
-    """The digests of all rows in these forward passes."""
+    """Returns the digests of all rows in these forward passes."""
     return [digest for note in fed for digest in note.row_digests]

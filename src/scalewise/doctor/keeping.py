@@ -1,4 +1,4 @@
-"""Finds the line of a script that keeps its loss: a pointer for the reader, never the proof."""
+"""Finds the line of a script that keeps its loss: a hint for the reader, never the proof."""
 
 import ast
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ _KEEPING = ("append", "extend", "add", "appendleft", "insert", "update")
 
 @dataclass(frozen=True)
 class Keeping:
-    """The line, and the same line with the loss let go."""
+    """The line that keeps the loss, and the same line with the loss detached."""
 
     place: PlaceRow
     fix: str
 
 
 def line_that_keeps(backward: PlaceRow | None) -> Keeping | None:
-    """The line that adds to or collects what `backward` was called on; None where none is plainly the one."""
+    """Returns the line that adds up or collects what `backward` was called on; None if no line plainly does."""
     if backward is None:
         return None
     try:
@@ -42,7 +42,7 @@ def line_that_keeps(backward: PlaceRow | None) -> Keeping | None:
 
 
 def _function_around(tree: ast.Module, line: int) -> ast.AST:
-    """The innermost function that holds the line, else the whole file."""
+    """Returns the innermost function that contains the line, or the whole file if none does."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     holding = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
@@ -50,7 +50,7 @@ def _function_around(tree: ast.Module, line: int) -> ast.AST:
 
 
 def _losses(around: ast.AST, line: int) -> list[str]:
-    """Names that the backward pass was called on, and those that these were made from."""
+    """Returns the names that the backward pass was called on, and those that these were made from."""
     names = []
     for node in ast.walk(around):
         if isinstance(node, ast.Call) and node.lineno == line and _called(node) == "backward":
@@ -64,7 +64,7 @@ def _losses(around: ast.AST, line: int) -> list[str]:
 
 
 def _kept_in(around: ast.AST, name: str) -> Iterator[ast.stmt]:
-    """Statements that add the name to something that stays."""
+    """Yields the statements that add the name to something that outlives the step."""
     for node in ast.walk(around):
         if isinstance(node, ast.AugAssign) and _holds(node.value, name):
             yield node
@@ -82,7 +82,7 @@ def _collects(call: ast.Call, name: str) -> bool:
 
 
 def _holds(node: ast.AST, name: str) -> bool:
-    """Whether the name is in it as the tensor itself, not as a number or detached."""
+    """Returns True if the expression contains the name as the tensor itself, not as a number or detached."""
     if isinstance(node, ast.Name):
         return node.id == name
     if isinstance(node, ast.Call) and _called(node) not in _STILL_HOLDING:
@@ -100,6 +100,6 @@ def _called(call: ast.Call) -> str:
 
 
 def _let_go(line: str, name: str) -> str:
-    """The line with the name detached where it last stands."""
+    """Returns the line with the last occurrence of the name detached."""
     head, found, tail = line.rpartition(name)
     return f"{head}{found}.detach(){tail}" if found else line

@@ -1,4 +1,4 @@
-"""Which DataLoader feeds training, how often and how far it was gone through, and which rank has the same one."""
+"""Tells which DataLoader feeds training, how often and how far it was iterated, and its equivalent on other ranks."""
 
 import re
 from collections import Counter
@@ -12,25 +12,25 @@ from scalewise.records.notes import BackwardNote, BatchNote, ExhaustedNote, Forw
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass of one rank over one loader, as far as it came."""
+    """One pass of one rank over one loader, complete or not."""
 
-    number: int  # of this loader on this rank, from 0
+    number: int  # number of the pass over this loader on this rank, from 0
     batches: int
-    backwards: int  # while its batches were the last that were drawn
+    backwards: int  # backward passes while its batches were the last that were drawn
     exhausted: bool
     fed: tuple[ForwardNote, ...]  # the first training forward pass after each batch
 
 
 def training_loaders(rank: RankCase) -> frozenset[int]:
-    """Loaders of whose batches at least half were followed by a backward pass."""
+    """Returns the loaders of whose batches at least half were followed by a backward pass."""
     drawn: Counter[int] = Counter()
     used: Counter[int] = Counter()
     pending: list[int] = []
     evaluated = trained = False
     for note in rank.notes:
         if isinstance(note, BatchNote):
-            # A frozen teacher may be called on a batch before the model that learns from it: only a batch that was
-            # evaluated and nothing else is over when the next one comes.
+            # A frozen teacher may be called on a batch before the model that learns from it. So only a batch that was
+            # only evaluated is finished when the next one is drawn.
             if evaluated and not trained:
                 pending.clear()
             evaluated = trained = False
@@ -46,7 +46,7 @@ def training_loaders(rank: RankCase) -> frozenset[int]:
 
 
 def epochs(rank: RankCase, loader: int) -> tuple[Epoch, ...]:
-    """The passes over a loader in order; a batch before any beginning that was seen begins the first."""
+    """Returns the passes over a loader in order; a batch drawn before any beginning was seen starts the first pass."""
     return tuple(_epochs(rank, loader))
 
 
@@ -75,18 +75,18 @@ def _epochs(rank: RankCase, loader: int) -> Iterator[Epoch]:
 
 
 def loader_of(rank: RankCase, index: int) -> LoaderRow | None:
-    """The loader's own row."""
+    """Returns the row of the loader with this number, or None."""
     return next((row for row in rank.loaders if row.index == index), None)
 
 
 def training_rows(rank: RankCase) -> tuple[LoaderRow, ...]:
-    """The rows of the loaders that feed training."""
+    """Returns the rows of the loaders that feed training."""
     feeding = training_loaders(rank)
     return tuple(row for row in rank.loaders if row.index in feeding)
 
 
 def training_lines(rank: RankCase) -> tuple[LoaderRow, ...]:
-    """Of the loaders that feed training the first that each line made: a loader may be made anew for every epoch."""
+    """Returns the first training loader that each line made; a script may make a new loader for every epoch."""
     found: dict[tuple[str, int] | int, LoaderRow] = {}
     for row in training_rows(rank):
         found.setdefault(_line(rank, row), row)
@@ -94,7 +94,7 @@ def training_lines(rank: RankCase) -> tuple[LoaderRow, ...]:
 
 
 def twin(rank: RankCase, row: LoaderRow, other: RankCase) -> LoaderRow | None:
-    """The loader that another rank made at the same line, as the same one of those made there."""
+    """Returns the loader that another rank made at the same line, in the same order among those made there; or None."""
     line = _line(rank, row)
     before = sum(one.index < row.index and _line(rank, one) == line for one in rank.loaders)
     alike = [one for one in other.loaders if _line(other, one) == line]
@@ -107,12 +107,12 @@ def _line(rank: RankCase, row: LoaderRow) -> tuple[str, int] | int:
 
 
 def place_of(case: Case, row: LoaderRow | None) -> PlaceRow | None:
-    """The line at which rank 0 made the loader."""
+    """Returns the line at which rank 0 made the loader, or None."""
     return None if row is None else case.first.places.get(row.place)
 
 
 def with_arguments(place: PlaceRow | None, otherwise: str, **arguments: str) -> str:
-    """The script's own call with these arguments given, or left out where empty; `otherwise` if its line is no call."""
+    """Returns the script's own call with these arguments set (removed if empty); `otherwise` if there is no call."""
     text = re.sub(r"\s+#.*$", "", place.text if place else "")
     start = text.find("DataLoader(")
     end = _closing(text, start + len("DataLoader(")) if start >= 0 else -1
@@ -128,7 +128,7 @@ def with_arguments(place: PlaceRow | None, otherwise: str, **arguments: str) -> 
 
 
 def _closing(text: str, start: int) -> int:
-    """The place of the bracket that closes the one before `start`; -1: not on this line."""
+    """Returns the position of the bracket that closes the one before `start`; -1 if it is not on this line."""
     depth = 1
     for place, letter in enumerate(text[start:], start):
         depth += {"(": 1, ")": -1}.get(letter, 0)
@@ -138,6 +138,6 @@ def _closing(text: str, start: int) -> int:
 
 
 def dataset_name(place: PlaceRow | None) -> str:
-    """What the script calls the dataset in the line that makes a loader; `dataset` where that cannot be read."""
+    """Returns the script's name for the dataset in the line that makes a loader; `dataset` if it cannot be read."""
     found = re.search(r"DataLoader\(\s*(?:dataset\s*=\s*)?([A-Za-z_][\w.]*)\s*[,)]", place.text if place else "")
     return found[1] if found else "dataset"

@@ -1,4 +1,4 @@
-"""What a batch costs, by loader: the dataset itself (decode), collating, pinning, and its copy to the GPU."""
+"""Measures what a batch costs, by loader: the dataset itself (decode), collating, pinning, and its copy to the GPU."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from scalewise.units import NANO, seconds_text
 
 @dataclass(frozen=True)
 class BatchCost:
-    """What making one batch takes on average."""
+    """The time that making one batch takes on average."""
 
     batches: int
     workers: int  # processes that make batches; 0: the rank itself
@@ -23,20 +23,20 @@ class BatchCost:
     pin_ns: float
 
     def text(self) -> str:
-        """`decode 6.1 ms, collate 0.2 ms`; pinning only where there is any."""
+        """Returns text such as `decode 6.1 ms, collate 0.2 ms`; pinning is named only if there is any."""
         parts = [("decode", self.decode_ns), ("collate", self.collate_ns)]
         parts += [("pin", self.pin_ns)] if self.pin_ns else []
         return ", ".join(f"{name} {seconds_text(value * NANO)}" for name, value in parts)
 
     def by_whom(self) -> str:
-        """Who makes the batches."""
+        """Returns the end of a sentence that says which processes make the batches."""
         if not self.workers:
             return ", in the training process itself"
         return f", in each of {self.workers} workers" if self.workers > 1 else ", in the one worker"
 
 
 def loading_of(rank: RankCase, loader: int) -> BatchCost | None:
-    """Over all workers of a loader, by the longest count that each of them wrote; None: nothing was measured."""
+    """Returns the cost over all workers of a loader, by each worker's highest count; None if nothing was measured."""
     longest: dict[int, LoadingRow] = {}
     for row in rank.loading:
         if row.loader == loader and row.batches >= longest.get(row.worker, row).batches:
@@ -54,7 +54,7 @@ def loading_of(rank: RankCase, loader: int) -> BatchCost | None:
 
 
 def loading_lines(case: Case) -> Iterator[str]:
-    """A sentence for each loader that feeds training on rank 0, and one for what becomes of its batches."""
+    """Yields a sentence for each loader that feeds training on rank 0, and one on how its batches are copied."""
     told = False
     for row in training_rows(case.first) if case.ranks else ():
         found, place = loading_of(case.first, row.index), place_of(case, row)
@@ -67,7 +67,7 @@ def loading_lines(case: Case) -> Iterator[str]:
 
 
 def copying(case: Case) -> str:
-    """What copying the batches of a step to the GPU takes on rank 0: by the GPU's records, or else on the host."""
+    """Returns a sentence on the time to copy a step's batches to the GPU on rank 0, by GPU records or by the host."""
     rank = case.first
     if case.run.spec.on_cpu:
         return "Copying the batch to the GPU was not measured: a CPU stands in for it"

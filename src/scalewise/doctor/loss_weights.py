@@ -1,7 +1,8 @@
-"""With which weight the loss of each micro-batch goes into a step's gradient: all together they should be 1.
+"""Computes the weight of each micro-batch's loss in a step's gradient; the weights should sum to 1.
 
-And how many targets each of several losses counted, which go into one gradient with equal weights: of the micro-batches
-of a step, or of the ranks that average their gradients.
+Also computes how many targets each loss counted, if several losses go into one gradient with equal weights: those of
+the
+micro-batches of a step, or of the ranks that average their gradients.
 """
 
 import statistics
@@ -13,9 +14,9 @@ from scalewise.records.notes import BackwardNote
 
 CLOSE = 0.05
 ALIKE = 0.01
-LEAST_GAP = 0.1  # between counts that are called different
-WHOLE = 0.01  # how near to a whole number a count must be that is worked out from a weight
-ENOUGH = 8  # micro-batches with one weight stand for the others of a long window
+LEAST_GAP = 0.1  # relative difference from which counts are called different
+WHOLE = 0.01  # largest distance from a whole number of a count that is computed from a weight
+ENOUGH = 8  # so many micro-batches with equal weights represent all those of a long window
 
 
 @dataclass(frozen=True)
@@ -23,15 +24,16 @@ class Weighed:
     """A window whose weights are known."""
 
     update: Update
-    total: float  # over its micro-batches, as applied
-    each: float  # of a micro-batch, on average
-    applied: float  # what became of the gradient between the last backward pass and the step
+    total: float  # sum of the weights of its micro-batches, as applied
+    each: float  # mean weight of a micro-batch
+    applied: float  # factor by which the gradient changed between the last backward pass and the step
 
 
 def weight_of(micro_batch: MicroBatch) -> float | None:
-    """The weight of the micro-batch's mean loss in what backward was called on; None: not known.
+    """Returns the weight of the micro-batch's mean loss in the tensor that backward was called on; None if not known.
 
-    A sum that is divided by the rows is a mean as well; of a single row the two cannot be told apart.
+    A sum that is divided by the number of rows counts as a mean as well; with a single row the two cannot be
+    distinguished.
     """
     if len(micro_batch.backwards) != 1:
         return None
@@ -45,7 +47,7 @@ def weight_of(micro_batch: MicroBatch) -> float | None:
 
 
 def weighed(update: Update) -> Weighed | None:
-    """The window's weights; None where one that matters is not known."""
+    """Returns the window's weights; None if one that matters is not known."""
     applied = update.applied
     known = [weight for weight in map(weight_of, update.micro_batches) if weight is not None]
     if applied is None or not known or any(one.thrown_away for one in update.micro_batches[1:]):
@@ -57,35 +59,35 @@ def weighed(update: Update) -> Weighed | None:
 
 
 def alike(values: Sequence[float]) -> bool:
-    """Whether they differ by 1 % at most."""
+    """Returns True if the values differ by 1 % at most."""
     return max(values) - min(values) <= ALIKE * max(map(abs, values))
 
 
 def close(value: float, to: float, within: float = CLOSE) -> bool:
-    """Whether it is as good as that."""
+    """Returns True if the value is within this relative distance of the other."""
     return abs(value - to) <= within * abs(to)
 
 
 @dataclass(frozen=True)
 class TargetCounts:
-    """How many targets each of several losses counted; their weights are equal."""
+    """The number of targets that each of several losses with equal weights counted."""
 
     counts: tuple[float, ...]
 
     @property
     def error(self) -> float:
-        """Of the weights: by how much one is off, on average."""
+        """The relative error of a loss's weight, on average."""
         total, size = sum(self.counts), len(self.counts)
         return statistics.fmean(abs(total / (size * count) - 1) for count in self.counts)
 
     @property
     def uneven(self) -> bool:
-        """Whether the counts differ by more than 10 %."""
+        """True if the counts differ by more than 10 %."""
         return max(self.counts) > (1 + LEAST_GAP) * min(self.counts)
 
 
 def counts_of_means(notes: Sequence[BackwardNote]) -> TargetCounts | None:
-    """Of means with equal weights: what they counted; None where they are something else."""
+    """Returns the counts of losses that are means with equal weights; None if they are something else."""
     if any(note.reduction != "mean" or note.factor is None or not note.elements for note in notes):
         return None
     if not notes or not alike([note.factor or 0.0 for note in notes]):
@@ -94,12 +96,15 @@ def counts_of_means(notes: Sequence[BackwardNote]) -> TargetCounts | None:
 
 
 def all_sums(notes: Sequence[BackwardNote]) -> bool:
-    """Whether every loss is a sum whose weight is known."""
+    """Returns True if every loss is a sum whose weight is known."""
     return all(note.reduction == "sum" and note.factor is not None for note in notes)
 
 
 def counts_of_sums(notes: Sequence[BackwardNote], scale: float, divisors: Sequence[int]) -> TargetCounts | None:
-    """Of sums that are each divided by a count of its own: 1/weight is then a whole number, or a divisor times one."""
+    """Returns the counts of losses that are sums, each divided by its own count; None if they are something else.
+
+    The inverse of each weight is then a whole number, or a divisor times one.
+    """
     if not notes or not all_sums(notes):
         return None
     weights = [(note.factor or 0.0) / scale for note in notes]

@@ -1,4 +1,4 @@
-"""The part of a window that a rank spends by itself, told apart from its waiting for others."""
+"""Separates the part of a window that a rank spends on its own work from its waiting for others."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -25,27 +25,28 @@ PHASES = ("data", "forward", "backward", "host")
 
 @dataclass(frozen=True)
 class OwnTime:
-    """One window of one rank, in nanoseconds; its parts and the waiting add up to its span."""
+    """The times of one window of one rank, in nanoseconds; its parts and the waiting add up to its span."""
 
     number: int
-    span: int  # from the end of the step before to the end of this one
+    span: int  # time from the end of the previous step to the end of this one
     data: int
     forward: int
-    backward: int  # of passes that wait for nobody, or until all gradients were computed
-    host: int  # all else: the optimizer, the script's own lines
-    waited: int  # in passes and calls that need other ranks, or for a device
+    backward: int  # backward passes that wait for no other rank; of others, the part until all gradients were computed
+    host: int  # everything else: the optimizer, the script's own lines
+    waited: int  # waiting for other ranks, in passes and calls, or for a device
 
     @property
     def own(self) -> int:
-        """All but the waiting."""
+        """All time except the waiting."""
         return self.data + self.forward + self.backward + self.host
 
 
 def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
-    """Every window after the first that can be taken apart.
+    """Returns the times of every window after the first that can be separated into its parts.
 
-    FSDP calls its collectives from Python. Where they are noted, only they are waiting; where they are not (a GPU's
-    backward pass runs in a thread of its own), all of a pass is.
+    FSDP calls its collectives from Python. If they are noted, only they count as waiting; if not (a GPU's backward pass
+    runs
+    in a thread of its own), the whole pass does.
     """
     waits_forward, waits_backward = _waiting_wrappers(rank)
     pairs = zip(rank.windows, rank.windows[1:], strict=False)
@@ -54,7 +55,7 @@ def own_times(rank: RankCase) -> tuple[OwnTime, ...]:
 
 
 def _waiting_wrappers(rank: RankCase) -> tuple[frozenset[int], frozenset[int]]:
-    """Wrappers whose forward pass waits for other ranks (gathers, or buffers from rank 0), and whose backward does."""
+    """Returns the wrappers whose forward waits for other ranks (gathers, buffers), and those whose backward does."""
     noted = any(isinstance(note, CollectiveNote) for window in rank.windows for note in window.notes)
     on_host = {row.index for row in rank.wrappers if noted and row.device.startswith("cpu")}
     sharded = {row.index for row in rank.wrappers if row.wrapper in SHARDED} - on_host
@@ -67,7 +68,7 @@ def _own_time(
     before: Window, window: Window, waits_forward: frozenset[int], waits_backward: frozenset[int]
 ) -> OwnTime | None:
     if any(note.closure for note in window.backwards):
-        return None  # backward passes inside the step are counted in it
+        return None  # the step's time includes its backward passes
     span = window.notes[-1].at_ns - before.notes[-1].at_ns
     sums = dict.fromkeys(("data", "forward", "backward", "waited"), 0)
     synchronises, computed = False, 0
@@ -89,8 +90,8 @@ def _own_time(
 
 
 def _apart(window: Window) -> Iterator[tuple[Note, int]]:
-    """Notes with the time that is theirs alone: a collective inside a forward pass is not the pass's own time."""
-    inner: list[tuple[int, int]] = []  # when it returned, how long it took
+    """Yields notes with their exclusive time: a collective inside a forward pass is not counted as the pass's time."""
+    inner: list[tuple[int, int]] = []  # time of return, duration
     for note in window.notes:
         duration = _duration(note)
         if duration is None:
@@ -114,7 +115,7 @@ def _duration(note: Note) -> int | None:
 
 
 def longest_pause_at(window: Window, before: Window) -> int:
-    """The place of the note that follows the longest time in which nothing was noted."""
+    """Returns the place of the note that follows the longest time without notes."""
     notes = (before.notes[-1], *window.notes)
     pauses = [
         (later.at_ns - (_duration(later) or 0) - earlier.at_ns, later.place)
@@ -124,7 +125,7 @@ def longest_pause_at(window: Window, before: Window) -> int:
 
 
 def quantile(values: Sequence[float], level: float) -> float:
-    """The value that this share of them lies below; the median is that of a half."""
+    """Returns the value below which this share of the values lies, interpolated; the level 0.5 gives the median."""
     ordered = sorted(values)
     place = level * (len(ordered) - 1)
     low = int(place)

@@ -1,4 +1,4 @@
-"""The checks in words, made from the checks themselves: `--list`, `--explain NAME`, and the page docs/checks.md."""
+"""Describes the checks, from the checks themselves: `--list`, `--explain NAME`, and the page docs/checks.md."""
 
 import sys
 import textwrap
@@ -12,7 +12,7 @@ COLUMNS = 80
 
 
 def list_text() -> str:
-    """Every check in two lines or three: name, severity, what it detects."""
+    """Returns every check in two or three lines: name, severity, what it detects."""
     lines: list[str] = []
     for group, checks in groupby(_checks(), key=lambda check: check.group):
         lines += ["", group] if lines else [group]
@@ -23,7 +23,7 @@ def list_text() -> str:
 
 
 def explain_text(name: str) -> str:
-    """All that a check has to say about itself."""
+    """Returns the full description of one check."""
     check = next((one for one in _checks() if one.name == name), None)
     if check is None:
         raise BadRequest(f"There is no check {name!r}.", _where_else(name))
@@ -34,7 +34,7 @@ def explain_text(name: str) -> str:
 
 
 def checks_page() -> str:
-    """docs/checks.md."""
+    """Returns the text of docs/checks.md."""
     return "\n".join(_page())
 
 

@@ -1,7 +1,7 @@
-"""Who waited for whom when a run went wrong: the collectives of each rank in order, and where each rank stood last.
+"""Tells which rank waited for which when a run failed: each rank's collectives in order, and its last operation.
 
 Ranks of a group must enter the same operations in the same order. The averaging of gradients inside a DDP backward
-pass counts as one, called `backward`; messages between two ranks have no order that all would share.
+pass counts as one, called `backward`; messages between two ranks have no order that all ranks share.
 """
 
 import linecache
@@ -24,7 +24,7 @@ from scalewise.records.notes import (
 )
 from scalewise.records.outcome import RankEnd
 
-# A run that was ended at its limit was at work: its ranks end wherever they are. One that stood still has hung.
+# A run that was ended at its limit was still working, so its ranks end anywhere. One that made no progress has hung.
 ENDED_BADLY = ("hung", "left_early", "killed", "raised")
 BACKWARD = "backward"
 MESSAGES = ("send", "recv", "batch_isend_irecv", "wait")
@@ -44,16 +44,16 @@ class Operation:
 
     @property
     def line(self) -> tuple[str, int] | None:
-        """The same for all ranks, unlike the numbers of places."""
+        """The file and line of the call, which are the same on all ranks, unlike the numbers of places."""
         return (self.place.file, self.place.line) if self.place else None
 
     def matches(self, other: "Operation") -> bool:
-        """Whether the two can meet; a size that is not known fits any."""
+        """Returns True if the two operations can meet; an unknown size fits any."""
         sized = self.name in _SAME_SIZE and self.size_bytes and other.size_bytes
         return self.name == other.name and (not sized or self.size_bytes == other.size_bytes)
 
     def told(self) -> str:
-        """`all_reduce`, `a send to rank 1`, `the backward pass of DistributedDataParallel`."""
+        """Returns text such as `all_reduce`, `a send to rank 1`, `the backward pass of DistributedDataParallel`."""
         if self.name == BACKWARD:
             return "the backward pass of DistributedDataParallel"
         if self.name == BUFFERS:
@@ -65,21 +65,21 @@ class Operation:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one rank was when the run ended."""
+    """The state of one rank when the run ended."""
 
     rank: int
-    operation: Operation | None  # that it had entered and not left
+    operation: Operation | None  # the operation that it had entered and not left
     place: PlaceRow | None
     left: bool  # it had ended in order, with exit code 0
     steps: int
 
     @property
     def blocked(self) -> bool:
-        """Whether it was in an operation that needs others."""
+        """True if the rank was in an operation that needs others."""
         return self.operation is not None and not self.left
 
     def told(self) -> str:
-        """One fact for a finding's evidence."""
+        """Returns one sentence for a finding's evidence."""
         at = f" at {short(self.place)}" if self.place else ""
         if self.left:
             return f"rank {self.rank} had left with exit code 0 after {self.steps} steps"
@@ -89,12 +89,12 @@ class Standing:
 
 
 def short(place: PlaceRow) -> str:
-    """`train.py:34`."""
+    """Returns a place as `train.py:34`."""
     return f"{Path(place.file).name}:{place.line}"
 
 
 def standings(case: Case) -> dict[int, Standing]:
-    """Of each rank that left notes."""
+    """Returns the state of each rank that left notes."""
     ends = {end.rank: end for end in case.run.outcome.ranks} if case.run.outcome else {}
     backward_lines = {
         (row.file, row.line) for rank in case.ranks for note in rank.all(BackwardNote) if (row := rank.place(note))
@@ -117,7 +117,7 @@ def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str
 
 
 def _entered(rank: RankCase) -> Operation | None:
-    """The operation that was entered last and has not returned."""
+    """Returns the operation that was entered last and has not returned, or None."""
     calls = [note for note in rank.notes if isinstance(note, CollectiveNote | CollectiveDoneNote)]
     last = calls[-1] if calls else None
     if not isinstance(last, CollectiveNote):
@@ -125,7 +125,7 @@ def _entered(rank: RankCase) -> Operation | None:
     entered = _operation(rank, last)
     begun = [note for note in calls if isinstance(note, CollectiveNote) and not note.waits]
     if last.operation == "wait" and begun and begun[-1].operation in ("send", "recv"):
-        return replace(entered, name=begun[-1].operation, peer=begun[-1].peer)  # what it waits for
+        return replace(entered, name=begun[-1].operation, peer=begun[-1].peer)  # the message that it waits for
     return entered
 
 
@@ -136,7 +136,7 @@ def _operation(rank: RankCase, note: CollectiveNote) -> Operation:
 def _in_backward(
     rank: RankCase, end: RankEnd | None, place: PlaceRow | None, backward_lines: set[tuple[str, int]]
 ) -> bool:
-    """Whether it was averaging gradients: its last forward pass was to be followed by that."""
+    """Returns True if the rank was averaging gradients, as its last training forward pass had prepared."""
     if not _armed(rank.notes):
         return False
     if end is not None and end.stack:
@@ -157,7 +157,7 @@ def _armed(notes: Sequence[Note]) -> bool:
 
 
 def _group_of(rank: RankCase, notes: Sequence[Note]) -> tuple[int, ...]:
-    """The ranks of the wrapper that was called last; empty: all."""
+    """Returns the ranks of the wrapper that was called last; empty: all ranks."""
     forwards = (note for note in reversed(notes) if isinstance(note, ForwardNote) and note.wrapper != NOWHERE)
     called = next(forwards, None)
     rows = [row for row in rank.wrappers if called is not None and row.index == called.wrapper]
@@ -166,7 +166,7 @@ def _group_of(rank: RankCase, notes: Sequence[Note]) -> tuple[int, ...]:
 
 
 def _last_line(rank: RankCase, end: RankEnd | None) -> PlaceRow | None:
-    """The innermost line of the script on the stack, or in the traceback it ended with."""
+    """Returns the innermost line of the script on the stack, or in the traceback that the script ended with."""
     if rank.failure is not None and rank.failure.place in rank.places:
         return rank.places[rank.failure.place]
     files = {row.file for row in rank.places.values()}
@@ -180,7 +180,7 @@ def _last_line(rank: RankCase, end: RankEnd | None) -> PlaceRow | None:
 
 
 def sequences(case: Case, stood: dict[int, Standing]) -> dict[tuple[int, ...], dict[int, list[Operation]]]:
-    """The operations of each group by rank, in the order they were entered; the last may never have returned."""
+    """Returns each group's operations by rank, in the order they were entered; the last may never have returned."""
     found: dict[tuple[int, ...], dict[int, list[Operation]]] = {}
     for rank in case.ranks:
         for operation in _operations(rank, stood[rank.rank]):
@@ -211,7 +211,7 @@ def _operations(rank: RankCase, standing: Standing) -> list[Operation]:
 
 
 def apart(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:
-    """The first operations of a group that cannot meet, by rank; None: as far as all came, all did alike."""
+    """Returns the first operations of a group that cannot meet, by rank; None if the ranks agree as far as they got."""
     shortest = min(map(len, by_rank.values()), default=0)
     for index in range(shortest):
         here = {rank: operations[index] for rank, operations in by_rank.items()}
@@ -222,7 +222,7 @@ def apart(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:
 
 
 def unmet(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) -> tuple[Operation, list[int]] | None:
-    """The operation that some rank is blocked in and others never came to, with these; only where all did alike."""
+    """Returns an operation in which a rank is blocked, with the ranks that never entered it; None if there is none."""
     for rank, operations in by_rank.items():
         if not operations or not stood[rank].blocked or operations[-1].line != _line_of(stood[rank]):
             continue

@@ -1,4 +1,4 @@
-"""What replays make of a diagnosis: their runs are read and compared, and each check settles its own finding."""
+"""Applies replays to a diagnosis: their runs are read and compared, and each check settles its own finding."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,11 @@ from scalewise.doctor.check import Rule, rules
 from scalewise.doctor.diagnose import MOST_LETTERS, worst_first
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed, Spared
-from scalewise.doctor.replay_plan import MOST_SECONDS, Replay, plan_replays
+from scalewise.doctor.replay_plan import plan_replays
 from scalewise.doctor.settling import priced_by_time
 from scalewise.errors import BadRequest
-from scalewise.records.examination import RemedyRow
+from scalewise.plan.replays import MOST_SECONDS, Replay
+from scalewise.records.changes import declared
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import RunSpec
 from scalewise.results.run import Run
@@ -23,20 +24,18 @@ from scalewise.results.run import Run
 Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
 
 MOST_SECONDS_IN_ALL = 2.5 * MOST_SECONDS
-# Waiting for data is no part of a step, nor are copies before it and reads after it.
-_WHOLE_LOOP = ("cached_input", "workers", "pinned_memory", "kept_copies", "seldom_read", "no_housekeeping")
 
 
 class Unusable(Exception):
-    """A replay says nothing about the finding; the reason is shown."""
+    """Raised when a replay says nothing about the finding; the reason is shown."""
 
 
 class Interrupted(Exception):
-    """A replay was not made to its end."""
+    """Raised when a replay was not completed."""
 
 
 def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequence[Rule] | None = None) -> Diagnosis:
-    """Replays what is worth it and lets the checks settle their findings; what cannot be settled stays as it was."""
+    """Replays remedies and lets the checks settle their findings; a finding that cannot be settled stays as it was."""
     began = time.monotonic()
     findings, made, left = list(diagnosis.findings), 0, list(plan_replays(case, diagnosis))
     while left and time.monotonic() - began < MOST_SECONDS_IN_ALL:
@@ -72,7 +71,7 @@ def _notes(made: int, seconds: float, left: Sequence[str]) -> Iterator[str]:
 
 
 def _made(replay: Replay, make: Make) -> list[Run]:
-    """The runs pair by pair, as long as both get through."""
+    """Makes the runs pair by pair, as long as both of a pair run through."""
     runs: list[Run] = []
     for pair in replay.pairs:
         made = make(pair)
@@ -85,7 +84,7 @@ def _made(replay: Replay, make: Make) -> list[Run]:
 
 
 def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
-    """The two sides of a replay, compared; raises Unusable where they say nothing."""
+    """Compares the two sides of a replay; raises Unusable if they say nothing."""
     found = {run.spec.name: run for run in runs}
     plain, mended = (
         [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.mended)
@@ -95,11 +94,11 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
     name = replay.remedy.name
     broken = [
-        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"remedy {name}"
+        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"
     ]
     if broken:
         raise Unusable(f"the fix could not be applied from outside: {broken[0][:MOST_LETTERS]}")
-    applied = sum(_applied(run, name) for run in mended)
+    applied = sum(run.applied(name) for run in mended)
     failed = next((_end(run) for run in mended if not run.measured), "")
     if not applied and not failed:
         raise Unusable("the fix could not be applied from outside: it never took effect")
@@ -108,19 +107,19 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
         plain=case_of(plain[0]),
         mended=case_of(mended[0]),
         applied=applied,
-        spared=None if failed else spared(_timed(plain), _timed(mended), name in _WHOLE_LOOP),
+        spared=None if failed else spared(_timed(plain), _timed(mended), declared(name).between_steps),
         trouble=failed,
         gradients=_gradients(plain[0], mended[0]),
     )
 
 
 def _timed(runs: Sequence[Run]) -> Sequence[Run]:
-    """Those that were not examined, where there are any."""
-    return [run for run in runs if not run.spec.examine] or runs
+    """Returns the runs that were not examined; all of them if every run was examined."""
+    return [run for run in runs if run.spec.timed] or runs
 
 
 def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:
-    """The difference of the step times with its interval; None where too little was measured, or of other work."""
+    """Returns the difference of the step times with its interval; None if too little was measured or work differs."""
     a, b = arm_of(plain), arm_of(mended)
     if not a.measured or not b.measured:
         return None
@@ -141,13 +140,13 @@ def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False
 
 
 def _of_the_loop(arm: ArmRuns) -> ArmRuns:
-    """The same with the time from step to step."""
+    """Returns the same runs with the time from step to step instead of the step time."""
     measured = [(one, one.series.loop_median()) for one in arm.measured]
     return replace(arm, measured=tuple(replace(one, median=loop) for one, loop in measured if loop is not None))
 
 
 def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule] | None) -> Finding | None:
-    """What the check makes of it, None if nothing is left; a check that fails by itself leaves it as it was."""
+    """Returns the finding as its check settles it, None if it is dismissed; unsettled if the check itself fails."""
     rule = next((one for one in (rules() if among is None else among) if one.check.name == finding.check), None)
     settle = rule.settle if rule else None
     try:
@@ -160,7 +159,7 @@ def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule
 
 
 def _settled_by_itself(finding: Finding, shown: Replayed) -> Finding:
-    """Where the check has nothing of its own to say."""
+    """Returns the finding with the replay's result, for checks that have no `settle` of their own."""
     if shown.trouble:
         return finding
     if finding.severity == "slow":
@@ -187,19 +186,9 @@ def _has(finding: Finding, replay: Replay) -> bool:
 def _end(run: Run) -> str:
     if run.outcome is None:
         return "it has not ended"
-    # What the examined run saved is found by the next one: a script that resumes has nothing left to do.
+    # The next run finds what the examined one saved: a script that resumes has nothing left to do.
     resumed = "; it may have gone on from a checkpoint of the first run" if run.outcome.kind == "no_steps" else ""
     return f"{run.outcome.sentence}{resumed}"
-
-
-def _applied(run: Run, remedy: str) -> int:
-    """Over all ranks: by their last rows, or, of a run that was ended, by the count it wrote on the way."""
-    count = 0
-    for rank in run.ranks:
-        told = [row.applied for row in rank.examination if isinstance(row, RemedyRow) and row.remedy == remedy]
-        end = rank.end.interventions_applied.get(f"remedy:{remedy}", 0) if rank.end else 0
-        count += max([end, *told])
-    return count
 
 
 def _gradients(plain: Run, mended: Run) -> GradientPair | None:

@@ -1,4 +1,4 @@
-"""What a window says of mixed precision: in which precision it trained, and whether gradients still carry a scale."""
+"""Reads a window's mixed precision: the precision it trained in, and whether gradients still carry a loss scale."""
 
 import math
 import re
@@ -9,12 +9,12 @@ from scalewise.doctor.script_words import called_on, text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import AutocastNote, BackwardNote, ForwardNote, Note, ScalerNote, WarningNote
 
-LEAST_SCALE = 8.0  # a smaller one is an ordinary weight of a loss
-MOST_DIVISOR = 4096.0  # micro-batches, weights: what a loss may be divided by before it is scaled
+LEAST_SCALE = 8.0  # a smaller factor is an ordinary weight of a loss
+MOST_DIVISOR = 4096.0  # largest number by which a loss may be divided before it is scaled: micro-batches, weights
 
 
 def scaler_names(rank: RankCase) -> tuple[str, str]:
-    """What the script calls its scaler and the optimizer that it steps."""
+    """Returns the script's names for its scaler and for the optimizer that it steps."""
     calls = {note.call: rank.place(note) for note in reversed(rank.all(ScalerNote))}
     scaler = called_on(calls.get("scale"), "scale", "scaler")
     stepped = re.search(r"\.step\(([A-Za-z_][\w.]*)\)", text_of(calls.get("step"), ""))
@@ -22,7 +22,7 @@ def scaler_names(rank: RankCase) -> tuple[str, str]:
 
 
 def scaler_device(case: Case) -> str:
-    """The device that a GradScaler is made for, as a word of the script."""
+    """Returns the device that a GradScaler is made for, as the script would write it."""
     asked = case.first.device_use.asked if case.first.device_use else ()
     model = case.first.record.model
     devices = (*asked, *(model.devices if model else ()))
@@ -30,14 +30,14 @@ def scaler_device(case: Case) -> str:
 
 
 def require_working_scaler(case: Case) -> None:
-    """Abstains where the script's GradScaler has switched itself off: on a GPU it would not have."""
+    """Abstains if the script's GradScaler has switched itself off, which it would not do on a GPU."""
     for note in case.first.all(WarningNote):
         if "GradScaler is enabled, but" in note.text:
             raise Abstain("the script's GradScaler switched itself off, as there is no such device; try --on cpu")
 
 
 def precisions(window: Window) -> frozenset[str | None]:
-    """What the training forward passes ran under: float16, bfloat16, or None; a model may enter autocast itself."""
+    """Returns what training forward passes ran under: float16, bfloat16 or None. A model may enter autocast itself."""
     found: set[str | None] = set()
     entered: set[str | None] = set()
     for note in window.notes:
@@ -47,15 +47,15 @@ def precisions(window: Window) -> frozenset[str | None]:
             if note.trains:
                 found |= entered | ({note.autocast} if note.autocast or not entered else set())
             entered = set()
-        elif isinstance(note, BackwardNote):  # what was entered for a loss says nothing of the next forward pass
+        elif isinstance(note, BackwardNote):  # autocast entered for a loss does not hold for the next forward pass
             entered = set()
     return frozenset(found)
 
 
 def known_scales(windows: Sequence[Window]) -> dict[int, float]:
-    """By the number of a window, the last loss scale that was read before it or in it.
+    """Returns, by the number of a window, the last loss scale that was read before it or in it.
 
-    On a GPU the scale is read in the first windows only. It changes seldom and by small factors, so later windows go by
+    On a GPU the scale is read in the first windows only. It rarely changes, and by small factors, so later windows use
     the last one that is known.
     """
     found: dict[int, float] = {}
@@ -68,13 +68,14 @@ def known_scales(windows: Sequence[Window]) -> dict[int, float]:
 
 
 def carried_scale(window: Window, until: Note, known: float | None = None) -> float | None:
-    """The scale that a GradScaler put into the gradients and did not take out before `until`; None: there is none.
+    """Returns the scale that a GradScaler put into the gradients and did not take out before `until`, or None.
 
-    Where the factor of a backward pass is known it decides: a loss that was not scaled leaves no scale. `known` stands
-    in for a scale that was not read in this window.
+    If the factor of a backward pass is known, it decides: a loss that was not scaled leaves no scale. `known` replaces
+    a
+    scale that was not read in this window.
     """
-    last: float | None = None  # that a loss was multiplied with
-    fresh = False  # and no backward pass since
+    last: float | None = None  # the scale that a loss was multiplied with
+    fresh = False  # True: no backward pass has followed yet
     carried: float | None = None
     for note in window.notes:
         if note is until:
@@ -96,5 +97,5 @@ def _holds(factor: float | None, scale: float | None, fresh: bool) -> bool:
 
 
 def taken_out(ratio: float, scale: float) -> bool:
-    """Whether a gradient that is `ratio` of what backward left has lost the scale, by whatever spelling."""
+    """Returns True if a gradient that is `ratio` of what backward left no longer carries the scale."""
     return ratio < 1 / math.sqrt(scale)

@@ -1,4 +1,4 @@
-"""The script's own names, read from the lines that were seen: a fix is easier to follow in them."""
+"""Reads the script's own names from the lines that were seen, as a fix in these names is easier to follow."""
 
 import re
 
@@ -10,36 +10,36 @@ _NAME = r"[A-Za-z_][\w.]*(?:\[[\w\"']+\])?"
 
 
 def text_of(place: PlaceRow | None, otherwise: str) -> str:
-    """The line without its comment, or what stands for it where it is not known."""
+    """Returns the line without its comment, or `otherwise` if the line is not known."""
     text = place.text if place is not None else ""
     return re.sub(r"\s+#[^\"']*$", "", text) or otherwise
 
 
 def assigned(place: PlaceRow | None, otherwise: str) -> str:
-    """The name that a line gives to what it makes: `model` in `model = DDP(net)`."""
+    """Returns the name that a line gives to what it makes: `model` in `model = DDP(net)`."""
     found = re.match(rf"({_NAME})\s*(?::[^=]+)?=[^=]", text_of(place, ""))
     return found.group(1) if found else otherwise
 
 
 def called_on(place: PlaceRow | None, method: str, otherwise: str) -> str:
-    """The name a method is called on: `optimizer` in `optimizer.step()`."""
+    """Returns the name that a method is called on: `optimizer` in `optimizer.step()`."""
     found = re.search(rf"({_NAME})\.{method}\(", text_of(place, ""))
     return found.group(1) if found else otherwise
 
 
 def loader_name(rank: RankCase, note: Note | None) -> str:
-    """What the script calls the loader that it goes through: `loader` in `for i, x in enumerate(loader):`."""
+    """Returns the script's name for the loader that it iterates: `loader` in `for i, x in enumerate(loader):`."""
     found = re.search(rf"\bin (?:enumerate\(|tqdm\()*({_NAME})\b(?!\()", text_of(rank.place(note), ""))
     return found.group(1) if found else "loader"
 
 
 def wrapper_name(rank: RankCase, wrapper: WrapperRow | None) -> str:
-    """What the script calls its wrapped model."""
+    """Returns the script's name for its wrapped model."""
     return assigned(rank.places.get(wrapper.place) if wrapper is not None else None, "model")
 
 
 def optimizer_name(rank: RankCase, note: Note | None) -> str:
-    """What the script calls the optimizer that was stepped or zeroed."""
+    """Returns the script's name for the optimizer that was stepped or zeroed."""
     method = "step" if isinstance(note, StepNote) else "zero_grad"
     name = called_on(rank.place(note), method, "optimizer")
     by_another = note.scaled if isinstance(note, StepNote) else isinstance(note, ZeroNote) and note.optimizer < 0
@@ -47,7 +47,7 @@ def optimizer_name(rank: RankCase, note: Note | None) -> str:
 
 
 def divided(backward: PlaceRow | None, by: str) -> str:
-    """The line that calls backward, with its loss divided: `(loss / 4).backward()`."""
+    """Returns the line that calls backward, with its loss divided: `(loss / 4).backward()`."""
     text = text_of(backward, "loss.backward()")
     scaled = re.search(rf"^(.*\.scale\()({_NAME})(\)\.backward\(.*)$", text)
     if scaled:
@@ -59,11 +59,11 @@ def divided(backward: PlaceRow | None, by: str) -> str:
 
 
 def micro_batches_text(count: int) -> str:
-    """`1 micro-batch is`, `2 micro-batches are`."""
+    """Returns `1 micro-batch is`, `2 micro-batches are`."""
     return "1 micro-batch is" if count == 1 else f"{count} micro-batches are"
 
 
 def called_model(place: PlaceRow | None, otherwise: str = "model") -> str:
-    """What the script calls the model that a line calls: `self.model` in `logits, loss = self.model(x, y)`."""
+    """Returns the script's name for the model that a line calls: `self.model` in `logits, loss = self.model(x, y)`."""
     names = re.findall(rf"({_NAME})\(", text_of(place, ""))
     return next((name for name in names if re.search(r"model|net", name.rsplit(".", 1)[-1], re.IGNORECASE)), otherwise)

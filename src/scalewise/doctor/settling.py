@@ -1,4 +1,4 @@
-"""What a replay makes of a finding that claims time: a price with its interval, or doubt."""
+"""Applies a replay to a finding about time: it gets a price with its interval, or becomes a suspicion."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from scalewise.doctor.replay import Replayed
 
 
 def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
-    """The finding with the time that its remedy spares; a suspicion where the mended script fails or is not faster."""
+    """Prices the finding by the time its remedy saves; a suspicion if the mended script fails or is not faster."""
     if replayed.trouble:
         words = f"with {replayed.remedy.label()} the script did not run: {replayed.trouble}"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
@@ -27,14 +27,14 @@ def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
 
 
-MATTERS = 0.02  # of a step: what a fix spares below that is not worth a word
-SURELY_NOT = 0.05  # of a step: the most that it may spare, at the upper end of the interval, to be dismissed
+MATTERS = 0.02  # share of a step: a fix that saves less is not worth mentioning
+SURELY_NOT = 0.05  # share of a step: a finding is dismissed only if the upper end of the interval is below it
 
 
 def priced_or_dismissed(finding: Finding, replayed: Replayed, of: str) -> Finding | None:
-    """The same for what is a mistake only where it costs time; None: the fix was measured to spare next to nothing.
+    """Prices a finding that is a mistake only if it costs time; None if the fix was measured to save next to nothing.
 
-    Where the interval is too wide to tell, a suspicion stays.
+    If the interval is too wide to tell, the finding stays a suspicion.
     """
     settled = priced_by_time(finding, replayed, of)
     spared = replayed.spared

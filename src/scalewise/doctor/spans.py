@@ -1,4 +1,4 @@
-"""The stretches of a run that the script timed: two readings of a clock and what was noted in between."""
+"""The stretches of a run that the script timed: two readings of a clock and the notes in between."""
 
 import bisect
 import itertools
@@ -26,29 +26,29 @@ EVENT = "Event.record"
 
 @dataclass(frozen=True)
 class Span:
-    """Two readings that belong together."""
+    """Two clock readings that belong together."""
 
     begin: int  # index of the earlier reading among the rank's notes
     end: int
-    notes: tuple[Note, ...]  # in between
+    notes: tuple[Note, ...]  # notes between the two readings
     seconds: float
-    where: PlaceRow  # of the later reading
+    where: PlaceRow  # line of the later reading
     started: PlaceRow
-    measure: Measure | None  # None: that they are subtracted is not seen, only that one follows the other
+    measure: Measure | None  # None: one reading follows the other, but no subtraction was seen
 
     @property
     def steps(self) -> int:
-        """Optimizer steps that ended in it."""
+        """The number of optimizer steps that ended in the span."""
         return sum(isinstance(note, StepNote) for note in self.notes)
 
     @property
     def works(self) -> bool:
-        """Whether the device was given something to do."""
+        """True if the device was given work in the span."""
         return any(map(is_work, self.notes))
 
     @property
     def waited(self) -> bool:
-        """Whether the device was waited for after the last work it was given."""
+        """True if the host waited for the device after the last work."""
         for note in reversed(self.notes):
             if is_work(note) or waits(note):
                 return waits(note)
@@ -56,12 +56,12 @@ class Span:
 
 
 def is_work(note: Note) -> bool:
-    """Whether something was given to the device."""
+    """Returns True if the note shows work given to the device."""
     return isinstance(note, ForwardNote | BackwardNote | StepNote)
 
 
 def waits(note: Note) -> bool:
-    """Whether the host waited for the device: asked to, by reading from it, or for the sake of a scaler's decision."""
+    """Returns True if the host waited for the device: explicitly, by reading from it, or for a scaler's decision."""
     if isinstance(note, CollectiveNote):
         return note.operation == "barrier"
     if isinstance(note, ScalerNote):
@@ -70,7 +70,7 @@ def waits(note: Note) -> bool:
 
 
 def undisturbed_from(rank: RankCase) -> int:
-    """Index of the first note after those passes that are looked at closely, for which the device is waited for."""
+    """Returns the index of the first note after the closely examined passes, which wait for the device."""
     close = [
         index
         for index, note in enumerate(rank.notes)
@@ -81,7 +81,7 @@ def undisturbed_from(rank: RankCase) -> int:
 
 
 def spans_of(rank: RankCase) -> tuple[Span, ...]:
-    """What the script measured, in the order of the later readings."""
+    """Returns the spans that the script measured, in the order of the later readings."""
     by_line: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, note in enumerate(rank.notes):
         place = rank.place(note) if isinstance(note, ClockNote) and note.function != EVENT else None
@@ -102,13 +102,13 @@ def spans_of(rank: RankCase) -> tuple[Span, ...]:
 
 
 def _linked(rank: RankCase, begins: list[int], end: int, measure: Measure) -> Span | None:
-    """From the last reading that the name can hold."""
+    """Returns the span from the last earlier reading that the subtracted name can hold, or None."""
     position = bisect.bisect_left(begins, end)
     return _span(rank, begins[position - 1], end, measure) if position else None
 
 
 def _in_a_row(rank: RankCase, clocks: list[int], linked: set[int]) -> list[Span]:
-    """Readings that no difference in the source explains, made in a function of their own: each follows the last."""
+    """Returns spans of consecutive readings that no subtraction links, as of clocks read in a helper function."""
     found = []
     for begin, end in itertools.pairwise(clocks):
         if begin not in linked and end not in linked:

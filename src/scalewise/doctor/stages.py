@@ -1,4 +1,4 @@
-"""Pipelines of ranks that pass activations on and gradients back, read from the order of their notes."""
+"""Finds pipelines of ranks that pass activations on and gradients back, by the order of their notes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ _WAITS = ("recv", "wait")
 
 @dataclass(frozen=True)
 class Chain:
-    """Ranks in the order that activations go through them."""
+    """The ranks of one pipeline, in the order in which activations pass through them."""
 
     ranks: tuple[RankCase, ...]
 
     @property
     def windows(self) -> Sequence[Window]:
-        """The first stage's."""
+        """The windows of the first stage."""
         return self.ranks[0].windows
 
     @property
     def in_flight(self) -> int:
-        """Pieces of the batch that the first stage has sent ahead at most before a gradient came back."""
+        """The most pieces of the batch that the first stage has sent before a gradient came back."""
         return max(_ahead(_letters(window, self.ranks[1].rank)) for window in self.windows)
 
 
 def _ahead(letters: str) -> int:
-    """Forward passes ahead of their backward passes; calls that no message parts are of one piece."""
+    """Returns the most forward passes ahead of their backward passes; calls with no message in between count once."""
     ahead = most = 0
     for letter, _ in groupby(letters):
         ahead += {"F": 1, "B": -1}.get(letter, 0)
@@ -40,7 +40,7 @@ def _ahead(letters: str) -> int:
 
 
 def chains(case: Case) -> list[Chain]:
-    """Each pipeline once, from its first stage to its last."""
+    """Returns each pipeline once, from its first stage to its last."""
     by_number = {rank.rank: rank for rank in case.ranks if len(rank.windows) >= LEAST_WINDOWS}
     after = {
         number: next((peer for peer in _peers(rank) if _passes_on(rank, by_number.get(peer))), None)
@@ -64,7 +64,7 @@ def _peers(rank: RankCase) -> list[int]:
 
 
 def _passes_on(rank: RankCase, peer: RankCase | None) -> bool:
-    """In every window: forward here, send, forward there, backward there, send back, backward here."""
+    """Returns True if every window has this order: forward, send; on the peer forward, backward, send; backward."""
     if peer is None or peer is rank:
         return False
     here = all(_goes_ahead(window, peer.rank) for window in rank.windows)
@@ -82,7 +82,7 @@ def _comes_after(window: Window, peer: int) -> bool:
 
 
 def _letters(window: Window, peer: int) -> str:
-    """Forward, backward, and messages with this rank, in order."""
+    """Returns forward and backward passes and messages with this rank in order: F, B, s (send), r (recv)."""
     letters = ""
     for note in window.notes:
         if isinstance(note, ForwardNote) and note.trains:
@@ -100,7 +100,7 @@ def _in_order(letters: str, wanted: str) -> bool:
 
 
 def waiting_share(rank: RankCase) -> float | None:
-    """The share of a window in which the rank waits for a message, median over the windows."""
+    """Returns the share of a window in which the rank waits for a message, median over the windows."""
     steps = [note for note in rank.notes if isinstance(note, StepNote)]
     shares = [_share(rank.notes, before, step) for before, step in pairwise(steps)]
     return median(shares) if shares else None

@@ -1,6 +1,6 @@
-"""What a script measures with its clocks: which two readings it subtracts, and whether it makes an average of it.
+"""Reads from a script's source which two clock readings it subtracts, and whether it averages the difference.
 
-That two readings were made is noted; that the script subtracts one from the other can only be read in its source.
+The readings themselves are noted in the run; that the script subtracts one from the other only its source shows.
 """
 
 import ast
@@ -10,25 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MEANS = ("mean", "fmean", "average", "nanmean")
-_ROUNDS = 4  # of passing a name on to what is computed from it
+_ROUNDS = 4  # rounds of following a name to what is computed from it
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A difference of two readings in the source."""
+    """A difference of two clock readings in the source."""
 
     begins: frozenset[int]  # lines at which the earlier reading may have been made
-    ends: frozenset[int]  # lines of the later one
-    averaged: bool  # divided by, or dividing, something that is no unit; or a mean is taken of it
-    divisors: frozenset[float]  # plain numbers that it is divided by: units, or the number of steps
-    gathered: bool = (
-        False  # the average is of a sum or a list of such differences, not of one: no rate of a single step
-    )
+    ends: frozenset[int]  # lines at which the later one may have been made
+    averaged: bool  # it is divided by something other than a unit, or divides something, or a mean is taken of it
+    divisors: frozenset[float]  # constants that it is divided by: units, or the number of steps
+    gathered: bool = False  # the average is of a sum or a list of such differences, so not the rate of a single step
 
 
 @functools.lru_cache(maxsize=64)
 def measures(file: str, clock_lines: frozenset[int]) -> tuple[Measure, ...]:
-    """The differences between clocks that were read at these lines of a file; none where it cannot be read."""
+    """Returns the differences between clocks read at these lines of a file; none if the file cannot be read."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
@@ -46,7 +44,7 @@ class _Source:
                 self._read_at.setdefault(name, set()).update(self._readings(value))
 
     def measures(self) -> Iterator[Measure]:
-        """Every difference whose earlier end is a name that holds a reading."""
+        """Yields every difference whose earlier end is a name that holds a reading."""
         for node in self._nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
                 begins, ends = self._readings(node.right), self._readings(node.left)
@@ -65,7 +63,7 @@ class _Source:
                 yield from _pairs(node.target, node.value)
 
     def _readings(self, value: ast.expr) -> set[int]:
-        """Lines at which what this stands for was read: a call of a clock, or a name that holds one."""
+        """Returns the lines of the clock readings that a value stands for: a clock's call, or a name that holds one."""
         name = _name(value)
         if name is not None:
             return self._read_at.get(name, set())
@@ -76,7 +74,7 @@ class _Source:
         return set()
 
     def _average(self, difference: ast.BinOp | None, names: Container[str | None]) -> tuple[bool, set[float]]:
-        """Whether an average is made of the difference or of one of the names, and the plain numbers that divide it."""
+        """Returns True if the difference or one of the names is averaged, and the constants that divide it."""
         divisors: set[float] = set()
         averaged = False
         for node in self._nodes:
@@ -94,7 +92,7 @@ class _Source:
         return averaged, divisors
 
     def _results(self, difference: ast.BinOp) -> set[str]:
-        """Names that hold the difference, something computed from it, or a list it was put into."""
+        """Returns the names that hold the difference, something computed from it, or a list it was added to."""
         names: set[str] = set()
         for _ in range(_ROUNDS):
             for name, value in self._assignments():
@@ -107,7 +105,7 @@ class _Source:
         return names
 
     def _gathered(self, difference: ast.BinOp, names: Container[str | None]) -> set[str]:
-        """Of the names, those of sums and lists, and of what is computed from them."""
+        """Returns, of these names, those of sums and lists, and the names of what is computed from them."""
         gathered = {added[0] for added in map(_added, self._nodes) if added and _holds(added[1], difference, names)}
         for _ in range(_ROUNDS):
             gathered |= {name for name, value in self._assignments() if _holds(value, None, gathered)}
@@ -115,7 +113,7 @@ class _Source:
 
 
 def _added(node: ast.AST) -> tuple[str, ast.expr] | None:
-    """The name something is added to, and that: `total += x`, `times.append(x)`."""
+    """Returns the name of a sum or list and what is added to it: `total += x`, `times.append(x)`; else None."""
     name = value = None
     if isinstance(node, ast.AugAssign):
         name, value = _name(node.target), node.value
@@ -134,7 +132,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _name(node: ast.expr) -> str | None:
-    """`start`, `self.start` as text; None for anything else."""
+    """Returns `start` or `self.start` as text; None for anything else."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and _name(node.value) is not None:
@@ -155,7 +153,7 @@ def _division(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 
 
 def _holds(node: ast.expr, difference: ast.BinOp | None, names: Container[str | None]) -> bool:
-    """Whether the difference, or a name for it, is part of an expression; a slice of a list leaves some of it out."""
+    """Returns True if an expression contains the difference or a name for it; a slice of a list does not count."""
     if node is difference:
         return True
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):

@@ -1,4 +1,4 @@
-"""How often DDP reduces gradients per update, and what that sends."""
+"""Counts how often DDP reduces gradients per update, and how many bytes that sends."""
 
 import statistics
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from scalewise.units import bytes_text
 
 @dataclass(frozen=True)
 class Reductions:
-    """What one rank all-reduces per optimizer step, in the middle of its steps."""
+    """The median of what one rank all-reduces per optimizer step."""
 
     count: float
     size_bytes: float
@@ -30,14 +30,14 @@ class Oversync:
 
     found: Accumulation
     wrapper: WrapperRow
-    windows: tuple[Update, ...]  # in which it does
-    entered: int  # of those, with no_sync() entered
-    syncs: int  # per window, most often
+    windows: tuple[Update, ...]  # the windows in which it does so
+    entered: int  # number of those windows with no_sync() entered
+    syncs: int  # reductions per window, most common number
     reductions: Reductions | None
 
 
 def ddp_of(case: Case) -> WrapperRow:
-    """The DDP that trains over several ranks; abstains where there is none."""
+    """Returns the DDP wrapper that trains over several ranks; abstains if there is none."""
     shared = [row for row in case.ddp_models() if len(row.ranks) > 1]
     if not shared:
         raise Abstain("its DistributedDataParallel has one rank only: there is nothing to synchronise")
@@ -45,10 +45,10 @@ def ddp_of(case: Case) -> WrapperRow:
 
 
 def oversynchronised(case: Case) -> Oversync | None:
-    """How it reduces too often; None where it does not."""
+    """Returns how the script reduces too often; None if it does not."""
     wrapper = ddp_of(case)
     found = accumulation_of(case.first)
-    # What is zeroed in between never adds up, and needs another cure.
+    # Windows that are zeroed in between do not accumulate, and need a different fix.
     windows = tuple(update for update in found.windows if not any(one.thrown_away for one in update.micro_batches[1:]))
     guilty = tuple(update for update in windows if sum(one.syncs for one in update.micro_batches) > 1)
     if len(guilty) < max(1, MOSTLY * len(windows)) or len(windows) < MOSTLY * len(found.windows):
@@ -59,8 +59,8 @@ def oversynchronised(case: Case) -> Oversync | None:
 
 
 def reductions_of(rank: RankCase) -> Reductions | None:
-    """What it all-reduces per step; None where no step tells."""
-    # DDP puts its buckets together anew after the first backward passes.
+    """Returns what the rank all-reduces per step; None if no step recorded it."""
+    # DDP rebuilds its buckets after the first backward passes.
     seen = [row.collectives["all_reduce"] for row in rank.record.steps[1:] if "all_reduce" in row.collectives]
     if not seen:
         return None
@@ -68,7 +68,7 @@ def reductions_of(rank: RankCase) -> Reductions | None:
 
 
 def needless_bytes(over: Oversync) -> Price | None:
-    """What is sent for nothing, by the bytes of its buckets; time is a replay's matter."""
+    """Returns the bytes that are sent for nothing, as a price; a replay is needed for a price in time."""
     if over.reductions is None:
         return None
     spared = over.reductions.size_bytes * (over.syncs - 1) / over.syncs
@@ -77,7 +77,7 @@ def needless_bytes(over: Oversync) -> Price | None:
 
 
 def settle_by_time(finding: Finding, replayed: Replayed) -> Finding:
-    """With the remedy measured, the price is milliseconds; a step that got no shorter keeps the bytes."""
+    """Prices the finding in milliseconds if a replay measured it; a step that got no shorter keeps its bytes."""
     if replayed.trouble or not replayed.applied or replayed.spared is None:
         return finding
     spared = replayed.spared

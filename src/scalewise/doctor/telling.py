@@ -1,4 +1,4 @@
-"""How a diagnosis is put into words and places, the same in the terminal, on the page and in SARIF."""
+"""Puts a diagnosis into words and places, the same in the terminal, on the page and in SARIF."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,12 @@ from scalewise.records.examination import PlaceRow
 from scalewise.units import bytes_text, three_digits
 
 LINES_AROUND = 4
-MOST_BYTES = 4_000_000  # of a source file; a larger one is not source
+MOST_BYTES = 4_000_000  # size limit of a source file; a larger file is not source
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the script as it stands in the file."""
+    """A line of the script as it is in the file."""
 
     number: int
     text: str
@@ -23,7 +23,7 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Sorted:
-    """The findings by what they are worth, each in the order of the diagnosis."""
+    """The findings by whether they are proved, suspected or notes, each in the order of the diagnosis."""
 
     proved: tuple[Finding, ...]  # these change the exit code
     suspected: tuple[Finding, ...]
@@ -31,7 +31,7 @@ class Sorted:
 
 
 def sort_findings(diagnosis: Diagnosis) -> Sorted:
-    """What is proved, what is only suspected, and what is merely worth knowing."""
+    """Separates findings that are proved, those only suspected, and those merely worth knowing."""
     rest = [one for one in diagnosis.findings if not one.counts]
     return Sorted(
         proved=tuple(one for one in diagnosis.findings if one.counts),
@@ -41,7 +41,7 @@ def sort_findings(diagnosis: Diagnosis) -> Sorted:
 
 
 def summary_text(diagnosis: Diagnosis) -> str:
-    """The whole diagnosis in one sentence."""
+    """Returns the whole diagnosis in one sentence."""
     found = sort_findings(diagnosis)
     wrong = sum(one.severity == "wrong" for one in found.proved)
     slow = len(found.proved) - wrong
@@ -55,19 +55,19 @@ def summary_text(diagnosis: Diagnosis) -> str:
 
 
 def observed_text(diagnosis: Diagnosis) -> str:
-    """What the diagnosis rests on: `2 ranks, 40 steps, 3.1 s`."""
+    """Returns what the diagnosis is based on: `2 ranks, 40 steps, 3.1 s`."""
     return ", ".join(
         (counted(diagnosis.ranks, "rank"), counted(diagnosis.steps, "step"), f"{three_digits(diagnosis.seconds)} s")
     )
 
 
 def verdict_text(finding: Finding) -> str:
-    """One word for what it is, two where it is not proved."""
+    """Returns the severity, with a question mark if it is not proved."""
     return f"{finding.severity}?" if finding.proof == "suspected" else finding.severity
 
 
 def sure_text(finding: Finding) -> str:
-    """How sure it is: by what proof, on how many steps, on which ranks."""
+    """Returns how sure the finding is: by what proof, on how many steps, on which ranks."""
     proof = {
         "observed": "observed",
         "replayed": "shown by running it again with the fix",
@@ -80,7 +80,7 @@ def sure_text(finding: Finding) -> str:
 
 
 def price_text(price: Price) -> str:
-    """The price with its interval, what it is of, and how it is known."""
+    """Returns the price with its interval, what it is a price of, and how it is known."""
     interval = ""
     within = price.interval
     if within is not None:
@@ -101,7 +101,7 @@ def _amount(price: Price, value: float, unit: bool = False) -> str:
 
 
 def root_of(script: Path) -> Path:
-    """What paths are told from: the repository that holds the script, else the folder one is in, else the script's."""
+    """Returns the folder that paths are relative to: the script's repository, else the current folder, else its own."""
     folder = script.absolute().parent
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
@@ -111,19 +111,19 @@ def root_of(script: Path) -> Path:
 
 
 def relative(file: str, root: Path) -> str:
-    """The path from the root where it is below it, with forward slashes."""
+    """Returns the path relative to the root if it is below it, with forward slashes."""
     path = Path(file)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
 def place_text(place: PlaceRow, root: Path) -> str:
-    """`train.py:47 in train_one_epoch`."""
+    """Returns a place as `train.py:47 in train_one_epoch`."""
     inside = "" if place.function.startswith("<") else f" in {place.function}"
     return f"{relative(place.file, root)}:{place.line}{inside}"
 
 
 def source_around(place: PlaceRow, around: int = LINES_AROUND) -> tuple[SourceLine, ...]:
-    """The lines about a place; only the one that was noted where the file is gone or has changed since."""
+    """Returns the lines around a place; only the noted line if the file is gone or has changed since."""
     alone = (SourceLine(place.line, place.text),)
     lines = _lines(Path(place.file))
     if not 1 <= place.line <= len(lines) or not lines[place.line - 1].strip().startswith(place.text):
@@ -142,7 +142,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def reasons(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Checks that abstained, by reason; where there was no step, that is reason enough for all."""
+    """Groups the checks that abstained by reason; if there was no step, that is the reason for all of them."""
     grouped: dict[str, list[str]] = {}
     for one in diagnosis.unchecked:
         grouped.setdefault(one.reason if diagnosis.steps else "no optimizer step was made", []).append(one.check)

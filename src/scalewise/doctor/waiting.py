@@ -1,4 +1,4 @@
-"""How long a rank waits for its data in each loop iteration, by the notes alone: settled windows, in blocks."""
+"""Measures how long a rank waits for its data in each loop iteration, from notes of settled windows, in blocks."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -9,26 +9,26 @@ from scalewise.doctor.windows import Window
 from scalewise.records.notes import BatchNote, ForwardNote, LoaderNote
 
 QUICK = 0.2
-WARM_UP = 2  # windows: caches, first allocations, the closer look at the first of them
+WARM_UP = 2  # windows left out for caches, first allocations, and the closer examination of the first windows
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Medians over blocks of settled loop iterations, in nanoseconds."""
+    """The medians over blocks of settled loop iterations, in nanoseconds."""
 
-    loader: int  # that is waited for most
+    loader: int  # the loader that is waited for most
     wait_ns: float
     quick_ns: float  # the wait in quick blocks: four of five are longer
     iteration_ns: float
-    share: float  # of the iteration that is spent waiting
+    share: float  # share of the iteration that is spent waiting
     blocks_above: float  # share of the blocks that lie above both limits
     windows: int
 
 
 def waiting(rank: RankCase, feeding: frozenset[int], block: int, least_ns: float, least_share: float) -> Waiting | None:
-    """What a rank waits for its training loaders; None: no settled windows.
+    """Returns how long a rank waits for its training loaders; None if there are no settled windows.
 
-    Workers hand out batches in bursts, so windows are averaged in blocks of as many as there are workers.
+    Workers deliver batches in bursts, so windows are averaged in blocks of as many as there are workers.
     """
     pairs = [
         (later.notes[-1].at_ns - earlier.notes[-1].at_ns, later)
@@ -55,7 +55,7 @@ def waiting(rank: RankCase, feeding: frozenset[int], block: int, least_ns: float
 
 
 def _settled(window: Window, feeding: frozenset[int]) -> bool:
-    """Not at the beginning of an epoch, where workers are started, and without an evaluation."""
+    """Returns True if the window has no beginning of an epoch, when workers are started, and no evaluation."""
     return not any(
         isinstance(note, LoaderNote)
         or (isinstance(note, ForwardNote) and not note.trains)

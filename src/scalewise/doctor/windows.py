@@ -1,4 +1,4 @@
-"""Cuts a rank's notes into windows: everything since the last step up to and with an optimizer's step."""
+"""Cuts a rank's notes into windows: all notes after one optimizer step, up to and including the next."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,59 +21,59 @@ SomeNote = TypeVar("SomeNote", bound=Note)
 
 @dataclass(frozen=True)
 class Window:
-    """One optimizer step and what led to it."""
+    """One optimizer step and the notes that led to it."""
 
     number: int
     notes: tuple[Note, ...]  # in order; the step is the last
 
     def all(self, kind: type[SomeNote]) -> tuple[SomeNote, ...]:
-        """The notes of one kind, in order."""
+        """Returns the notes of one kind, in order."""
         return tuple(note for note in self.notes if isinstance(note, kind))
 
     @property
     def forwards(self) -> tuple[ForwardNote, ...]:
-        """Forward passes that train."""
+        """The forward passes that train."""
         return tuple(note for note in self.all(ForwardNote) if note.trains)
 
     @property
     def backwards(self) -> tuple[BackwardNote, ...]:
-        """All backward passes."""
+        """The backward passes of all its micro-batches."""
         return self.all(BackwardNote)
 
     @property
     def step(self) -> StepNote | None:
-        """The step that ends it; None in what is left after the last one."""
+        """The step that ends the window; None for the notes after the last step."""
         last = self.notes[-1] if self.notes else None
         return last if isinstance(last, StepNote) else None
 
     @property
     def zeros(self) -> tuple[ZeroNote, ...]:
-        """Gradients thrown away in it."""
+        """The calls that zeroed gradients."""
         return self.all(ZeroNote)
 
     @property
     def batches(self) -> tuple[BatchNote, ...]:
-        """Batches waited for."""
+        """The batches that were waited for."""
         return self.all(BatchNote)
 
     @property
     def scaler(self) -> tuple[ScalerNote, ...]:
-        """Calls of the GradScaler."""
+        """The calls of the GradScaler."""
         return self.all(ScalerNote)
 
     @property
     def clips(self) -> tuple[ClipNote, ...]:
-        """Clippings."""
+        """The clippings of gradients."""
         return self.all(ClipNote)
 
     @property
     def collectives(self) -> tuple[CollectiveNote, ...]:
-        """Collectives that the script called itself."""
+        """The collectives that the script called itself."""
         return self.all(CollectiveNote)
 
 
 def windows_of(notes: Sequence[Note]) -> tuple[tuple[Window, ...], Window]:
-    """The whole windows, and what is left after the last step."""
+    """Returns the complete windows, and the notes that are left after the last step."""
     windows: list[Window] = []
     held: list[Note] = []
     for note in notes:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def ranks_text(ranks: Sequence[int], small: bool = False) -> str:
-    """`Ranks 0, 1 and 3`, `Rank 2`; `ranks ...` inside a sentence."""
+    """Returns `Ranks 0, 1 and 3`, `Rank 2`; `ranks ...` if `small`, for the inside of a sentence."""
     numbers = [str(rank) for rank in ranks]
     listed = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
     text = f"rank{'s' if len(numbers) > 1 else ''} {listed}"
@@ -12,6 +12,6 @@ def ranks_text(ranks: Sequence[int], small: bool = False) -> str:
 
 
 def counted(count: int, thing: str) -> str:
-    """`1 batch`, `16 batches`."""
+    """Returns `1 batch`, `16 batches`."""
     plural = f"{thing}es" if thing.endswith(("s", "ch", "x")) else f"{thing}s"
     return f"{count} {thing if count == 1 else plural}"

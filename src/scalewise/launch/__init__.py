@@ -1,1 +1,1 @@
-"""Starts ranks, watches over them, ends them, and keeps how they ended."""
+"""Starts ranks, supervises them, ends them, and records how they ended."""

@@ -1,10 +1,11 @@
-"""Makes the runs of a plan one after another, each in its folder; what is finished already is not made again."""
+"""Makes the runs of a plan one after another, each in its folder; finished runs are not made again."""
 
 import errno
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -14,42 +15,44 @@ from scalewise.launch.evidence import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.keeping import discard
-from scalewise.launch.local import Place, run_one
+from scalewise.launch.launcher import Launcher
+from scalewise.launch.local import launcher_of
 from scalewise.launch.lock import locked
 from scalewise.launch.ring import make_together
+from scalewise.launch.supervise import run_one
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.made import keep_made, made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
-from scalewise.records.spec import RunSpec
+from scalewise.records.spec import IDENTITY, RunSpec
 from scalewise.records.wrapped import left_out_with
 
-# Ends that say nothing about the script: such a run is made again.
+# Outcomes that say nothing about the script: such a run is made again.
 _NOT_RESULTS = ("interrupted", "not_started", "watcher_failed")
-_counting = threading.Lock()  # runs that take turns end together
-MOST_TIMES_AGAIN = 3  # that runs are made again because a part of the watcher has failed in the script
+_counting = threading.Lock()  # runs that take turns end at the same time
+MOST_TIMES_AGAIN = 3  # how often runs are made again because a part of the watcher has failed in the script
 
 
 class Listener(Protocol):
-    """Who wants to hear how the campaign goes; called between looks at the ranks, so it must be quick."""
+    """The interface by which a campaign reports its progress; called between looks at the ranks, so it must be fast."""
 
     def started(self, index: int, total: int, spec: RunSpec) -> None:
-        """A run begins."""
+        """Called when a run begins."""
 
     def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
-        """Signs of life of its ranks, twice a second."""
+        """Called twice a second with the signs of life of the run's ranks."""
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It has ended, however."""
+        """Called when a run has ended, in whatever way."""
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It had been made before."""
+        """Called for a run that had been made before."""
 
 
 class OneAtATime:
-    """Lets only one thread at a time speak to the listener, which need not know that there are several."""
+    """A listener that passes calls on from one thread at a time, so that the inner one need not be thread-safe."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -72,10 +75,12 @@ def run_campaign(
     listener: Listener,
     servers: Servers | None = None,
     interrupts: Interrupts | None = None,
+    launcher: Launcher | None = None,
 ) -> tuple[Outcome | None, ...]:
     """The outcome of every run in order; None for those that an interruption left unmade.
 
     Who goes on to other campaigns gives `interrupts`: they tell of a wish that came when the last run was just ending.
+    `launcher` starts all runs that take no turns, instead of the one that each spec names.
     """
     node_rank = max((spec.nodes.node_rank for spec in specs if spec.nodes), default=0)
     outcomes: list[Outcome | None] = [None] * len(specs)
@@ -84,11 +89,11 @@ def run_campaign(
         folder.path.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.path, node_rank))
         if not any(spec.nodes for spec in specs):
-            for left in folder.path.glob("*/.view"):  # by a process that was killed
+            for left in folder.path.glob("*/.view"):  # left by a process that was killed
                 discard(left)
         servers = servers or stack.enter_context(Servers())
         interrupts = stack.enter_context(interrupts or Interrupts())
-        maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts)
+        maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts, launcher)
         for start, stop in rings(specs):
             if interrupts.asked:
                 break
@@ -97,7 +102,7 @@ def run_campaign(
 
 
 def rings(specs: Sequence[RunSpec]) -> Iterator[tuple[int, int]]:
-    """Where each group of runs that are made together begins and ends; most runs are alone."""
+    """Yields the begin and end of each group of runs that are made together; most groups are single runs."""
     start = 0
     for index, spec in enumerate(specs):
         following = specs[index + 1].turns if index + 1 < len(specs) else None
@@ -108,7 +113,7 @@ def rings(specs: Sequence[RunSpec]) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Maker:
-    """What all runs of a campaign share."""
+    """The state that all runs of a campaign share."""
 
     specs: Sequence[RunSpec]
     folder: SuiteFolder
@@ -116,11 +121,12 @@ class _Maker:
     servers: Servers
     listener: Listener
     interrupts: Interrupts
+    launcher: Launcher | None
     made: dict[str, None] = field(default_factory=dict)
     left_out: dict[str, dict[str, str]] = field(default_factory=dict)  # by script: parts of the watcher, and why
 
     def make(self, indices: range) -> list[Outcome]:
-        """The outcomes of runs that belong together; a ring in which one is missing is made anew as a whole."""
+        """The outcomes of runs that belong together; a ring in which one is missing is made again as a whole."""
         found = [finished_outcome(self.folder.run(self.specs[index].name), self.specs[index]) for index in indices]
         known = [outcome for outcome in found if outcome is not None]
         if len(known) == len(found):
@@ -134,9 +140,9 @@ class _Maker:
         return self._made(indices, again=False)
 
     def _leave_out(self, indices: range, outcomes: Sequence[Outcome]) -> bool:
-        """Learns which parts of the watcher have failed in the script; False: none that the runs could do without.
+        """Records which parts of the watcher failed in the script; True if one is new that the runs can do without.
 
-        Where the script fails without them as well, it was the script, and later runs have them again.
+        If the script fails without them as well, it was the script's fault, and later runs have them again.
         """
         learned = False
         for index, outcome in zip(indices, outcomes, strict=True):
@@ -149,7 +155,7 @@ class _Maker:
         return learned
 
     def _keep_count(self, spec: RunSpec) -> None:
-        """What was made before is kept in mind, should somebody remove the folder between two runs."""
+        """Adds the run to the list of runs made; earlier names stay if the folder is removed between two runs."""
         if not _is_second_node(spec):
             with _counting:
                 self.made.update(dict.fromkeys([*made_runs(self.folder), spec.name]))
@@ -173,24 +179,28 @@ class _Maker:
     def _one(self, index: int, servers: ServerSource, stop: Callable[[], bool], again: bool) -> Outcome:
         spec = self._spec(index)
         self.listener.started(index, len(self.specs), spec)
-        place = _prepared(spec, self.folder.run(spec.name), self.machine, servers)
-        outcome = run_one(spec, place, lambda pulses, seconds: self.listener.pulses(spec, pulses, seconds), stop)
+        folder = self.folder.run(spec.name)
+        spec_path = _prepared(spec, folder, self.machine)
+        launcher = self.launcher or launcher_of(spec, self.machine, servers, spec_path)
+        hear = partial(self.listener.pulses, spec)
+        outcome = run_one(spec, folder, launcher, hear, stop)
         if again and {*map(left_out_with, outcome.raised_by)} - {"", *spec.without_hooks}:
             outcome = replace(outcome, hint="the run is made again without it")
-        write_json(outcome_path(place.folder, spec), outcome)
+        write_json(outcome_path(folder, spec), outcome)
         self._keep_count(spec)
         self.listener.ended(index, len(self.specs), spec, outcome)
         return outcome
 
 
 def _reason(outcome: Outcome) -> str:
-    """The error that the part of the watcher has raised, in short."""
+    """The error that the part of the watcher raised, shortened."""
     ends = [end for end in outcome.ranks if end.rank == outcome.first_failed_rank]
     named = exception_line("\n".join(ends[0].last_lines)) if ends else ""
     return shortened(named, 200) or "it raised an error"
 
 
-def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: ServerSource) -> Place:
+def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> Path:
+    """Where the spec is written."""
     if not _is_second_node(spec):
         clear(run)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -199,11 +209,11 @@ def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts, servers: Ser
     write_json(_node_name(run.machine, spec), machine)
     text = command_text(spec, spec_path.resolve(), machine.isa_cap, user_environment())
     _node_name(run.command, spec).write_text(text, encoding="utf-8")
-    return Place(run, spec_path, machine, servers)
+    return spec_path
 
 
 def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
-    """How the run ended when it was made before; None when it is to be made, for the first time or again."""
+    """The outcome of the run if it was made before; None if it is to be made, for the first time or again."""
     try:
         outcome = read_json(outcome_path(run, spec), Outcome)
         made = read_json(_node_name(run.spec, spec), RunSpec)
@@ -211,7 +221,7 @@ def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
         return None
     if outcome.kind in _NOT_RESULTS:
         return None
-    if _work(made) != _work(spec):
+    if made.key(IDENTITY) != spec.key(IDENTITY):
         raise BadRequest(
             f"{run.path} already holds a different run of the same name",
             "choose another folder, or remove that one",
@@ -220,12 +230,12 @@ def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
 
 
 def outcome_path(run: RunFolder, spec: RunSpec) -> Path:
-    """`outcome.json`, or a file of its own for every further node."""
+    """The path of `outcome.json`, or of a file of its own for every further node."""
     return _node_name(run.outcome, spec)
 
 
 def clear(run: RunFolder) -> None:
-    """Makes room for a run: rows that an unfinished one has left are kept aside, where nobody takes them for a run."""
+    """Makes room for a run: what an unfinished one has left is moved aside, where it is not taken for a run."""
     if not run.rank_files():
         for left in (run.outcome, run.link, *run.path.glob("rank*.stack.txt")):
             left.unlink(missing_ok=True)
@@ -242,7 +252,7 @@ def clear(run: RunFolder) -> None:
 
 @contextmanager
 def disk_trouble_explained(folder: Path) -> Iterator[None]:
-    """Turns what a full or read-only disk does to our own files into a sentence."""
+    """Turns the errors that a full or read-only disk causes for our own files into a BadRequest."""
     try:
         yield
     except OSError as error:
@@ -271,12 +281,3 @@ def _node_name(path: Path, spec: RunSpec) -> Path:
     if spec.nodes is None or spec.nodes.node_rank == 0:
         return path
     return path.with_name(f"{path.stem}.node{spec.nodes.node_rank}{path.suffix}")
-
-
-def _work(spec: RunSpec) -> tuple[object, ...]:
-    """What decides the figures of a run; limits and names may differ."""
-    return (
-        spec.script, spec.args, spec.mode, spec.ranks, spec.device, spec.threads_per_rank,
-        spec.env, spec.interventions, spec.nodes and spec.nodes.count, spec.turns,
-        spec.examine, spec.remedies, spec.on_cpu, spec.enough_steps, spec.folder_use,
-    )  # fmt: skip

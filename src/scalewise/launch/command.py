@@ -1,4 +1,4 @@
-"""The text of `command.txt`: a plain torchrun line that repeats a run without scalewise's parent."""
+"""Writes the text of `command.txt`: a plain torchrun line that repeats a run without scalewise's parent."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ _IN_PLACE = "# It works in the folder itself: what the script writes stays there
 
 
 def command_text(spec: RunSpec, spec_path: Path, isa_cap: str, user: Mapping[str, str]) -> str:
-    """Two commands: with the watcher, its records in a new folder; and, as a comment, without it."""
+    """Two commands: one with the watcher, whose records go to a new folder, and as a comment one without it."""
     visible = environment.visible(spec, user)
     changed = {name: value for name, value in visible.items() if user.get(name) != value}
     hidden = environment.hidden(spec, visible, spec_path, Path(), isa_cap)

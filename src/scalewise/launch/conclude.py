@@ -1,4 +1,4 @@
-"""Turns the evidence of a run's end into its outcome: what kind of end, which rank first, one sentence and a hint."""
+"""Turns the evidence of a run's end into its outcome: the kind of end, the first failed rank, a sentence and a hint."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from scalewise.launch import hints
 from scalewise.launch.evidence import OUT_OF_MEMORY, Evidence, exception_line, last_lines, waits_for_others
 from scalewise.launch.verdict import Exit, Verdict
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 _AT_EXIT_SIGNALS = ("SIGABRT", "SIGSEGV")
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How the run as a whole came to its end."""
+    """The facts about the end of the run as a whole."""
 
     verdict: Verdict | None  # None: interrupted by the user
     launch_seconds: float
@@ -22,20 +22,20 @@ class Ending:
     stall_seconds: float
     limit_seconds: float
     memory_kills: int = 0  # processes the kernel killed for memory while the run lasted
-    rehearse: Rehearsal | None = None  # the ranks of many that its processes stood for
+    rehearse: Rehearsed | None = None  # the ranks of many that its processes stood for
     without_hooks: Mapping[str, str] = field(default_factory=dict)  # parts of the watcher that were left out
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What ended the run."""
+    """The kind of end of a run, and the rank that caused it."""
 
     kind: OutcomeKind
     rank: int | None = None
 
 
 def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -> Outcome:
-    """The outcome of a run whose ranks are all gone."""
+    """The outcome of a run whose ranks have all ended."""
     cause = find_cause(ranks, ending)
     sentence, hint = hints.explain(
         cause.kind,
@@ -61,7 +61,7 @@ def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -
 
 
 def find_cause(ranks: Sequence[Evidence], ending: Ending) -> Cause:
-    """Which kind of end it was, and the rank that came to it first."""
+    """The kind of end, and the rank that came to it first."""
     if ending.verdict is None:
         return Cause("interrupted")
     if ending.verdict.kind == "enough":
@@ -93,7 +93,7 @@ def _cause_without_failure(ranks: Sequence[Evidence]) -> Cause:
 
 
 def _cause_of_secondary(ranks: Sequence[Evidence], failures: Sequence[Evidence]) -> Cause:
-    """Every failure blames somebody else: a rank that left in order before, or one that never answered."""
+    """The cause if every failure blames another rank: one that left in order before, or one that never answered."""
     first_failure = min(failures, key=lambda each: _exit(each).at_seconds)
     gone = [each for each in ranks if each.view.exit is not None and each.view.exit.clean]
     before = [each for each in gone if _exit(each).at_seconds <= _exit(first_failure).at_seconds]
@@ -114,7 +114,7 @@ def _cause_of_standstill(ranks: Sequence[Evidence]) -> Cause:
 
 
 def _blamed_for_waiting(ranks: Sequence[Evidence]) -> int | None:
-    """The rank that is not waiting for the others; nobody when all wait alike."""
+    """The rank that does not wait for the others; None if all wait alike."""
     live = [each for each in ranks if each.view.exit is None]
     others = [each for each in live if not waits_for_others(each.stack)]
     if len(others) == 1:

@@ -1,4 +1,4 @@
-"""A copy of the working folder, for systems that allow no overlay; small trees only."""
+"""Copies the working folder, for systems that allow no overlay; small trees only."""
 
 import fcntl
 import os
@@ -12,23 +12,23 @@ from scalewise.launch.tree import MOST_FILES, FileState, Look, differences, look
 from scalewise.records.world import WrittenFile
 from scalewise.units import bytes_text
 
-MOST_BYTES = 256 << 20  # copied in about a second; every run makes the copy anew
+MOST_BYTES = 256 << 20  # copied in about a second; every run makes a new copy
 _FICLONE = 0x40049409
 
 
 class TooLarge(Exception):
-    """The folder is not to be copied; says what of it is too large."""
+    """The error for a folder that is too large to be copied; says what is too large."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """A copy, and how its files stood before the script began."""
+    """A copy of the working folder, and the states of its files before the script began."""
 
     folder: Path
     before: dict[str, FileState]
 
     def changes(self, keeper: Keeper, rank: int | None) -> list[WrittenFile]:
-        """What the run wrote in it; what can be kept is moved away."""
+        """The files that the run wrote in the copy; those that can be kept are moved away."""
         after = look_through(str(self.folder)).states()
         return [
             WrittenFile(
@@ -43,7 +43,7 @@ class Copied:
 
 
 def copy_folder(folder: str, look: Look, target: Path) -> Copied:
-    """Files that may not be written, and folders that no script writes to, are links to the originals."""
+    """Copies the folder; files that may not be written, and folders that no script writes to, become links to it."""
     if not look.whole:
         raise TooLarge(f"it holds more than {MOST_FILES:,} files")
     target.mkdir(parents=True)
@@ -59,7 +59,7 @@ def copy_folder(folder: str, look: Look, target: Path) -> Copied:
 
 
 def _copy_files(folder: str, target: Path, sizes: Mapping[str, int]) -> None:
-    """Blocks are shared with the originals until one is written, where the file system can; else sizes are limited."""
+    """Copies files, sharing blocks with the originals if the file system can; otherwise their total size is limited."""
     shared = True
     for name in sizes:
         source = Path(folder, name)
@@ -90,15 +90,15 @@ def _clone(source: Path, target: Path) -> bool:
 
 
 def _copy_link(link: str, folder: str, target: Path) -> None:
-    """A link within the folder leads to the copy's own file, any other to where it led."""
+    """Copies a link: one within the folder leads to the copy's own file, any other to its old target."""
     where, root = Path(os.path.realpath(link)), Path(os.path.realpath(folder))
-    # Written anew in any case: an absolute link would lead from the copy to the original.
+    # Written again in any case: an absolute link would lead from the copy to the original.
     leads_to = target / where.relative_to(root) if where.is_relative_to(root) else where
     (target / Path(link).relative_to(folder)).symlink_to(leads_to)
 
 
 def linked_outside(folder: str, look: Look) -> tuple[str, ...]:
-    """What links of the folder lead to outside of it, as far as it may be written: the copy leads there, too."""
+    """The writable targets of links outside the folder: through the copy's links, scripts can write there, too."""
     root = Path(os.path.realpath(folder))
     targets = dict.fromkeys(os.path.realpath(link) for link in look.links)
     return tuple(one for one in targets if not Path(one).is_relative_to(root) and os.access(one, os.W_OK))

@@ -1,4 +1,4 @@
-"""Which variables the ranks of a run get: those the script sees, as torchrun sets them, and those it does not see."""
+"""Makes the variables of a run's ranks: those the script sees, as torchrun sets them, and those it does not see."""
 
 import os
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ SPEC = "SCALEWISE_SPEC"
 OUT = "SCALEWISE_OUT"
 HIDE = "SCALEWISE_HIDE"
 _SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
-# Turns of the loop in which a thread of libgomp waits before it sleeps. By default it spins for 6 to 9 ms after every
-# parallel loop, on the cores that gloo needs: decision 0014 has the figures.
+# Iterations of the loop in which a thread of libgomp waits before it sleeps. By default it spins for 6 to 9 ms after
+# every parallel loop, on the cores that gloo needs: decision 0014 has the figures.
 SPINS, WAITING = "1000", ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 
 def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables with those of the run on top, the same under every launcher."""
+    """The user's variables overridden by those of the run, the same under every launcher."""
     variables = dict(user)
     if spec.device == "cpu" and not _believes_in_gpus(spec):
         variables["CUDA_VISIBLE_DEVICES"] = ""
@@ -37,14 +37,14 @@ def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
 
 
 def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path, isa_cap: str) -> dict[str, str]:
-    """What only native libraries and child processes may see: the watcher's way in, and guards of the measurement."""
+    """Variables that only native libraries and child processes see: they load the watcher and guard the measurement."""
     guards = {}
     if spec.nodes is None and "GLOO_SOCKET_IFNAME" not in visible:
         guards["GLOO_SOCKET_IFNAME"] = "lo"
     if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
         guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
     if _believes_in_gpus(spec) and "CUDA_VISIBLE_DEVICES" not in visible:
-        guards["CUDA_VISIBLE_DEVICES"] = ""  # the script takes itself to have GPUs; the libraries must find none
+        guards["CUDA_VISIBLE_DEVICES"] = ""  # the script is to see GPUs; the libraries must find none
     users_path = visible.get("PYTHONPATH", "")
     return guards | {
         SPEC: str(spec_path),
@@ -55,23 +55,23 @@ def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path
 
 
 def _believes_in_gpus(spec: RunSpec) -> bool:
-    """Whether the CPU stands in for what the script takes to be GPUs."""
+    """Tells whether the CPU replaces what the script takes for GPUs."""
     return spec.on_cpu or (spec.stand_ins and spec.device == "cpu")
 
 
 def torchrun_variables(
     spec: RunSpec, rank: int, port: int, run_id: str, error_file: Path, user: Mapping[str, str]
 ) -> dict[str, str]:
-    """What `torchrun --standalone` adds for a rank on a single node."""
+    """The variables that `torchrun --standalone` adds for a rank on a single node."""
     size = node_size = str(spec.ranks)
     number = local = str(rank)
     group, groups = "0", "1"
-    if spec.rehearse is not None:
+    if spec.rehearsed is not None:
         # The rank that it stands for; its device is one that is here.
-        stands_for, per_node = spec.rehearse.rank + rank, spec.rehearse.ranks_per_node
-        size, number = str(spec.rehearse.world_size), str(stands_for)
-        node_size = str(min(per_node, spec.rehearse.world_size))
-        group, groups = str(stands_for // per_node), str(-(-spec.rehearse.world_size // per_node))
+        stands_for, per_node = spec.rehearsed.rank + rank, spec.rehearsed.ranks_per_node
+        size, number = str(spec.rehearsed.world_size), str(stands_for)
+        node_size = str(min(per_node, spec.rehearsed.world_size))
+        group, groups = str(stands_for // per_node), str(-(-spec.rehearsed.world_size // per_node))
     return {
         "TORCHELASTIC_SIGNALS_TO_HANDLE": _SIGNALS,
         "RANK": number,

@@ -1,4 +1,4 @@
-"""What the logs and stacks of a rank tell about its end."""
+"""Reads from a rank's logs and stacks how it ended."""
 
 import json
 import re
@@ -39,20 +39,20 @@ _ANY_FRAME = re.compile(r'File ".*", line \d+, in ')
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that is known about one rank when the run is over."""
+    """Everything known about one rank when the run is over."""
 
     view: RankView
-    stderr: str  # the end of it
+    stderr: str  # its last part
     stack: tuple[str, ...] = ()  # innermost first
     steps: int = 0
     finished_rows: bool = False  # the watcher saw the interpreter shut down in order, without an exception
     trouble: str = ""  # the watcher could not write its records
     raised_by: tuple[str, ...] = ()  # concerns of the watcher whose error may have ended the script
-    passes_without_step: int = 0  # backward passes, where no optimizer stepped
+    passes_without_step: int = 0  # backward passes, if no optimizer stepped
 
 
 def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidence:
-    """Reads what the rank has left in the run's folder."""
+    """The evidence that the rank has left in the run's folder."""
     ended, steps, trouble, passes = False, view.steps, "", 0
     stderr = tail(folder.stderr(view.rank))
     raised_by = raised_in_watcher(stderr)
@@ -67,7 +67,7 @@ def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidenc
 
 
 def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:
-    """The rows about the end of a rank; its file may be far too long to be read whole for them."""
+    """Yields the rows about the end of a rank from its file's last part; the whole file may be far too long to read."""
     for line in tail(path).split("\n")[:-1]:
         try:
             data = json.loads(line)
@@ -81,7 +81,7 @@ def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:
 
 
 def tail(path: Path) -> str:
-    """The end of a log; empty when there is none."""
+    """The last part of a log; empty if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(0, 2)
@@ -92,13 +92,13 @@ def tail(path: Path) -> str:
 
 
 def last_lines(text: str) -> tuple[str, ...]:
-    """The last lines that say something, each as long as can be read."""
+    """The last lines that are not empty, each shortened to a readable length."""
     lines = [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
     return tuple(shortened(line, MOST_LETTERS) for line in lines)
 
 
 def shortened(text: str, most: int) -> str:
-    """The text with its middle left out where it is longer; beginning and end tell most."""
+    """The text, shortened in its middle if it is longer than `most` letters: beginning and end say most."""
     if len(text) <= most:
         return text
     cut = f" ... ({len(text) - most:,} letters left out) ... "
@@ -106,7 +106,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def exception_line(text: str) -> str:
-    """The line that names the exception a traceback ends with; empty when there is none."""
+    """The line that names the exception with which a traceback ends; empty if there is none."""
     for line in reversed(text.splitlines()):
         found = _EXCEPTION.match(line)
         if found:
@@ -115,17 +115,17 @@ def exception_line(text: str) -> str:
 
 
 def raised_in_watcher(text: str) -> tuple[str, ...]:
-    """The concern of ours in whose function a traceback ends that the script, or who started it, has printed itself."""
+    """The concern of the watcher in whose function a traceback ends that the script or its launcher printed."""
     own: list[str] = []
     blamed: tuple[str, ...] = ()
     before = ""
     for line in text.splitlines():
         frame = _OWN_FRAME.search(line)
         if "Traceback (most recent call last)" in line and "above exception" not in before:
-            blamed = ()  # the script has caught the error before
+            blamed = ()  # the script has caught the earlier error
             own.clear()
         elif own and line.rstrip().endswith("*args, **kwargs)"):
-            own.clear()  # a call that is only passed on
+            own.clear()  # only passes the call on
         elif frame:
             own.append(frame.group("name"))
         elif _ANY_FRAME.search(line):
@@ -138,12 +138,12 @@ def raised_in_watcher(text: str) -> tuple[str, ...]:
 
 
 def blames_another(stderr: str) -> bool:
-    """Whether the rank died because another one had gone: its exception is about the connection, not its own doing."""
+    """Tells whether the rank died because another one had gone: its exception is about the connection."""
     return bool(SECONDARY.search(exception_line(stderr)))
 
 
 def parse_stack(text: str) -> tuple[str, ...]:
-    """The last dump of the thread that was asked, innermost frame first, without frames of ours."""
+    """The last dump of the thread that was asked, innermost frame first, without the watcher's own frames."""
     blocks: list[tuple[bool, list[str]]] = []
     for line in text.splitlines():
         if _THREAD.match(line):
@@ -158,5 +158,5 @@ def parse_stack(text: str) -> tuple[str, ...]:
 
 
 def waits_for_others(stack: Sequence[str]) -> bool:
-    """Whether the innermost Python frame is a collective or a backward pass, which end only with the others' help."""
+    """Tells whether the innermost Python frame is a collective or a backward pass, which end only with other ranks."""
     return bool(stack) and any(part in stack[0] for part in _WAITING_FILES)

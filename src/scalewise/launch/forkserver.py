@@ -1,4 +1,4 @@
-"""The parent's side of the fork server: starts it, sends orders, hears what became of them."""
+"""The parent's side of the fork server: starts it, sends orders, receives its events."""
 
 import contextlib
 import json
@@ -17,10 +17,11 @@ from typing import IO, Any, Protocol
 
 import scalewise
 from scalewise.errors import BadRequest
+from scalewise.launch.launcher import LaunchFailed
 from scalewise.records.codec import encode
 from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
 
-# The server must find this very copy of scalewise, in whatever interpreter it runs; its own folder is the first entry
+# The server must import this very copy of scalewise, in whatever interpreter it runs; its own folder is the first entry
 # of the path, which a rank replaces by the folder of its script.
 _SOURCE = str(Path(scalewise.__file__).resolve().parent.parent)
 _BOOT = (
@@ -32,7 +33,7 @@ _START_SECONDS = 60.0
 _END_SECONDS = 5.0
 _SERVERS_KEPT = 3
 
-# Read once, when the interpreter or a native library is loaded: a rank forked later could not obey them.
+# Variables read only once, when the interpreter or a native library is loaded: a rank forked later ignores them.
 _READ_AT_START = (
     "PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_",
     "TORCH", "PYTORCH_", "ATEN_",
@@ -41,13 +42,16 @@ _READ_AT_START = (
 Event = dict[str, Any]
 
 
-class ServerDied(Exception):
-    """The fork server is gone; carries what it said last."""
+class ServerDied(LaunchFailed):
+    """The error for a fork server that has gone; carries its last output."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(f"the fork server ended: {words}", "run the same command again")
 
 
 @dataclass(frozen=True)
 class ServerKey:
-    """What must be equal for two runs to come from one server."""
+    """The properties in which two runs must agree to come from one server."""
 
     python: str
     cwd: str
@@ -56,21 +60,21 @@ class ServerKey:
 
 
 def server_key(python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> ServerKey:
-    """The key of the server that can start a process with this environment."""
+    """The key of a server that can start a process with this environment."""
     chosen = sorted((name, value) for name, value in environment.items() if name.startswith(_READ_AT_START))
     return ServerKey(python or sys.executable, cwd, preload, tuple(chosen) if preload else ())
 
 
 class Connection:
-    """Orders to one server, and what it tells of them."""
+    """A connection to one server, for orders and for its events."""
 
     def __init__(self, connection: socket.socket, said: IO[bytes]) -> None:
         self._received = b""
         self._connection = connection
-        self._said = said  # its standard error, for its last words
+        self._said = said  # its standard error, for its last line
 
     def order(self, order: RankOrder | ExecOrder | ProbeOrder) -> None:
-        """Asks for one process; `started` and `ended` events with its label will follow."""
+        """Asks for one process; `started` and `ended` events with its label follow."""
         verb = {RankOrder: "rank", ExecOrder: "exec", ProbeOrder: "probe"}[type(order)]
         self._send({"do": verb, **encode(order)})
 
@@ -83,7 +87,7 @@ class Connection:
         return int(port)
 
     def keep_view(self, order: ViewOrder) -> Event:
-        """Starts the process that keeps a private view; its `pid`, or the `error` with which that failed."""
+        """Starts the process that keeps a private view; returns its `pid`, or the `error` with which that failed."""
         self._send({"do": "view", **encode(order)})
         return self.wait_for("view", 20.0)
 
@@ -92,14 +96,14 @@ class Connection:
         self._send({"do": "signal", "label": label, "signal": int(number)})
 
     def clean(self) -> list[Event]:
-        """Kills everything the server has started, and everything those have; returns the last events."""
+        """Kills everything that the server has started, with all descendants; returns the last events."""
         self._send({"do": "clean"})
         events: list[Event] = []
         self.wait_for("clean", 10.0, others=events)
         return events
 
     def events(self, timeout_seconds: float) -> list[Event]:
-        """What has happened; waits up to the timeout for the first event."""
+        """Returns the events that have come; waits up to the timeout for the first one."""
         readable, _, _ = select.select([self._connection], [], [], max(0.0, timeout_seconds))
         if not readable:
             return []
@@ -113,7 +117,7 @@ class Connection:
         return [json.loads(line) for line in lines]
 
     def wait_for(self, kind: str, timeout_seconds: float, others: list[Event] | None = None) -> Event:
-        """The next event of that kind; events before it are kept in `others` or dropped."""
+        """Returns the next event of that kind; events before it are kept in `others` or dropped."""
         end = time.monotonic() + timeout_seconds
         while time.monotonic() < end:
             for event in self.events(end - time.monotonic()):
@@ -124,7 +128,7 @@ class Connection:
         raise ServerDied(f"no answer ({kind}) in {timeout_seconds:.0f} s")
 
     def close(self) -> None:
-        """Hangs up: the server kills what it has started and leaves."""
+        """Closes the connection: the server kills what it has started and exits."""
         self._connection.close()
 
     def _send(self, request: dict[str, Any], descriptor: int | None = None) -> None:
@@ -144,7 +148,7 @@ class Connection:
 
 
 class ForkServer(Connection):
-    """One fork server process and the connection to it."""
+    """A fork server process and the connection to it."""
 
     def __init__(self, key: ServerKey, environment: Mapping[str, str]) -> None:
         connection, other = socket.socketpair()
@@ -165,9 +169,9 @@ class ForkServer(Connection):
         self.versions.update(ready.get("versions", {}))
 
     def branch(self) -> Connection:
-        """A copy of the server, for a run that is alive beside others: its processes are ended apart from theirs.
+        """Starts a copy of the server for a run that is alive beside others, so that its processes end separately.
 
-        Ranks of all copies are alike to the layout of their memory, which those of different servers would not be.
+        The ranks of all copies have the same memory layout, which those of different servers would not have.
         """
         connection, other = socket.socketpair()
         with other:
@@ -178,7 +182,7 @@ class ForkServer(Connection):
         return copy
 
     def prune(self) -> None:
-        """Ends the copies, with all that they have started."""
+        """Ends the copies, with everything that they have started."""
         copies, self.branches = self.branches, []
         for copy in copies:
             copy.close()
@@ -193,7 +197,7 @@ class ForkServer(Connection):
                 pass_fds=[other.fileno()],
                 env=dict(environment),
                 cwd=self.key.cwd,
-                start_new_session=True,  # Ctrl-C is for the parent to decide about
+                start_new_session=True,  # the parent decides what Ctrl-C does
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,
                 stderr=self._said,
@@ -208,11 +212,11 @@ class ForkServer(Connection):
 
     @property
     def alive(self) -> bool:
-        """Whether the server still runs."""
+        """Tells whether the server still runs."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """Hangs up: the server kills what it has started and leaves."""
+        """Closes the connection: the server kills what it has started and exits."""
         self.prune()
         super().close()
         try:
@@ -224,10 +228,10 @@ class ForkServer(Connection):
 
 
 class ServerSource(Protocol):
-    """Where a run gets the server that starts its ranks."""
+    """The interface that gives a run the server for its ranks."""
 
     def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> Connection:
-        """A live server whose ranks will be like new processes with this environment."""
+        """Returns a live server whose ranks are like new processes with this environment."""
 
 
 class Servers:
@@ -237,7 +241,7 @@ class Servers:
         self._servers: OrderedDict[ServerKey, ForkServer] = OrderedDict()
 
     def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> ForkServer:
-        """A live server whose ranks will be like new processes with this environment."""
+        """Returns a live server whose ranks are like new processes with this environment."""
         key = server_key(python, cwd, environment, preload)
         server = self._servers.pop(key, None)
         if server is not None and not server.alive:
@@ -252,7 +256,7 @@ class Servers:
         return server
 
     def close(self) -> None:
-        """Ends every server, and with it all they have started."""
+        """Ends every server, with everything that they have started."""
         while self._servers:
             self._servers.popitem()[1].close()
 
@@ -271,5 +275,5 @@ def _torch_missing(python: str, error: str) -> BadRequest:
 
 
 def user_environment() -> dict[str, str]:
-    """The user's own environment, without what an outer watched run may have left in it."""
+    """The user's own environment, without variables that an outer watched run may have left in it."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SCALEWISE_")}

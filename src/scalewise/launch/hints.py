@@ -1,4 +1,4 @@
-"""One sentence about how a run ended, and what to do next."""
+"""Writes the sentence about how a run ended, and the hint on what to do next."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from scalewise.launch.evidence import (
     waits_for_others,
 )
 from scalewise.records.outcome import OutcomeKind
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.records.wrapped import CONCERNS, not_observed
 
 
@@ -24,7 +24,7 @@ def explain(
     ranks: Sequence[Evidence],
     stall_seconds: float,
     limit_seconds: float,
-    rehearse: Rehearsal | None = None,
+    rehearse: Rehearsed | None = None,
     without_hooks: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, str]:
     """The sentence and the hint for a run that ended this way."""
@@ -80,8 +80,8 @@ def explain(
             return _explain_failure(kind, who, first)
 
 
-def _who(rank: int | None, processes: int, rehearse: Rehearsal | None) -> str:
-    """A process that was rehearsed goes by the rank that it stood for, as the script itself does."""
+def _who(rank: int | None, processes: int, rehearse: Rehearsed | None) -> str:
+    """The name of the rank for sentences; a rehearsed process is named after the rank that it represents."""
     if rank is None:
         return f"no single one of {processes} ranks"
     return f"rank {rehearse.rank + rank} of {rehearse.world_size}" if rehearse else f"rank {rank} of {processes}"

@@ -1,4 +1,4 @@
-"""Ctrl-C while runs are made: the first asks for an orderly end, the second does not wait for it."""
+"""Handles Ctrl-C while runs are made: the first asks for an orderly end, the second ends at once."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While entered, notes the user's wish to stop; what was in force before comes back afterwards."""
+    """A context that notes the user's request to stop; the earlier signal handlers are restored afterwards."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -18,7 +18,7 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
-                # `nohup` ignores SIGHUP so that the runs outlive the terminal: that wish is kept.
+                # `nohup` ignores SIGHUP so that the runs outlive the terminal; that stays so.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._note)
         return self

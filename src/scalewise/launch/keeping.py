@@ -1,4 +1,4 @@
-"""Keeps what a run wrote in its folder, up to a limit, and takes away what is left of its private view."""
+"""Keeps files that a run wrote, up to a limit, and removes what is left of its private view."""
 
 import contextlib
 import os
@@ -11,13 +11,13 @@ MOST_KEPT_BYTES = 1 << 30  # of one run: repeats of a script with large checkpoi
 
 @dataclass
 class Keeper:
-    """The folder that gets them, and how much room is left in it."""
+    """The folder for kept files, and how much room is left in it."""
 
     folder: Path
     room_bytes: int = MOST_KEPT_BYTES
 
     def keep(self, source: Path, name: str) -> bool:
-        """Moves one file; False when it is too large for what is left, or cannot be moved."""
+        """Moves one file; False if it is too large for the room left, or cannot be moved."""
         size = source.lstat().st_size
         if size > self.room_bytes:
             return False
@@ -34,7 +34,7 @@ class Keeper:
 def discard(folder: Path) -> None:
     """Removes a tree whatever its permissions: the kernel leaves folders of mode 0 in an overlay's scratch space."""
     if folder.is_symlink() or not folder.is_dir():
-        return  # through a link, modes of somebody else's folders would be changed
+        return  # through a link, this would change the modes of folders elsewhere
     for top, folders, _ in os.walk(folder):
         for name in folders:
             path = Path(top, name)

@@ -1,4 +1,4 @@
-"""One scalewise process at a time on a suite's folder."""
+"""Locks a suite's folder, so that only one scalewise process at a time uses it."""
 
 import fcntl
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from scalewise.errors import BadRequest
 
 @contextmanager
 def locked(folder: Path, node_rank: int = 0) -> Iterator[None]:
-    """Holds the folder's lock, which the kernel gives back whatever becomes of this process."""
+    """Holds the folder's lock; the kernel releases it however this process ends."""
     with open(folder / (f".lock.node{node_rank}" if node_rank else ".lock"), "w", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What is here: cores, memory, GPUs, versions, and the instruction set that really works."""
+"""Collects the facts of this machine: cores, memory, GPUs, versions, and the instruction set that really works."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from scalewise.records.machine import MachineFacts, Probe
 from scalewise.records.orders import ProbeOrder
 
 PRECISIONS = ("float32", "bfloat16", "float16")
-CAPS = ("", "AVX512_CORE_FP16", "AVX512_CORE", "AVX2")  # from the widest
+CAPS = ("", "AVX512_CORE_FP16", "AVX512_CORE", "AVX2")  # widest first
 WORKS = "works"
 RAISES = "raises an error"
 _PROBE_SECONDS = 60.0
@@ -29,7 +29,7 @@ _ISA_FLAGS = (
 
 @dataclass(frozen=True)
 class TorchFacts:
-    """What only a process with torch in it can tell; kept in the user's cache because it takes seconds."""
+    """Facts that only a process with torch can find out; kept in the user's cache because it takes seconds."""
 
     probes: tuple[Probe, ...]
     isa_cap: str
@@ -37,7 +37,7 @@ class TorchFacts:
 
 
 def machine_facts(servers: Servers) -> MachineFacts:
-    """Facts of this machine; a fork server is started only when nothing is known about its precisions yet."""
+    """Facts of this machine; a fork server is started only if nothing is known about its precisions yet."""
     cpu = _cpu_info()
     flags = tuple(flag for flag in _ISA_FLAGS if flag in cpu.get("flags", cpu.get("Features", "")).split())
     model = cpu.get("model name", platform.processor() or platform.machine())
@@ -61,14 +61,14 @@ def machine_facts(servers: Servers) -> MachineFacts:
 
 
 def usable_cores() -> tuple[int, ...]:
-    """The cores this process may run on."""
+    """The cores on which this process may run."""
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
 
 
 def probe_precisions(server: ForkServer) -> tuple[tuple[Probe, ...], str]:
-    """Tries every precision under ever narrower caps until none dies; returns all that was tried, and that cap."""
+    """Tries every precision under ever narrower caps until none dies; returns all results, and that cap."""
     probes: list[Probe] = []
     for cap in CAPS:
         round_ = [Probe(precision, cap, _probe(server, precision, cap)) for precision in PRECISIONS]
@@ -108,7 +108,7 @@ def _torch_facts(servers: Servers, model: str, flags: tuple[str, ...]) -> TorchF
 
 
 def cache_folder() -> Path:
-    """Where what was learnt of this machine is kept for the next time."""
+    """The folder in which facts about this machine are kept for later."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if base else Path.home() / ".cache") / "scalewise"
 
@@ -121,7 +121,7 @@ def _cpu_info() -> dict[str, str]:
 
 
 def _memory_bytes() -> int:
-    """What this process may use: the machine's memory, or less where its control group has a limit."""
+    """The memory that this process may use: the machine's, or less if its control group has a limit."""
     total = next(
         (int(line.split()[1]) * 1024 for line in _read("/proc/meminfo").splitlines() if line.startswith("MemTotal")),
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

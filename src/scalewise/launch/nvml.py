@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as the driver's management library sees them; nothing at all where there is no driver."""
+"""Reads NVIDIA GPUs from the driver's management library; empty if there is no driver."""
 
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 def facts() -> tuple[GpuFacts, ...]:
-    """Every GPU of the machine."""
+    """The facts of every GPU of the machine."""
     library = _library()
     if library is None:
         return ()
@@ -33,7 +33,7 @@ def driver_version() -> str | None:
 
 
 def samples() -> tuple[GpuSample, ...]:
-    """Every GPU at this moment. The energy counter is left alone: reading it takes milliseconds."""
+    """A sample of every GPU at this moment. The energy counter is not read: that takes milliseconds."""
     library = _library()
     return () if library is None else tuple(_sample(library, *each) for each in enumerate(_handles()))
 
@@ -72,7 +72,7 @@ def _library() -> Any:
 
         pynvml.nvmlInit()
     except Exception:
-        # No package, no driver, or a driver that does not answer: all mean that there is no GPU to look at.
+        # No package, no driver, or a driver that does not answer: all mean that there is no GPU to read.
         return None
     return pynvml
 
@@ -84,7 +84,7 @@ def _handles() -> tuple[Any, ...]:
 
 
 def _or(read: Callable[[], Value], otherwise: Value) -> Value:
-    """What the driver says, or the other value where this GPU does not tell."""
+    """The value from the driver, or the other value if this GPU does not give it."""
     try:
         return read()
     except Exception:

@@ -1,4 +1,4 @@
-"""Which folders of a run get an overlay, and what the run wrote, as the overlays have kept it."""
+"""Chooses the folders of a run that get an overlay, and lists what the run wrote in them."""
 
 import os
 import re
@@ -12,14 +12,14 @@ from scalewise.records.orders import Layer
 from scalewise.records.spec import RunSpec
 from scalewise.records.world import WrittenFile
 
-MOST_LINKED = 16  # folders outside that links lead to
+MOST_LINKED = 16  # folders outside the working folder that links lead to
 _OPAQUE = "user.overlay.opaque"
-_OUTSIDE = "outside"  # in the folder of kept files: what lay outside of the working folder, by its whole path
+_OUTSIDE = "outside"  # in the folder of kept files: for files outside the working folder, by their whole paths
 _SYSTEM = ("/proc", "/sys", "/dev", "/run")
 
 
 def private_folders(spec: RunSpec, look: Look) -> list[str]:
-    """The working folder, the script's, what links lead to, and what is mounted in them; outer ones first."""
+    """The working folder, the script's, the targets of links, and mount points in them; outer ones first."""
     beside = [str(Path(spec.script).resolve().parent), *_linked(look)[:MOST_LINKED]]
     wanted = [str(Path(spec.cwd).resolve()), *(folder for folder in beside if _may_be_written(folder))]
     roots = [one for one in dict.fromkeys(wanted) if not any(is_below(one, other) for other in wanted)]
@@ -28,7 +28,7 @@ def private_folders(spec: RunSpec, look: Look) -> list[str]:
 
 
 def make_layers(folders: Sequence[str], place: Path) -> tuple[Layer, ...]:
-    """Empty folders in `place` for the changes of each."""
+    """Creates empty folders in `place` for the changes of each folder."""
     layers = []
     for number, folder in enumerate(folders):
         upper, work = place / f"layer{number}" / "upper", place / f"layer{number}" / "work"
@@ -40,7 +40,7 @@ def make_layers(folders: Sequence[str], place: Path) -> tuple[Layer, ...]:
 
 
 def layer_changes(layer: Layer, cwd: str, keeper: Keeper, rank: int | None) -> Iterator[WrittenFile]:
-    """Every file that the run created, changed or removed in one folder; what can be kept is moved away."""
+    """Yields every file that the run created, changed or removed in a folder; those that can be kept are moved away."""
     for top, folders, files in os.walk(layer.upper):
         folders[:] = [name for name in folders if name not in CACHES]
         upper, lower = Path(top), layer.folder / Path(top).relative_to(layer.upper)
@@ -57,18 +57,18 @@ def layer_changes(layer: Layer, cwd: str, keeper: Keeper, rank: int | None) -> I
                     )
             elif stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode):
                 if before is not None and (before.st_size, before.st_mtime_ns) == (now.st_size, now.st_mtime_ns):
-                    continue  # opened for writing, or given other permissions, and not written
+                    continue  # opened for writing, or given other permissions, but not written
                 kept = keeper.keep(upper / name, _OUTSIDE + shown if shown.startswith("/") else shown)
                 yield WrittenFile(shown, "created" if before is None else "changed", now.st_size, kept, rank)
 
 
 def is_below(folder: str, other: str) -> bool:
-    """Whether it lies in the other one."""
+    """Tells whether the folder lies in the other one."""
     return folder != other and folder.startswith(other.rstrip("/") + "/")
 
 
 def _linked(look: Look) -> list[str]:
-    """Folders that links of the working folder lead to: the script writes there as if they were in it."""
+    """Folders to which links of the working folder lead: through them the script writes there."""
     targets = [os.path.realpath(link) for link in look.links]
     # Path.is_dir would raise where a folder on the way may not be entered.
     folders = dict.fromkeys(one if os.path.isdir(one) else str(Path(one).parent) for one in targets)  # noqa: PTH112
@@ -76,7 +76,7 @@ def _linked(look: Look) -> list[str]:
 
 
 def left_open(spec: RunSpec, look: Look) -> list[str]:
-    """Folders that links lead to and that get no overlay, because there are too many of them."""
+    """Folders to which links lead but that get no overlay, because there are too many of them."""
     covered = private_folders(spec, look)
     return [one for one in _linked(look) if one not in covered and not any(is_below(one, other) for other in covered)]
 
@@ -87,7 +87,7 @@ def _may_be_written(folder: str) -> bool:
 
 
 def _mount_points() -> list[str]:
-    """Of everything mounted here; an overlay of a folder does not show what is mounted in it."""
+    """All mount points; an overlay of a folder does not show what is mounted in it."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -96,7 +96,7 @@ def _mount_points() -> list[str]:
 
 
 def _hides_lower(folder: str) -> bool:
-    """Whether the folder was removed and made anew: what had been in it is gone."""
+    """Tells whether the folder was removed and made again, so that its former contents are gone."""
     try:
         return os.getxattr(folder, _OPAQUE) == b"y"
     except OSError:
@@ -120,5 +120,5 @@ def _state(path: Path) -> os.stat_result | None:
 
 
 def shown_path(path: Path, cwd: str) -> str:
-    """Relative to the working folder where it lies in it."""
+    """The path for people: relative to the working folder if it lies in it."""
     return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)

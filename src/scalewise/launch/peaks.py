@@ -1,4 +1,4 @@
-"""What was measured of the peak rates of this machine, kept in the user's cache."""
+"""Reads and keeps the measured peak rates of this machine, in the user's cache."""
 
 import hashlib
 from dataclasses import replace
@@ -11,7 +11,7 @@ from scalewise.records.spec import RunSpec
 
 
 def seat_of(facts: MachineFacts, spec: RunSpec) -> PeakRates:
-    """Whose peak it is: the device, cores and threads that a rank of this run has. The rates are empty."""
+    """The device, cores and threads of a rank of this run, as PeakRates whose rates are empty."""
     if spec.device == "cuda":
         name, cores, threads = facts.gpus[0].name if facts.gpus else "", 0, 0
     else:
@@ -20,12 +20,12 @@ def seat_of(facts: MachineFacts, spec: RunSpec) -> PeakRates:
 
 
 def same_seat(a: PeakRates, b: PeakRates) -> bool:
-    """Whether both are about the same device, cores and threads, under the same torch."""
+    """Tells whether both are about the same device, cores and threads, under the same torch."""
     return _key(a) == _key(b)
 
 
 def kept_peaks(seat: PeakRates) -> PeakRates | None:
-    """What was measured last of this seat."""
+    """The last measurement for this device, cores and threads, or None."""
     try:
         kept = read_json(_path(seat), PeakRates)
     except BadRecord:
@@ -34,7 +34,7 @@ def kept_peaks(seat: PeakRates) -> PeakRates | None:
 
 
 def all_kept_peaks(facts: MachineFacts) -> tuple[PeakRates, ...]:
-    """Everything that is known of this machine's devices."""
+    """All kept measurements of this machine's devices."""
     names = {facts.cpu_model, *(gpu.name for gpu in facts.gpus)}
     found = []
     for path in sorted(cache_folder().glob("peak-*.json")):
@@ -48,7 +48,7 @@ def all_kept_peaks(facts: MachineFacts) -> tuple[PeakRates, ...]:
 
 
 def keep_peaks(measured: PeakRates) -> PeakRates:
-    """For the next time, each rate the higher of this and the last: a busy machine can only make a rate too low."""
+    """Keeps a measurement, with the higher of its and the last rates: a busy machine can only make a rate too low."""
     last = kept_peaks(measured)
     if last is not None:
         names = {*last.flops_per_second, *measured.flops_per_second}

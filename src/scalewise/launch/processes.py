@@ -1,4 +1,4 @@
-"""What the kernel tells about processes that others have started."""
+"""Reads from the kernel what processes do that others have started."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,13 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def process_runs(pid: int) -> bool:
-    """Whether a process with this number is there and not yet a zombie."""
+    """Tells whether a process with this number exists and is not yet a zombie."""
     fields = _stat_fields(pid)
     return bool(fields) and fields[0] not in "ZX"
 
 
 def child_processes(pid: int) -> list[int]:
-    """The processes that this one has started and that are still there."""
+    """The processes that this one has started and that still exist."""
     found: list[int] = []
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -24,7 +24,7 @@ def child_processes(pid: int) -> list[int]:
 
 
 def process_tree(pid: int) -> list[int]:
-    """The process and all that descend from it."""
+    """The process and all its descendants."""
     found = [pid]
     for each in found:
         found += child_processes(each)
@@ -37,7 +37,7 @@ def process_seconds(pid: int) -> float:
 
 
 def queued_seconds(pid: int) -> float:
-    """How long the process's main thread was ready to run but had to wait for a core; 0 where that is not told."""
+    """The time for which the process's main thread was ready but waited for a core; 0 if the kernel does not say."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
     except (OSError, ValueError, IndexError):
@@ -45,7 +45,7 @@ def queued_seconds(pid: int) -> float:
 
 
 def private_bytes(pid: int) -> int:
-    """Memory that a process shares with no other: a worker's own copies count, the pages it inherited do not."""
+    """Memory that a process shares with no other: a worker's own copies count, inherited pages do not."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -54,7 +54,7 @@ def private_bytes(pid: int) -> int:
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the process's state on; empty when it has gone."""
+    """The fields of /proc/PID/stat from the process's state on; empty if it has gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which of some files a run has read: the kernel tells (inotify), and the ranks are not slowed by it."""
+"""Finds out which of some files a run has read, from the kernel (inotify), without slowing the ranks."""
 
 import ctypes
 import os
@@ -12,14 +12,14 @@ MOST_WATCHED = 1000
 
 
 class Reads:
-    """Watches files until it is asked; where the system has no way to watch them, none was read as far as is known."""
+    """A watch on files; if the system has no way to watch them, none counts as read."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._descriptor = -1  # opened for the first file
 
     def watch(self, path: str, name: str) -> None:
-        """From now on; `name` is what the file is called when it is told of."""
+        """Watches a file from now on; `name` is what the file is called in the result."""
         if sys.platform != "linux" or len(self._names) >= MOST_WATCHED:
             return
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Runs that are made together: each has a thread and a copy of the fork server to itself, and they take turns."""
+"""Makes runs together that take turns: each has a thread and a copy of the fork server to itself."""
 
 import os
 import shutil
@@ -38,20 +38,20 @@ class _Copy:
             self._copy = death
 
     def get(self, python: str, cwd: str, variables: Mapping[str, str], preload: bool) -> Connection:
-        """Made for just this."""
+        """Returns the copy, whatever the arguments; raises if there is none."""
         if isinstance(self._copy, ServerDied):
             raise self._copy
         return self._copy
 
     def close(self) -> None:
-        """Ends it, and all other copies of its server."""
+        """Ends the copy, and all other copies of its server."""
         if self._server is not None:
             self._server.prune()
 
 
 def make_together(specs: Sequence[RunSpec], folder: SuiteFolder, servers: Servers, make: Make) -> list[Outcome]:
-    """The outcomes of all runs of a ring, when the last of them has ended."""
-    unable = threading.Event()  # one could not be made at all, so the others are not worth finishing
+    """Makes all runs of a ring and returns their outcomes when the last of them has ended."""
+    unable = threading.Event()  # one run could not be made at all, so the others are not worth finishing
 
     def made(spec: RunSpec, copy: _Copy) -> Outcome:
         try:
@@ -61,9 +61,9 @@ def make_together(specs: Sequence[RunSpec], folder: SuiteFolder, servers: Server
             raise
         finally:
             for inbox in _inboxes(folder.run(spec.name), spec):
-                inbox.unlink(missing_ok=True)  # its partners learn from this that it will not come any more
+                inbox.unlink(missing_ok=True)  # this tells its partners that it will not come any more
 
-    # In this thread: the kernel ends a server with the thread that has started it.
+    # Done in this thread: the kernel ends a server with the thread that has started it.
     copies = [_Copy(spec, servers) for spec in specs]
     try:
         with _pipes(specs, folder), ThreadPoolExecutor(len(specs)) as pool:
@@ -76,7 +76,7 @@ def make_together(specs: Sequence[RunSpec], folder: SuiteFolder, servers: Server
 
 @contextmanager
 def _pipes(specs: Sequence[RunSpec], folder: SuiteFolder) -> Iterator[None]:
-    """By which the ranks hand on their turns; those of a ring that was killed may still be there."""
+    """Creates the pipes through which the ranks pass on their turns; those of a killed ring are removed first."""
     inboxes = [inbox for spec in specs for inbox in _inboxes(folder.run(spec.name), spec)]
     place = inboxes[0].parent
     shutil.rmtree(place, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Samples of the machine beside a run: who uses the cores, how hard tasks wait for them, what the GPUs do."""
+"""Samples the machine beside a run: who uses the cores, how long tasks wait for them, what the GPUs do."""
 
 import json
 import os
@@ -13,19 +13,19 @@ from scalewise.launch.processes import TICKS_PER_SECOND, private_bytes, process_
 from scalewise.records.codec import encode
 from scalewise.records.machine import SampleRow
 
-WORKER_LOOK_SHARE = 0.005  # of a core, that reading the memory of worker processes may take: some milliseconds each
+WORKER_LOOK_SHARE = 0.005  # of a core, for reading the memory of worker processes, which takes some milliseconds each
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Seconds since boot, over the cores this process may use."""
+    """Seconds since boot, over the cores that this process may use."""
 
     busy_seconds: float
     steal_seconds: float
 
 
 class Sampler:
-    """Appends one row per call; whatever it cannot read is left out, and nothing it meets reaches the run."""
+    """A writer of samples, one row per call; what it cannot read is left out, and its errors never reach the run."""
 
     def __init__(self, path: Path, cores: Sequence[int], gpus: bool, start_ns: int) -> None:
         self._cores = tuple(cores)
@@ -53,10 +53,8 @@ class Sampler:
         except (OSError, ValueError):
             return
 
-    def __enter__(self) -> "Sampler":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """What was written stays."""
         try:
             if self._file is not None:
                 self._file.close()
@@ -87,7 +85,7 @@ class Sampler:
         )
 
     def _worker_bytes(self, rank_pids: Sequence[int]) -> tuple[int, ...]:
-        """Private memory of what each rank has started; empty where it was read too lately to be read again."""
+        """Private memory of what each rank has started; empty if it was read so recently that it is not read again."""
         now_ns = time.monotonic_ns()
         if now_ns < self._workers_due_ns:
             return ()
@@ -99,13 +97,13 @@ class Sampler:
         if not pid:
             return 0.0
         total = sum(process_seconds(each) for each in process_tree(pid))
-        before = self._trees.get(pid, 0.0)  # a rank is born with its run
+        before = self._trees.get(pid, 0.0)  # a rank starts with its run
         self._trees[pid] = total
         return max(0.0, (total - before) / elapsed)
 
 
 def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
-    """Busy and stolen time of those cores from /proc/stat."""
+    """Busy and stolen time of those cores, from /proc/stat."""
     wanted = {f"cpu{core}" for core in cores}
     busy = steal = 0
     for line in _read("/proc/stat").splitlines():
@@ -118,7 +116,7 @@ def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
 
 
 def read_pressure_seconds() -> float | None:
-    """Time in which some task waited for a core, since boot; None where the kernel does not tell."""
+    """Time since boot in which some task waited for a core; None if the kernel does not say."""
     for line in _read("/proc/pressure/cpu").splitlines():
         if line.startswith("some"):
             return int(line.rpartition("total=")[2]) * 1e-6
@@ -126,7 +124,7 @@ def read_pressure_seconds() -> float | None:
 
 
 def _own_seconds() -> float:
-    """CPU time of this process and of all it has started: servers, agents, ranks and their workers, gone or not."""
+    """CPU time of this process and of all that it has started: servers, agents, ranks and workers, ended or not."""
     return sum(process_seconds(each) for each in process_tree(os.getpid()))
 
 

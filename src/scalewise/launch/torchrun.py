@@ -1,4 +1,4 @@
-"""Runs of torchrun itself: its command line, its logs, and what it says about the ranks it has started."""
+"""Runs torchrun itself: its command line, its logs, and what it says about the ranks that it has started."""
 
 import os
 import re
@@ -6,9 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from scalewise.launch.evidence import exception_line, tail
-from scalewise.launch.fleet import exit_from_status, seconds_since, send_stack_signal
+from scalewise.launch.evidence import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
 from scalewise.launch.forkserver import Connection
+from scalewise.launch.host_ranks import HostRanks, exit_from_status, first_rank, send_stack_signal
 from scalewise.launch.processes import child_processes, process_runs
 from scalewise.launch.verdict import Exit
 from scalewise.records.folder import RunFolder
@@ -20,12 +20,12 @@ _FIRST_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
 _SUMMARY = re.compile(r"\(local_rank: (\d+)\)\s*\n\s*exitcode\s*: (-?\d+)")
 _ENDED_BY_TORCHRUN = re.compile(r"Sending process (\d+) closing signal")
 _SIGTERM_STATUS = -15
-# A rank that failed is still alive for torchrun until its next look, ten times a second.
+# For torchrun a failed rank is alive until torchrun's next look; it looks ten times a second.
 _GONE_SECONDS = 1.0
 
 
 def torchrun_options(spec: RunSpec) -> list[str]:
-    """How the ranks find each other: alone on this machine, or by the address of the first node."""
+    """The options by which the ranks find each other: alone on this machine, or by the first node's address."""
     if spec.nodes is None:
         return ["--standalone", f"--nproc-per-node={spec.ranks}"]
     return [
@@ -37,13 +37,8 @@ def torchrun_options(spec: RunSpec) -> list[str]:
     ]
 
 
-def first_rank(spec: RunSpec) -> int:
-    """The global number of this node's first rank."""
-    return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
-
-
 def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]) -> ExecOrder:
-    """torchrun with its output in one log and that of its ranks in a folder beside it."""
+    """The order for torchrun, with its output in one log and that of its ranks in a folder beside it."""
     log = str(_log(spec, folder))
     python = spec.python or sys.executable
     logs = ["--redirects=3", f"--log-dir={_log_folder(spec, folder)}"]
@@ -51,16 +46,12 @@ def torchrun_order(spec: RunSpec, folder: RunFolder, environment: dict[str, str]
     return ExecOrder(LABEL, argv, spec.cwd, log, log, environment)
 
 
-class TorchrunFleet:
+class TorchrunRanks(HostRanks):
     """The ranks of one torchrun; known by the processes it has and by its log."""
 
-    def __init__(self, server: Connection, order: ExecOrder, spec: RunSpec, folder: RunFolder, start_ns: int) -> None:
-        self.exits: dict[int, Exit] = {}
-        self.pids: dict[int, int] = {}
+    def begin(self, server: Connection, order: ExecOrder) -> None:
+        """Starts torchrun."""
         self._server = server
-        self._spec = spec
-        self._folder = folder
-        self._start_ns = start_ns
         self._gone: dict[int, float] = {}
         self._status: int | None = None
         self._pid = 0
@@ -68,17 +59,17 @@ class TorchrunFleet:
 
     @property
     def over(self) -> bool:
-        """torchrun has ended."""
+        """Tells whether torchrun has ended."""
         return self._status is not None
 
-    def poll(self, timeout_seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """Looks at torchrun's end, its log, and which of the ranks' processes are still there."""
-        for event in self._server.events(timeout_seconds):
+        for event in self._server.events(seconds):
             if event["label"] == LABEL and event["event"] == "started":
                 self._pid = event["pid"]
             elif event["label"] == LABEL:
                 self._status = event["code"]
-        if len(self.pids) < self._spec.ranks:
+        if len(self.pids) < self.spec.ranks:
             self.pids |= _ranks_of(self._pid)
         self._take_failures()
         if self._status == 0:
@@ -91,42 +82,51 @@ class TorchrunFleet:
             self._take_quiet_exits()
 
     def ask_for_stacks(self, rank: int) -> None:
-        """Only where the watcher has made its file for them: a process without it would die of the signal."""
-        if rank in self.pids and self._folder.stack(rank).exists():
+        """Signals the rank, but only if the watcher has made its stack file: an unwatched rank would die of it."""
+        if rank in self.pids and self.folder.stack(rank).exists():
             send_stack_signal(self.pids[rank])
 
     def end(self) -> None:
         """Kills torchrun with its ranks and gives the ranks' logs their names in the run's folder."""
         self._server.clean()
-        for rank in self._ranks():
-            for name, place in (("stdout.log", self._folder.stdout(rank)), ("stderr.log", self._folder.stderr(rank))):
+        for rank in self.ranks:
+            for name, place in (("stdout.log", self.folder.stdout(rank)), ("stderr.log", self.folder.stderr(rank))):
                 found = self._rank_log(rank, name)
                 if found is not None:
                     shutil.move(found, place)
-        shutil.rmtree(_log_folder(self._spec, self._folder), ignore_errors=True)
+        shutil.rmtree(_log_folder(self.spec, self.folder), ignore_errors=True)
+
+    def start_problem(self) -> tuple[str, str]:
+        """By torchrun's own last words, where it has started no rank."""
+        if self.pids or self.exits:
+            return "", ""
+        words = self.last_words()
+        lines = last_lines(words)
+        hint = "torchrun.log in the run's folder says why"
+        if PORT_TAKEN.search(words):
+            hint = "the port of the first node is taken: choose another master port"
+        elif MODULE_MISSING.search(words):
+            hint = "install torch in the interpreter of the ranks: pip install 'torch>=2.11,<2.16'"
+        return f"torchrun could not start: {lines[-1] if lines else 'it said nothing'}", hint
 
     def last_words(self) -> str:
-        """The end of torchrun's own log."""
-        return tail(_log(self._spec, self._folder))
-
-    def _ranks(self) -> range:
-        first = first_rank(self._spec)
-        return range(first, first + self._spec.ranks)
+        """The last part of torchrun's own log."""
+        return tail(_log(self.spec, self.folder))
 
     def _rank_log(self, rank: int, name: str) -> Path | None:
-        local = rank - first_rank(self._spec)
-        found = sorted(_log_folder(self._spec, self._folder).glob(f"*/attempt_0/{local}/{name}"))
+        local = rank - first_rank(self.spec)
+        found = sorted(_log_folder(self.spec, self.folder).glob(f"*/attempt_0/{local}/{name}"))
         return found[-1] if found else None
 
     def _take_failures(self) -> None:
         for index, (local_rank, status) in enumerate(read_failures(self.last_words())):
-            rank = first_rank(self._spec) + local_rank
+            rank = first_rank(self.spec) + local_rank
             ended_by_torchrun = index > 0 and status == _SIGTERM_STATUS
             if rank not in self.exits and not ended_by_torchrun:
                 self._take(rank, status)
 
     def _take_quiet_exits(self) -> None:
-        now = seconds_since(self._start_ns)
+        now = self.seconds
         for rank, pid in self.pids.items():
             if rank in self.exits or process_runs(pid):
                 continue
@@ -135,9 +135,9 @@ class TorchrunFleet:
                 self.exits[rank] = Exit(0, None, gone)
 
     def _take_earlier_exits(self) -> None:
-        """Ranks that torchrun neither names as failed nor had to end had left in order before the first failure."""
+        """Records ranks that left in order before the first failure: torchrun neither named nor ended them."""
         log = self.last_words()
-        named = {first_rank(self._spec) + local for local, _ in read_failures(log)}
+        named = {first_rank(self.spec) + local for local, _ in read_failures(log)}
         ended = {int(pid) for pid in _ENDED_BY_TORCHRUN.findall(log)}
         failed_seconds = min(end.at_seconds for end in self.exits.values() if not end.clean)
         for rank, pid in self.pids.items():
@@ -145,24 +145,24 @@ class TorchrunFleet:
                 self.exits[rank] = Exit(0, None, min(failed_seconds, self._gone.get(rank, failed_seconds)))
 
     def _take_failures_from_ranks(self) -> None:
-        """torchrun's log names no rank: those whose own last words are a traceback have failed."""
-        for rank in self._ranks():
+        """Records the ranks as failed whose log ends with a traceback, for torchrun's log names no rank."""
+        for rank in self.ranks:
             log = self._rank_log(rank, "stderr.log")
             if rank not in self.exits and log is not None and exception_line(tail(log)):
                 self._take(rank, 1)
 
     def _take_rest(self, status: int) -> None:
-        for rank in self._ranks():
+        for rank in self.ranks:
             if rank not in self.exits:
                 self._take(rank, status)
 
     def _take(self, rank: int, status: int) -> None:
         stderr = self._rank_log(rank, "stderr.log") or Path(os.devnull)
-        self.exits[rank] = exit_from_status(status, seconds_since(self._start_ns), stderr)
+        self.exits[rank] = exit_from_status(status, self.seconds, stderr)
 
 
 def _ranks_of(torchrun: int) -> dict[int, int]:
-    """The processes that torchrun has started, by the rank it has given each."""
+    """The processes that torchrun has started, by their ranks."""
     found = {}
     for pid in child_processes(torchrun):
         try:
@@ -176,7 +176,7 @@ def _ranks_of(torchrun: int) -> dict[int, int]:
 
 
 def read_failures(log: str) -> tuple[tuple[int, int], ...]:
-    """Local ranks and statuses that torchrun's log names as failed, the one it saw first in front."""
+    """Local ranks and statuses that torchrun's log names as failed, the first one that it noticed in front."""
     first = [(int(local), int(status)) for status, local in _FIRST_FAILURE.findall(log)]
     others = [(int(local), int(status)) for local, status in _SUMMARY.findall(log)]
     return tuple(dict.fromkeys([*first, *others]))

@@ -1,4 +1,4 @@
-"""Looks through a folder of the user's: which files are in it, how each stands, and which a script may resume from."""
+"""Lists a user's folder: which files are in it, their states, and which of them a script may resume from."""
 
 import os
 import stat
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from scalewise.records.world import WrittenFile
 
-MOST_FILES = 20_000  # looking at so many takes a tenth of a second; a folder with more holds data, not only work
+MOST_FILES = 20_000  # listing so many takes a tenth of a second; a folder with more holds data, not only work
 CHECKPOINTS = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp")
-CACHES = ("__pycache__",)  # that an interpreter makes by itself, whatever the script does
+CACHES = ("__pycache__",)  # made by an interpreter itself, whatever the script does
 _APART = (".git", "node_modules", *CACHES)
 
 
 @dataclass(frozen=True)
 class FileState:
-    """Equal states: the file was not written in between."""
+    """The state of a file; if two states are equal, it was not written in between."""
 
     bytes: int
     changed_ns: int
@@ -25,16 +25,16 @@ class FileState:
 
 @dataclass
 class Look:
-    """The files of a folder by their path in it, as far as was looked."""
+    """The files of a folder by their path in it, as far as they were listed."""
 
     files: dict[str, os.DirEntry[str]] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)  # outer ones first
     links: list[str] = field(default_factory=list)  # symbolic links, whole paths
-    apart: list[str] = field(default_factory=list)  # folders not looked into, by their path in it
+    apart: list[str] = field(default_factory=list)  # folders not listed, by their path in it
     whole: bool = True
 
     def states(self) -> dict[str, FileState]:
-        """How each file stands; those that are gone by now are left out."""
+        """The state of each file; files that have gone are left out."""
         found = {}
         for name, entry in self.files.items():
             try:
@@ -44,19 +44,19 @@ class Look:
         return found
 
     def checkpoints(self) -> list[str]:
-        """Files that a script may resume from, going by their names."""
+        """Files from which a script may resume, judged by their names."""
         return [name for name in self.files if name.lower().endswith(CHECKPOINTS)]
 
 
 def state_of(found: os.stat_result) -> FileState:
-    """What of a file's metadata shows that it was written."""
+    """The parts of a file's metadata that show that it was written."""
     return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def look_through(folder: str, most: int = MOST_FILES) -> Look:
-    """Outer folders first, so that a deep store of data does not hide what lies beside the script."""
+    """Lists a folder, outer folders first, so that a deep store of data does not hide what lies beside the script."""
     look = Look()
-    waiting = deque([""])  # each with a slash at its end
+    waiting = deque([""])  # each ends with a slash
     while waiting:
         inside = waiting.popleft()
         for entry in _entries(f"{folder}/{inside}"):
@@ -78,7 +78,7 @@ def look_through(folder: str, most: int = MOST_FILES) -> Look:
 
 
 def differences(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> Iterator[WrittenFile]:
-    """What was written between two looks at the same folder."""
+    """Yields the files that were written between two listings of the same folder."""
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if new is None and old is not None:
@@ -88,7 +88,7 @@ def differences(before: Mapping[str, FileState], after: Mapping[str, FileState])
 
 
 def foreign_path(folder: str, look: Look) -> str:
-    """What may be written but belongs to another user or group; empty: nothing was found."""
+    """A path that may be written but belongs to another user or group; empty if none was found."""
     for name in ("", *look.folders, *look.files):
         path = f"{folder}/{name}"
         try:
@@ -101,7 +101,7 @@ def foreign_path(folder: str, look: Look) -> str:
 
 
 def is_whiteout(found: os.stat_result) -> bool:
-    """How an overlay marks a file that was removed."""
+    """Tells whether this is an overlay's mark for a removed file."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
@@ -114,7 +114,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _is_apart(entry: os.DirEntry[str]) -> bool:
-    """What no training script writes to: a repository, an environment, runs that scalewise has kept."""
+    """Tells whether no training script writes to the folder: a repository, an environment, or scalewise's own runs."""
     # Path.exists would raise for a folder that may not be entered.
     if entry.name in _APART or os.access(f"{entry.path}/pyvenv.cfg", os.F_OK):
         return True

@@ -6,8 +6,8 @@ from typing import Literal
 
 VerdictKind = Literal["over", "failed", "left_early", "hung", "timed_out", "enough"]
 
-# A rank that dies takes the others with it; they are given this long to say so themselves. When all that failed so far
-# was somebody else's fault, the one at fault may still be on its way out.
+# A rank that dies takes the others with it; they are given this long to report it. If all failures so far are blamed
+# on another rank, the rank at fault may still be about to end.
 GRACE_SECONDS = 1.0
 GRACE_FOR_CULPRIT_SECONDS = 3.0
 WAITING_SECONDS = 2.0
@@ -23,17 +23,17 @@ class Exit:
     code: int | None  # None when a signal ended it
     signal: str | None
     at_seconds: float  # since the start of the run
-    secondary: bool = False  # its last words blame another rank: connection closed, timed out
+    secondary: bool = False  # its last output blames another rank: connection closed, timed out
 
     @property
     def clean(self) -> bool:
-        """Whether it left of its own will with exit code 0."""
+        """Tells whether the rank left by itself with exit code 0."""
         return self.code == 0
 
 
 @dataclass(frozen=True)
 class RankView:
-    """One rank at one moment: still there or gone, and when it last moved."""
+    """One rank at one moment: still running or ended, and when it last moved."""
 
     rank: int
     exit: Exit | None = None
@@ -42,33 +42,33 @@ class RankView:
     steps: int = 0
     syncs: int = 0
     pid: int = 0
-    queued_seconds: float = 0.0  # since it last moved, how long it was ready to go on and had no core
+    queued_seconds: float = 0.0  # since it last moved, the time for which it was ready but had no core
 
     @property
     def waits(self) -> bool:
-        """Whether it was last seen entering an operation that needs the other ranks."""
+        """Tells whether the rank was last seen entering an operation that needs the other ranks."""
         return self.state in _SYNCHRONISING
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long a run may take, and how long it may stand still."""
+    """The limits on how long a run may take, and on how long it may stand still."""
 
     limit_seconds: float
     stall_seconds: float
-    enough_steps: int = 0  # of every rank, which end the run in order; 0: the script ends it
+    enough_steps: int = 0  # of every rank; then the run is ended in order; 0: the script ends it
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why the run is to be ended now, and which rank is known to be the cause."""
+    """The reason for which the run is to be ended now, and the rank that is known to be the cause."""
 
     kind: VerdictKind
     blamed: int | None = None
 
 
 def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verdict | None:
-    """The verdict on the run; None lets it go on."""
+    """The verdict on the run; None if it is to continue."""
     live = [view for view in ranks if view.exit is None]
     if not live:
         return Verdict("over")
@@ -102,7 +102,7 @@ def _after_failure(failures: Sequence[Exit], now_seconds: float) -> Verdict | No
 
 
 def _deserter(ranks: Sequence[RankView], live: Sequence[RankView], now_seconds: float) -> int | None:
-    """The rank that left in order while another has long been waiting for a synchronisation it never entered."""
+    """The rank that left in order while another has long been waiting for a synchronisation that it never entered."""
     for gone in ranks:
         if gone.exit is None or now_seconds - gone.exit.at_seconds < WAITING_SECONDS:
             continue

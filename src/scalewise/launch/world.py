@@ -1,4 +1,4 @@
-"""The working folder of one run: a private view of it where the run is to have one, and what became of its files.
+"""Provides the working folder of one run, with a private view if the run is to have one, and lists its changes.
 
 An overlay is best: the script finds the folder at its own path, and writes elsewhere. Where the system allows none, the
 script starts in a copy of the folder. A folder too large to copy is refused. Decision 0016.
@@ -14,6 +14,7 @@ from pathlib import Path
 from scalewise.launch.copied import Copied, TooLarge, copy_folder, linked_outside
 from scalewise.launch.forkserver import Connection
 from scalewise.launch.keeping import Keeper, discard
+from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
 from scalewise.launch.processes import process_runs
 from scalewise.launch.reads import Reads
@@ -25,30 +26,28 @@ from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 from scalewise.records.world import ReadFile, View, World, WrittenFile
 
-FORCE = "SCALEWISE_VIEW"  # `overlay` or `copy`: this way or none
-MOST_LISTED = 100  # files of one run by name; all are counted
+FORCE = "SCALEWISE_VIEW"  # `overlay` or `copy`: only this way is tried
+MOST_LISTED = 100  # files of one run that are listed by name; all are counted
 _IN_PLACE = "run it in the folder itself with --in-place, or start it from a folder that holds less"
 
 
-class NoView(Exception):
-    """The run cannot have a private view of its folder; says why and what to do."""
+class NoView(LaunchFailed):
+    """The error for a run that cannot have a private view of its folder; says why and what to do."""
 
     def __init__(self, sentence: str, hint: str = _IN_PLACE) -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.hint = hint
+        super().__init__(sentence, hint)
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Where a rank is started: its folder, and the process whose view it joins; 0: nobody's."""
+    """The place where a rank is started: its folder, and the process whose view it joins; 0: the ordinary view."""
 
     cwd: str
     view: int = 0
 
 
 class OpenWorld(ABC):
-    """The folder of a run from before its start until all of its processes are gone."""
+    """The working folder of a run from before its start until all of its processes have ended."""
 
     kind: View = "in_place"
 
@@ -58,11 +57,11 @@ class OpenWorld(ABC):
         self.reads = Reads()
 
     def seat(self, rank: int) -> Seat:
-        """Of one rank."""
+        """The place where one rank is started."""
         return Seat(self.spec.cwd)
 
     def close(self) -> World:
-        """What the run did to its files; its view is gone after this."""
+        """Closes the view, which is then gone, and returns what the run did to its files."""
         read = tuple(ReadFile(name, self.writer(name)) for name in self.reads.end())
         try:
             files = sorted(self.changes(), key=lambda one: (one.path, one.rank or 0))
@@ -82,23 +81,23 @@ class OpenWorld(ABC):
 
     @abstractmethod
     def changes(self) -> Iterable[WrittenFile]:
-        """What was written."""
+        """The files that were written."""
 
     def writer(self, name: str) -> str:
-        """The earlier run of the suite that wrote a file."""
+        """The earlier run of the suite that wrote a file; empty if none is known."""
         return ""
 
     def not_private(self) -> tuple[str, ...]:
-        """Parts of the folder that the script could write to directly."""
+        """Parts of the folder to which the script could write directly."""
         return ()
 
     def unlisted(self) -> str:
-        """Why changes may be missing."""
+        """The reason why changes may be missing; empty if none are."""
         return ""
 
 
 class InPlace(OpenWorld):
-    """The user's folder itself; what changes in it is seen by looking twice."""
+    """The user's folder itself; changes are found by listing it before and after."""
 
     def __init__(self, spec: RunSpec, run: RunFolder) -> None:
         super().__init__(spec, run)
@@ -115,16 +114,16 @@ class InPlace(OpenWorld):
         return differences(self._before, look.states()) if self._whole else ()
 
     def writer(self, name: str) -> str:
-        """By what the earlier runs have listed."""
+        """The earlier run that listed this file as written."""
         return self._writers.get(name, "")
 
     def unlisted(self) -> str:
-        """Of a large folder nothing is listed: where looking ended may differ from one look to the next."""
+        """A reason for large folders, for which nothing is listed: each listing may stop at another place."""
         return "" if self._whole else f"{self.spec.cwd} holds more than {MOST_FILES:,} files"
 
 
 class Overlaid(OpenWorld):
-    """Overlays at the folders' own paths; those of a rehearsal's ranks are their own, for none waits for another."""
+    """Overlays at the folders' own paths; each rank of a rehearsal has its own, because none waits for another."""
 
     kind = "overlay"
 
@@ -156,11 +155,11 @@ class Overlaid(OpenWorld):
         self._direct += told["direct"]
 
     def seat(self, rank: int) -> Seat:
-        """At the same path, in the view."""
+        """The same path, in the view."""
         return Seat(self.spec.cwd, self._holders.get(rank, self._holders.get(None, 0)))
 
     def changes(self) -> Iterable[WrittenFile]:
-        """What the upper folders hold."""
+        """The files that the upper folders of the overlays hold."""
         cwd = str(Path(self.spec.cwd).resolve())
         for rank, layers in self._layers.items():
             keeper = Keeper(self.run.files if rank is None else self.run.files / f"rank{rank}")
@@ -168,12 +167,12 @@ class Overlaid(OpenWorld):
                 yield from layer_changes(layer, cwd, keeper, rank)
 
     def not_private(self) -> tuple[str, ...]:
-        """Folders that take no overlay."""
+        """Folders for which no overlay is possible."""
         return tuple(dict.fromkeys(self._direct))
 
 
 class InCopy(OpenWorld):
-    """Copies of the folder; absolute paths still lead to the user's own files, which are therefore looked at, too."""
+    """Copies of the folder; absolute paths still lead to the user's own files, which are therefore compared, too."""
 
     kind = "copy"
 
@@ -191,12 +190,12 @@ class InCopy(OpenWorld):
         self._outside = linked_outside(spec.cwd, look)
 
     def seat(self, rank: int) -> Seat:
-        """In the copy."""
+        """The copy as the rank's folder."""
         copied = self._copies.get(rank) or self._copies[None]
         return Seat(str(copied.folder))
 
     def changes(self) -> Iterable[WrittenFile]:
-        """What differs in the copies, and what differs in the user's folder."""
+        """The files that differ in the copies, and those that differ in the user's folder."""
         for rank, copied in self._copies.items():
             yield from copied.changes(Keeper(self.run.files if rank is None else self.run.files / f"rank{rank}"), rank)
         now = look_through(self.spec.cwd).states()
@@ -206,12 +205,12 @@ class InCopy(OpenWorld):
             yield WrittenFile(path, one.change, one.bytes)
 
     def not_private(self) -> tuple[str, ...]:
-        """Files that the script wrote by their absolute paths, and what links lead to outside of the folder."""
+        """Files that the script wrote by their absolute paths, and the targets of links outside the folder."""
         return (*self._written_directly, *self._outside)
 
 
 def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld | None:
-    """The folder as the spec wants it; None for scripts of ours that write nothing. Raises `NoView`."""
+    """The folder as the spec asks for it; None for scripts of ours that write nothing. Raises `NoView`."""
     discard(run.view)
     if spec.folder_use == "plain":
         return None
@@ -240,7 +239,7 @@ def open_world(spec: RunSpec, run: RunFolder, server: Connection) -> OpenWorld |
 
 
 def _temporary_place() -> Path:
-    """On a local disk: a network's file system takes no overlay's changes. What killed processes left is removed."""
+    """A folder on a local disk, as network disks cannot hold an overlay; leftovers of killed processes are removed."""
     temporary, prefix = Path(tempfile.gettempdir()), f"scalewise-view-{os.getuid()}-"
     for old in temporary.glob(f"{prefix}*"):
         pid = old.name.removeprefix(prefix).partition("-")[0]
@@ -250,12 +249,12 @@ def _temporary_place() -> Path:
 
 
 def owners(spec: RunSpec) -> tuple[int | None, ...]:
-    """Who has a view: all ranks one together; of a rehearsal each its own."""
-    return tuple(range(spec.ranks)) if spec.rehearse is not None else (None,)
+    """The owners of views: one for all ranks together (None), but each rank of a rehearsal its own."""
+    return tuple(range(spec.ranks)) if spec.rehearsed is not None else (None,)
 
 
 def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:
-    """Files that earlier runs of the suite wrote, and the last run that wrote each."""
+    """Files that earlier runs of the suite wrote, each with the last run that wrote it."""
     found: dict[str, str] = {}
     others = [other for other in SuiteFolder(run.path.parent).runs() if other.path.name != run.path.name]
     for other in sorted((one for one in others if one.outcome.is_file()), key=lambda one: one.outcome.stat().st_mtime):

@@ -1,4 +1,4 @@
-"""What the files that a run read and wrote say about how it ended."""
+"""Adds to an outcome what the files that the run read and wrote say about it."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ _UNMAPPED = "Value too large for defined data type"  # an overlay cannot copy a 
 
 
 def with_world(outcome: Outcome, world: World | None, spec: RunSpec) -> Outcome:
-    """The outcome with its files; a script that found nothing left to train is told from one that never trains."""
+    """The outcome with its files; a script that resumed and had nothing left to train gets a sentence of its own."""
     if world is None:
         return outcome
     outcome = replace(outcome, world=world)

@@ -1,4 +1,4 @@
-"""The suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
+"""Makes the suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
 
 import json
 import re
@@ -8,8 +8,8 @@ from pathlib import Path
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
 from scalewise.plan.turns import turns_problem
-from scalewise.plan.words import escaped, intervention_text
-from scalewise.records.spec import Intervention, LauncherName, Mode
+from scalewise.plan.words import changes_text, escaped
+from scalewise.records.spec import Change, LauncherName, Mode
 
 MOST_DEVICES = 64  # of one process
 
@@ -24,7 +24,7 @@ def script_suite(
     launcher: LauncherName = "fork",
     mode: Mode = "torchrun",
     devices: int = 0,
-    interventions: tuple[tuple[Intervention, ...], ...] = ((),),
+    changes: tuple[tuple[Change, ...], ...] = ((),),
     limit_seconds: float = LIMIT_SECONDS,
     stall_seconds: float = STALL_SECONDS,
     turns: bool = False,
@@ -34,8 +34,8 @@ def script_suite(
     steps: int = 0,
     env: Mapping[str, str] | None = None,
 ) -> Suite:
-    """One experiment named after the script; its arguments are passed on as they are, braces and all."""
-    _check_script(script)
+    """A suite of one experiment named after the script; its arguments are passed on unchanged, with any braces."""
+    check_script(script)
     if repeat < 1:
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
     if steps < 0:
@@ -57,7 +57,7 @@ def script_suite(
         launcher=launcher,
         ranks=ranks,
         repeat=repeat,
-        interventions=interventions,
+        changes=changes,
         limit_seconds=limit_seconds,
         stall_seconds=stall_seconds,
         turns=turns,
@@ -74,7 +74,8 @@ def script_suite(
     return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
 
 
-def _check_script(script: Path) -> None:
+def check_script(script: Path) -> None:
+    """Refuses what is no file, with the name of one that was perhaps meant."""
     if script.is_file():
         return
     if script.is_dir():
@@ -100,7 +101,7 @@ def _toml(suite: Suite) -> str:
         "launcher": one.launcher,
         "ranks": list(one.ranks),
         "repeat": one.repeat,
-        "interventions": [intervention_text(arm) for arm in one.interventions],
+        "interventions": [changes_text(arm) for arm in one.changes],
         "limit_seconds": float(one.limit_seconds),
         "stall_seconds": float(one.stall_seconds),
         "turns": one.turns,
@@ -117,6 +118,6 @@ def _toml(suite: Suite) -> str:
 
 
 def _quoted(value: object) -> str:
-    """JSON is TOML for texts, numbers and lists, save for DEL and for bytes that are no text."""
+    """A value as TOML: JSON serves for texts, numbers and lists, except for DEL and for bytes that are no text."""
     text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return text.encode("utf-8", errors="replace").decode()

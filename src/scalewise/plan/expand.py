@@ -1,4 +1,4 @@
-"""A suite and a machine become runs, in running order, and refusals with reasons; nothing is started."""
+"""Expands a suite for a machine into runs, in running order, and refusals with reasons; starts nothing."""
 
 import dataclasses
 import hashlib
@@ -14,16 +14,17 @@ from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
 from scalewise.plan.turns import in_rings, turns_problem
-from scalewise.plan.words import LINK, filled, intervention_text, placeholders, value_text
+from scalewise.plan.words import changes_text, filled, placeholders, value_text
+from scalewise.records.changes import declared
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import AxisValue, Device, FolderUse, Nodes, RunSpec
+from scalewise.records.spec import AxisValue, Device, Examined, FolderUse, Inspected, Nodes, RunSpec, Timed
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """A part of the suite that cannot be run here, why, and what would help."""
+    """A part of the suite that cannot be run here, the reason, and what would help."""
 
     experiment: str
     what: str
@@ -33,14 +34,14 @@ class Refusal:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be run, in order, and what is not."""
+    """The runs to be made, in order, and the refusals."""
 
     runs: tuple[RunSpec, ...]
     refusals: tuple[Refusal, ...]
 
 
 def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", nodes: Nodes | None = None) -> Plan:
-    """Every run of the suite on this machine; `cwd` is where the scripts are started, as torchrun would."""
+    """Expands a suite into the runs for this machine; `cwd` is the folder in which scripts start, as with torchrun."""
     runs: list[RunSpec] = []
     refusals: list[Refusal] = []
     common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
@@ -75,16 +76,16 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
 
 
 def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence[str]) -> Iterator[RunSpec]:
-    """One more run of every arm in which nothing is changed; after the timed ones, which it must not disturb."""
+    """Yields one inspected run of every arm without interventions, after the timed runs so as not to disturb them."""
     for spec, name in zip(specs, names, strict=True):
-        if not spec.interventions:
+        if not spec.changes:
             values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}
             more = {key: filled(text, values) for key, text in experiment.inspect_env.items()}
-            yield dataclasses.replace(spec, name=f"{name}-inspect", inspect=True, env=spec.env | more)
+            yield dataclasses.replace(spec, name=f"{name}-inspect", kind=Inspected(), env=spec.env | more)
 
 
 def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[str, object]) -> Iterator[RunSpec]:
-    """Last, like inspected runs."""
+    """Yields the rehearsals of an experiment; they come last, after the inspected runs."""
     found = [
         (arm, spec)
         for arm, spec in rehearsals(experiment, machine, lambda arm: _spec(experiment, arm, machine, common))
@@ -96,7 +97,7 @@ def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[st
 
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:
-    """Eight hex digits over everything that decides the runs: also the scripts' text and the machine."""
+    """Eight hex digits that depend on everything that decides the runs: also the scripts' text and the machine."""
     scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
     where = [
         machine.host,
@@ -110,7 +111,7 @@ def suite_id(plan: Plan, machine: MachineFacts) -> str:
 
 
 def folder_name(suite: Suite, plan: Plan, machine: MachineFacts) -> str:
-    """The suite's folder under `runs/`: the same request finds it again, an edited script does not."""
+    """The name of the suite's folder under `runs/`: the same for the same request, another for an edited script."""
     return f"{suite.name}-{suite_id(plan, machine)}"
 
 
@@ -121,7 +122,7 @@ def _device(experiment: Experiment, machine: MachineFacts) -> Device:
 
 
 def _within_gpus(experiment: Experiment, machine: MachineFacts) -> Experiment:
-    """With no more ranks than GPUs, where the experiment says that fewer will do."""
+    """The experiment with at most as many ranks as GPUs, if it says that fewer will do."""
     if experiment.few_gpus != "reduce" or _device(experiment, machine) != "cuda":
         return experiment
     most = max(1, len(machine.gpus))
@@ -130,7 +131,7 @@ def _within_gpus(experiment: Experiment, machine: MachineFacts) -> Experiment:
 
 
 def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
-    """Why no arm of the experiment can run."""
+    """A refusal of the whole experiment, or None if some arm may run."""
     problem = None if placeholders(experiment.script) else _script_problem(experiment, {}, cwd)
     if problem:
         return Refusal(experiment.name, "all runs", *problem)
@@ -153,7 +154,7 @@ def _script_problem(experiment: Experiment, values: Mapping[str, AxisValue], cwd
 
 
 def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nodes | None, cwd: Path) -> Refusal | None:
-    """Why this one arm cannot run."""
+    """A refusal of this arm, or None if it can run."""
     what = arm_text(arm)
     values = {"device": _device(experiment, machine), **arm.axes, "ranks": arm.ranks}
     problem = _script_problem(experiment, values, cwd)
@@ -176,26 +177,26 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
             f"{arm.ranks} ranks need {arm.ranks} cores and {cores} {'is' if cores == 1 else 'are'} here",
             "use a machine with more cores, or fewer ranks",
         )
-    if _device(experiment, machine) == "cuda" and any(one.kind == LINK for one in arm.interventions):
-        reason = "a link is emulated on the host, and a GPU would not wait for it"
-        return Refusal(experiment.name, what, reason, "use device cpu")
+    reasons = [one for change in arm.changes if (one := declared(change.name).cpu_only)]
+    if _device(experiment, machine) == "cuda" and reasons:
+        return Refusal(experiment.name, what, reasons[0], "use device cpu")
     world = arm.ranks * (nodes.count if nodes else 1)
-    for one in arm.interventions:
-        if one.rank is not None and one.rank >= world:
-            reason = f"there is no rank {one.rank} among {world}"
-            return Refusal(experiment.name, what, reason, f"use more than {one.rank} ranks, or slow another rank")
+    for change in arm.changes:
+        if change.rank is not None and change.rank >= world:
+            reason = f"there is no rank {change.rank} among {world}"
+            return Refusal(experiment.name, what, reason, f"use more than {change.rank} ranks, or slow another rank")
     return None
 
 
 def arm_text(arm: Arm) -> str:
-    """The arm for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
+    """An arm as text for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
     parts = [f"{name} {value_text(value)}" for name, value in arm.axes.items()]
-    parts += [one.label() for one in arm.interventions] + [one.label() for one in arm.remedies]
+    parts += [one.label() for one in arm.changes]
     return ", ".join([*parts, f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''}"])
 
 
 def _order(experiment: Experiment, arms: int, suite: str) -> list[tuple[int, int]]:
-    """(arm, repeat) in running order; interleaved, so that a drift of the machine falls on every arm alike.
+    """Pairs of arm and repeat in running order; interleaved, so that a drift of the machine affects all arms alike.
 
     Repeats come in mirrored pairs (A B C, C B A), which cancels a linear drift; later pairs are shuffled.
     """
@@ -217,7 +218,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
     values = {"device": device, **arm.axes, "ranks": arm.ranks}
     stand_ins = _stood_in(experiment, values, len(machine.gpus) if device == "cuda" else 0)
     if stand_ins:
-        values["device"] = "cuda"  # what the script is shown
+        values["device"] = "cuda"  # the device that the script is shown
     texts = experiment.env | experiment.cases.get(str(arm.axes.get(CASE)), {})
     texts = texts | experiment.gpu_env if device == "cuda" else texts
     env = {name: filled(text, values) for name, text in texts.items()}
@@ -241,7 +242,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         limit_seconds=experiment.limit_seconds,
         stall_seconds=experiment.stall_seconds,
         env=env,
-        interventions=arm.interventions,
+        changes=arm.changes,
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
@@ -250,8 +251,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         stand_ins=stand_ins,
         asked=asked,
         shrink_rule=experiment.shrink.rule() if experiment.shrink and asked else "",
-        examine=experiment.examination is not None,
-        remedies=arm.remedies,
+        kind=Examined() if experiment.examination else Timed(),
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
         enough_steps=experiment.examination.enough_steps if experiment.examination else experiment.steps,
         folder_use=_folder_use(experiment, common["nodes"] is not None),
@@ -260,38 +260,37 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
 
 
 def _folder_use(experiment: Experiment, several_hosts: bool) -> FolderUse:
-    """Scripts of ours and of the course write nothing; ranks on several hosts may share files by the folder itself."""
+    """The use of the working folder: plain for scripts of ours, which write nothing; in_place for several hosts too."""
     if experiment.script.startswith((BUILT_IN, COURSE)) or Path(experiment.script).parent == subject_folder():
         return "plain"
     return "in_place" if experiment.in_place or several_hosts else "private"
 
 
 def _device_count(experiment: Experiment, values: Mapping[str, AxisValue]) -> int:
-    """GPUs that one process is to see; 0 where the experiment does not say."""
+    """The number of GPUs that one process is to see; 0 if the experiment does not say."""
     devices = filled(experiment.devices, values)
     return int(devices) if devices.isdecimal() else 0
 
 
 def _stood_in(experiment: Experiment, values: Mapping[str, AxisValue], gpus: int) -> bool:
-    """Whether its GPUs are stand-ins: in all arms or in none, for standing in takes time of every step."""
+    """Tells whether the GPUs are stand-ins: in all arms or in none, because standing in costs time in every step."""
     points = [{**values, **arm.axes, "ranks": arm.ranks} for arm in experiment.arms()]
     return bool(_device_count(experiment, values)) and any(_device_count(experiment, one) > gpus for one in points)
 
 
 def _emulated(experiment: Experiment, values: Mapping[str, AxisValue], machine: MachineFacts) -> bool:
-    """Whether one process uses more devices than there are GPUs; a single one may be the CPU itself."""
+    """Tells whether one process uses more devices than there are GPUs; a single one may be the CPU itself."""
     return _device_count(experiment, values) > max(1, len(machine.gpus))
 
 
 def _arm_names(experiment: Experiment, arms: Sequence[Arm]) -> list[str]:
-    """Readable, safe in every file system, and different even where two values look alike once made safe."""
+    """Readable names of the arms: safe in every file system, and distinct even if values look alike once made safe."""
     names: list[str] = []
     taken: set[str] = set()
     for arm in arms:
         parts = [f"{name}{_safe(value_text(value))}" for name, value in arm.axes.items()]
-        if arm.interventions:
-            parts.append(_safe(intervention_text(arm.interventions)))
-        parts += [_safe(remedy.label()) for remedy in arm.remedies]
+        if arm.changes:
+            parts.append(_safe(changes_text(arm.changes)))
         name = "-".join([experiment.name, *parts, f"ranks{arm.ranks}"])
         if name.casefold() in taken or len(name) > LONGEST_NAME:
             digest = hashlib.sha256(repr(arm).encode()).hexdigest()[:8]

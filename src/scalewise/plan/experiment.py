@@ -1,4 +1,4 @@
-"""What a suite declares, as plain values; free of pydantic, which a GPU machine may not have."""
+"""The plain values that a suite declares; free of pydantic, which a GPU machine may not have."""
 
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from scalewise.plan.shrink import Shrink
-from scalewise.records.spec import AxisValue, Intervention, LauncherName, Mode, Remedy, Scaling
+from scalewise.records.spec import AxisValue, Change, LauncherName, Mode, Scaling
 
 DeviceChoice = Literal["auto", "cpu", "cuda"]
-# share: ranks stand on one GPU together, emulated; reduce: as many ranks as GPUs, and the table says both.
+# share: several ranks run on one GPU, emulated; reduce: as many ranks as GPUs, and the table says both.
 FewGpus = Literal["refuse", "share", "reduce"]
-FewCores = Literal["share", "refuse"]  # share: CPU ranks stand on the same cores, and are marked oversubscribed
+FewCores = Literal["share", "refuse"]  # share: CPU ranks run on the same cores, and are marked oversubscribed
 
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
 COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
@@ -23,26 +23,24 @@ STALL_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Arm:
-    """One point of an experiment: what is measured `repeat` times."""
+    """One point of an experiment, which is measured `repeat` times."""
 
     axes: dict[str, AxisValue]
-    interventions: tuple[Intervention, ...]
+    changes: tuple[Change, ...]
     ranks: int
-    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True)
 class Examination:
-    """How the doctor has the runs of an experiment examined; no key of a suite's file."""
+    """The doctor's settings for examining the runs of an experiment; not a key of a suite's file."""
 
-    remedies: tuple[tuple[Remedy, ...], ...] = ((),)  # an arm each
     on_cpu: bool = False
     enough_steps: int = 0
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One question to a script: the axes that vary, and how a speedup is to be understood."""
+    """One question to a script: the axes that vary, and what a speedup means in it."""
 
     name: str
     script: str  # absolute path, `scalewise:NAME` or `course:NAME`; may hold {axis}
@@ -56,33 +54,32 @@ class Experiment:
     ranks: tuple[int, ...] = (1,)
     repeat: int = 1
     axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
-    interventions: tuple[tuple[Intervention, ...], ...] = ((),)
+    changes: tuple[tuple[Change, ...], ...] = ((),)  # from outside, an arm each; `interventions` of a suite's file
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = field(default_factory=dict)
     interleave: bool = True
-    turns: bool = False  # arms of one repeat and as many ranks are alive together and take turns step by step
+    turns: bool = False  # arms of one repeat and equal ranks are alive together and take turns step by step
     cases: dict[str, dict[str, str]] = field(default_factory=dict)  # name -> the variables it sets together
     shrink: Shrink | None = None  # None: the machine must carry what is asked
-    devices: str = ""  # how many devices one process uses, may be {axis}; empty: one a rank
+    devices: str = ""  # devices that one process uses, may be {axis}; empty: one per rank
     few_gpus: FewGpus = "refuse"  # where there are fewer GPUs than ranks
     few_cores: FewCores = "share"  # where there are fewer cores than CPU ranks
     inspect: bool = False  # one more run per arm, watched so closely that its times do not count
-    inspect_env: dict[str, str] = field(default_factory=dict)  # on top, for the inspected run alone
-    gpu_env: dict[str, str] = field(default_factory=dict)  # on top, where the ranks compute on GPUs
-    rehearse: tuple[int, ...] = ()  # numbers of ranks that are to be predicted where they cannot be measured
+    inspect_env: dict[str, str] = field(default_factory=dict)  # set in addition, for the inspected run alone
+    gpu_env: dict[str, str] = field(default_factory=dict)  # set in addition, if the ranks compute on GPUs
+    rehearse: tuple[int, ...] = ()  # numbers of ranks that are to be predicted if they cannot be measured
     limit_seconds: float = LIMIT_SECONDS
     stall_seconds: float = STALL_SECONDS
-    steps: int = 0  # that end a run when every rank has made them; 0: the script ends it
+    steps: int = 0  # a run ends when every rank has made this many; 0: the script ends it
     examination: Examination | None = None  # None: the runs are measured, not examined
     in_place: bool = False  # the script works in the user's folder itself, not in a private view of it
 
     def arms(self) -> tuple[Arm, ...]:
-        """Every combination, ranks varying fastest because they are what is read side by side."""
+        """Every combination; ranks vary fastest because they are read side by side."""
         axes = {CASE: tuple(self.cases), **self.axes} if self.cases else self.axes
-        remedies = self.examination.remedies if self.examination else ((),)
-        points = product(*axes.values(), self.interventions, remedies, self.ranks)
+        points = product(*axes.values(), self.changes, self.ranks)
         return tuple(
-            Arm(dict(zip(axes, point[:-3], strict=True)), point[-3], point[-1], point[-2])  # type: ignore[arg-type]
+            Arm(dict(zip(axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
             for point in points
         )
 
@@ -108,7 +105,7 @@ def changed(
     full: bool = False,
     in_place: bool = False,
 ) -> Suite:
-    """The suite with what the command line overrides; experiments of one plain process keep it one."""
+    """The suite with what the command line overrides; an experiment of one plain process keeps its single rank."""
     experiments = tuple(
         replace(
             experiment,
@@ -125,7 +122,7 @@ def changed(
 
 
 def subject_folder() -> Path:
-    """Where scalewise's own subjects lie."""
+    """The folder of scalewise's own subjects."""
     return Path(__file__).resolve().parent.parent / "subjects"
 
 

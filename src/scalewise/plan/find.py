@@ -1,4 +1,4 @@
-"""Finds the suite a person means: the name of a built-in one, or a TOML file."""
+"""Finds a suite by the name of a built-in one, or by the path of a TOML file."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def built_in_suites() -> dict[str, Path]:
 
 
 def find_suite(name_or_path: str) -> Path:
-    """The TOML file of that name or at that path; a built-in name wins, a path has a slash or an ending."""
+    """The TOML file of that name or at that path; a built-in name is preferred, a path has a slash or an ending."""
     known = built_in_suites()
     if name_or_path in known:
         return known[name_or_path]

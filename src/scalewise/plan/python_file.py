@@ -1,4 +1,4 @@
-"""Whether a file is Python at all, and whether it starts its ranks itself: told from its text, before anything runs."""
+"""Tells from a file's text, before it runs, whether it is Python at all and whether it starts its ranks itself."""
 
 import ast
 import codecs
@@ -39,9 +39,9 @@ def check_is_python(path: Path) -> None:
 
 
 def starts_ranks_itself(path: Path) -> bool:
-    """Whether the script calls torch.multiprocessing's spawn, or starts processes that make a process group.
+    """Tells whether the script calls torch.multiprocessing's spawn or starts processes that make a process group.
 
-    One that also looks for torchrun's variables can be started by torchrun, so it is.
+    A script that also looks up torchrun's variables can be started by torchrun, so False is returned for it.
     """
     try:
         text = _text(path)
@@ -98,7 +98,7 @@ def _check_encoding(path: Path, data: bytes) -> None:
 
 def _tree(text: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an escape that Python frowns at is no concern of ours
+        warnings.simplefilter("ignore")  # an invalid escape, of which Python warns, does not matter here
         return ast.parse(text)
 
 
@@ -112,7 +112,7 @@ def _is_notebook(text: str) -> bool:
 
 
 def _multiprocessing(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """The names that the file has given to torch's multiprocessing and Python's own, and what it took out of them."""
+    """Two sets: names of the modules torch.multiprocessing and multiprocessing, and the names imported from them."""
     wanted = ("torch.multiprocessing", "multiprocessing")
     modules, names = set(wanted), set()
     for node in ast.walk(tree):
@@ -126,7 +126,7 @@ def _multiprocessing(tree: ast.Module) -> tuple[set[str], set[str]]:
 
 
 def _read_variables(tree: ast.Module) -> Iterator[ast.expr]:
-    """What is looked up: `os.environ["RANK"]`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
+    """Yields the keys that are looked up: `os.environ["RANK"]`, `os.getenv("RANK")`, `"RANK" in os.environ`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             yield node.slice

@@ -1,22 +1,22 @@
-"""Which numbers of ranks of an experiment are rehearsed here: those that cannot be measured, and one that can."""
+"""Chooses the numbers of ranks of an experiment to rehearse: those that cannot be measured, and one that can."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from scalewise.plan.experiment import Arm, Experiment
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import Rehearsal, RunSpec
+from scalewise.records.spec import Rehearsed, RunSpec
 
-GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all of one node
+GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all on one node
 
 
 def rehearsals(
     experiment: Experiment, machine: MachineFacts, spec_of: Callable[[Arm], RunSpec]
 ) -> Iterator[tuple[Arm, RunSpec]]:
-    """One run, nothing changed in it, for every number of ranks that is asked for and is not here.
+    """Yields a rehearsal without interventions for every number of ranks asked for that cannot be measured here.
 
-    Where there is any, the most of those that are here is rehearsed as well: it was measured, too, so that the error
-    of a prediction is known. On a machine with too few GPUs for any, that is as many ranks as it has GPUs.
+    If there is any, the largest number that can be measured is rehearsed as well: as it is measured too, it shows the
+    error of a prediction. A machine with too few GPUs for any of them rehearses as many ranks as it has GPUs.
     """
     absent = [count for count in experiment.rehearse if not _here(spec_of(_any_arm(experiment, count)), machine)]
     if not absent:
@@ -25,12 +25,12 @@ def rehearsals(
     gpus = len(machine.gpus)
     if not known and (gpus in experiment.ranks or experiment.few_gpus == "reduce"):
         known = [gpus] if spec_of(_any_arm(experiment, min(absent))).device == "cuda" else []
-    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), interventions=((),)).arms():
+    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), changes=((),)).arms():
         yield arm, _as_rehearsal(spec_of(arm), machine)
 
 
 def rehearsal_names(names: Sequence[str], arms: Sequence[Arm]) -> list[str]:
-    """`strong-scaling-ranks8` becomes `strong-scaling-rehearse8`."""
+    """The names of rehearsed runs: `strong-scaling-ranks8` becomes `strong-scaling-rehearse8`."""
     ends = [f"ranks{arm.ranks}" for arm in arms]
     return [
         f"{name.removesuffix(end)}rehearse{arm.ranks}" if name.endswith(end) else f"{name}-rehearse{arm.ranks}"
@@ -47,7 +47,7 @@ def _here(spec: RunSpec, machine: MachineFacts) -> bool:
 
 
 def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
-    """As many processes as have a place of their own stand for the first ranks and keep each other company."""
+    """The run as a rehearsal, with a process for each rank, from rank 0 on, that can have cores or a GPU of its own."""
     places = len(machine.gpus) if spec.device == "cuda" else len(dict.fromkeys(spec.shares))
     company = max(1, min(spec.ranks, places))
     per_node = min(spec.ranks, GPUS_PER_NODE) if spec.device == "cuda" else spec.ranks
@@ -58,5 +58,5 @@ def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
         shares=spec.shares[:company],
         oversubscribed=False,
         emulated=False,
-        rehearse=Rehearsal(spec.ranks, 0, per_node),
+        kind=Rehearsed(spec.ranks, 0, per_node),
     )

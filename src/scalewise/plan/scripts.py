@@ -1,4 +1,4 @@
-"""Which file a suite's `script` means: a path, one of scalewise's own subjects, or a script of the course."""
+"""Finds the file that a suite's `script` means: a path, one of scalewise's subjects, or a script of the course."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ MOST_LETTERS = 300  # of a path in a sentence
 
 
 def script_path(script: str, values: Mapping[str, AxisValue], cwd: Path) -> Path:
-    """The file that the ranks run; a student's own copy under ./course wins over the project's."""
+    """The file that the ranks run; a student's own copy under ./course is preferred to the project's."""
     name = filled(script, values)
     if name.startswith(BUILT_IN):
         return subject_folder() / f"{name.removeprefix(BUILT_IN)}.py"
@@ -25,7 +25,7 @@ def script_path(script: str, values: Mapping[str, AxisValue], cwd: Path) -> Path
 
 
 def script_problem(script: str, path: Path, cwd: Path) -> tuple[str, str] | None:
-    """Why there is nothing to run at this path, and what would help."""
+    """The reason why there is nothing to run at this path and what would help, or None if there is a file."""
     try:
         if path.is_file():
             return None
@@ -45,7 +45,7 @@ def _short(name: str) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """False also for a name that no file can have."""
+    """Tells whether a file is there; False also for a name that no file can have."""
     try:
         return path.is_file()
     except OSError:
@@ -53,7 +53,7 @@ def _is_file(path: Path) -> bool:
 
 
 def script_digest(path: Path) -> str:
-    """Changes when the script does, or a module that lies beside it and that it imports."""
+    """A digest that changes with the script, or with a module beside it that it imports."""
     try:
         text = path.read_bytes()
         imported = sorted(set(re.findall(rb"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)))
@@ -65,5 +65,5 @@ def script_digest(path: Path) -> str:
 
 
 def course_folder() -> Path:
-    """The project's own course/, beside src/."""
+    """The project's own folder course/, beside src/."""
     return Path(__file__).resolve().parents[3] / "course"

@@ -1,4 +1,4 @@
-"""Cores as logical devices: an equal share for every rank, of the same size for every world size compared."""
+"""Divides cores into logical devices: every rank has an equal share, of one size for all world sizes compared."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seats:
-    """Where the ranks of one run sit."""
+    """The cores given to the ranks of one run."""
 
     shares: tuple[tuple[int, ...], ...]  # cores of each rank
     oversubscribed: bool  # some ranks share their cores with others
 
 
 def share_size(cores: int, ranks: Iterable[int]) -> int:
-    """Cores per rank: what the largest world size that fits leaves to each."""
+    """Cores per rank: the share that each rank has at the largest world size that fits."""
     fitting = [count for count in ranks if count <= cores]
     return max(1, cores // max(fitting, default=cores or 1))
 

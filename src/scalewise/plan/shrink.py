@@ -1,6 +1,6 @@
-"""The stated rule by which a model is made smaller where the machine cannot carry it.
+"""The stated rule by which a model is made smaller if the machine cannot carry it.
 
-It rests on sizes alone, never on a measured rate, so that the same request always finds its own folder again.
+It rests on sizes alone, never on a measured rate, so that the same request always gets the same folder.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ _GIGA = 10**9
 
 @dataclass(frozen=True)
 class Shrink:
-    """How much of a machine one step of a model may ask for."""
+    """The limit on what one step of a model may ask of a machine."""
 
     gflop_per_core: float
 
     def rule(self) -> str:
-        """In words, for tables."""
+        """The rule in words, for tables."""
         return (
             f"DIM is halved until a step (6 x BATCH x DIM^2 x DEPTH flop) is at most {self.gflop_per_core:g} GFLOP "
             f"per core and the ranks together ({BYTES_PER_WEIGHT} x DIM^2 x DEPTH bytes each) fill at most half "

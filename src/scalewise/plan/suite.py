@@ -23,16 +23,16 @@ from scalewise.plan.experiment import (
 )
 from scalewise.plan.shrink import Shrink
 from scalewise.plan.suite_checks import Problem, meaning_problems
-from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_intervention
+from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_changes
 from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
-SYNONYMS = {"gpu": "cuda"}  # nearer in meaning than in letters
+SYNONYMS = {"gpu": "cuda"}  # words close in meaning but not in letters
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ShrinkTable(BaseModel):
-    """The `shrink` of an experiment."""
+    """The `shrink` table of an experiment."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -40,7 +40,7 @@ class ShrinkTable(BaseModel):
 
 
 class ExperimentTable(BaseModel):
-    """An [[experiment]] of the TOML, field by field."""
+    """One [[experiment]] table of the TOML, field by field."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -130,7 +130,8 @@ def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values["ranks"] = tuple(table.ranks)
     values["rehearse"] = tuple(table.rehearse)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
-    values["interventions"] = tuple(parse_intervention(text) for text in table.interventions)
+    del values["interventions"]
+    values["changes"] = tuple(parse_changes(text) for text in table.interventions)
     values["shrink"] = Shrink(table.shrink.gflop_per_core) if table.shrink else None
     return Experiment(**values)
 
@@ -169,13 +170,13 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 
 def _branch(location: tuple[int | str, ...]) -> bool:
-    """Whether the last part is not a place but a branch of a union, which pydantic appends."""
+    """Tells whether the last part is a branch of a union, which pydantic appends, and not a place in the file."""
     in_union = isinstance(location[-2], int) or location[-3] == "base" if len(location) > 3 else False
     return in_union and location[-1] in ("str", "int", "float", "bool")
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """experiment[1].ranks[0]"""
+    """A place in the TOML as text, such as `experiment[1].ranks[0]`."""
     text = ""
     for part in location[:-1] if _branch(location) else location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

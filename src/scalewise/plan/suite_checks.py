@@ -1,4 +1,4 @@
-"""What a suite's values mean together: checked on the raw TOML, so that no other error hides one of these."""
+"""Checks what a suite's values mean together, on the raw TOML, so that no other error hides one of these."""
 
 import re
 from collections import Counter
@@ -8,16 +8,16 @@ from typing import Any
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, RESERVED_AXES
 from scalewise.plan.shrink import SIZED_BY
-from scalewise.plan.words import PLAIN, parse_intervention, placeholders
+from scalewise.plan.words import PLAIN, parse_changes, placeholders
 
-Problem = tuple[str, str]  # where, what
+Problem = tuple[str, str]  # where, what is wrong
 
 _COURSE_NAME = re.compile(r"\w+\.py", re.ASCII)
 _AXIS_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def meaning_problems(data: dict[str, Any], subjects: Sequence[str]) -> list[Problem]:
-    """Everything that types alone cannot tell; parts of a wrong type are named elsewhere, and passed over."""
+    """All problems that types alone cannot show; parts of a wrong type are reported elsewhere and skipped here."""
     experiments = data.get("experiment")
     if not isinstance(experiments, list):
         return []
@@ -142,7 +142,7 @@ def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pr
         if not isinstance(text, str):
             continue
         try:
-            found = parse_intervention(text)
+            found = parse_changes(text)
         except BadRequest as problem:
             yield place, f"{problem.sentence} {problem.hint}".rstrip(".")
             continue
@@ -172,7 +172,7 @@ def _devices(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]
 
 
 def _texts(raw: dict[str, Any]) -> dict[str, str]:
-    """Everything in which {axis} may stand, by its place."""
+    """All texts in which {axis} may occur, by their place."""
     places = {field: raw.get(field) for field in ("script", "devices")}
     places |= {f"args[{index}]": text for index, text in enumerate(_list(raw, "args"))}
     for field in ("env", "inspect_env"):

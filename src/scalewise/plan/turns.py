@@ -1,4 +1,4 @@
-"""Which runs are alive together and take turns step by step: the arms of one repeat that use the same seats."""
+"""Finds the runs that are alive together and take turns: the arms of one repeat on the same cores."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from scalewise.records.spec import Nodes, RunSpec, Turns
 
 
 def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str] | None:
-    """Why the arms of this experiment cannot take turns, and what would help."""
+    """The reason why the arms of this experiment cannot take turns and what would help, or None if they can."""
     if nodes is not None:
         return "turns are taken on one host", "run it on one host, or leave turns out"
     if experiment.launcher != "fork":
@@ -20,9 +20,9 @@ def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str
 
 
 def in_rings(runs: Sequence[RunSpec]) -> list[RunSpec]:
-    """The runs with those of each ring next to each other; one whose partners all were refused is made alone.
+    """The runs, those of each ring next to each other; one whose partners were all refused is made alone.
 
-    While a run waits for its turn its clock goes on, so the limit on the whole run grows with the ring.
+    The clock of a run goes on while it waits for its turn, so its time limit grows with the number of runs in the ring.
     """
     groups: dict[tuple[object, ...], list[RunSpec]] = {}
     for spec in runs:

@@ -1,27 +1,19 @@
-"""Short texts that people type: ranks, interventions, and {axis} placeholders."""
+"""Short texts that people type: ranks, changes from outside, and {axis} placeholders."""
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from scalewise.errors import BadRequest, did_you_mean
-from scalewise.records.spec import AxisValue, Intervention
+from scalewise.records.changes import Declared, Kind, declared, known_changes
+from scalewise.records.spec import AxisValue, Change
 
-MOST_RANKS = 1024  # more is a slip of the finger on one node
+MOST_RANKS = 1024  # more on one node is a typing error
 PLAIN = "none"  # the intervention that changes nothing
 
 LINK = "emulate_link"
-WORKERS = "workers"
 MOST_WORKERS = 256
-
-# kind -> (takes seconds, takes a rank, an example)
-INTERVENTIONS = {
-    "remove_communication": (False, False, "remove_communication"),
-    "sleep_before_backward": (True, False, "sleep_before_backward:0.01"),
-    "slow_rank": (True, True, "slow_rank:0.02@0"),
-    LINK: (True, False, "emulate_link:1ms,1GB/s"),
-    WORKERS: (True, False, "workers:4"),
-}
 # Exact, so that 20us is 2e-05 and not a neighbour of it.
 _SECONDS = {"s": Fraction(1), "ms": Fraction(1, 10**3), "us": Fraction(1, 10**6)}
 _BYTES = {f"{prefix}B/s": Fraction(1000**power) for power, prefix in enumerate(("", "k", "M", "G", "T"))}
@@ -32,7 +24,7 @@ _PLACEHOLDER = re.compile(r"\{(\{[A-Za-z_]\w*\})\}|\{([A-Za-z_]\w*)\}", re.ASCII
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
-    """`1,2,4` as numbers of ranks, in the order given."""
+    """The numbers of ranks in a text such as `1,2,4`, in the order given."""
     words = [word.strip() for word in text.split(",")]
     if not any(words):
         raise BadRequest("--ranks is empty.", "Give numbers of ranks to measure, such as --ranks 1,2,4.")
@@ -58,7 +50,7 @@ def _one_rank_count(word: str, text: str) -> int:
 
 
 def ranks_problem(count: int) -> str:
-    """Why this cannot be a number of ranks; empty when it can."""
+    """The reason why this cannot be a number of ranks; empty if it can."""
     if count < 1:
         return f"{count} is not a number of ranks; the smallest is 1"
     if count > MOST_RANKS:
@@ -66,63 +58,132 @@ def ranks_problem(count: int) -> str:
     return ""
 
 
-def parse_intervention(text: str) -> tuple[Intervention, ...]:
-    """`none`, or one or more of `KIND[:SECONDS][@RANK]`, `emulate_link:LATENCY,RATE`, `workers:COUNT` joined by `+`."""
+def parse_changes(text: str) -> tuple[Change, ...]:
+    """`none`, or one or more of `NAME[:SETTING,...][@RANK]` joined by `+`; a setting is a value, or KEY=VALUE."""
     if text.strip() == PLAIN:
         return ()
-    found = tuple(_one_intervention(part.strip()) for part in text.split("+"))
-    kinds = [intervention.kind for intervention in found]
-    if len(set(kinds)) < len(kinds):
+    found = tuple(_one_change(part.strip()) for part in text.split("+"))
+    names = [change.name for change in found]
+    if len(set(names)) < len(names):
         raise BadRequest(f"{text!r} names one kind of intervention twice.", "Name each kind once.")
     return found
 
 
-def _one_intervention(text: str) -> Intervention:
-    kind, _, rest = text.partition(":")
-    seconds_word, at, rank_word = rest.partition("@")
-    if not rest and "@" in kind:
-        kind, at, rank_word = kind.partition("@")
-    if kind not in INTERVENTIONS:
-        near = did_you_mean(kind, (*INTERVENTIONS, PLAIN))
-        allowed = ", ".join((PLAIN, *(example for _, _, example in INTERVENTIONS.values())))
-        raise BadRequest(f"{kind!r} is not an intervention{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
-    takes_seconds, takes_rank, example = INTERVENTIONS[kind]
-    hint = f"Write it as {example}."
-    if kind == LINK and not at:
-        return parse_link(seconds_word, text, hint)
-    if kind == WORKERS and not at:
-        return _workers(seconds_word, text, hint)
-    if takes_seconds != bool(seconds_word):
-        raise BadRequest(f"{text!r} {'lacks its seconds' if takes_seconds else 'takes no seconds'}.", hint)
-    if bool(at) != takes_rank:
-        raise BadRequest(f"{text!r} {'lacks its rank' if takes_rank else 'takes no rank'}.", hint)
-    seconds = _seconds(seconds_word, text, hint) if takes_seconds else 0.0
-    rank = _rank(rank_word, text, hint) if takes_rank else None
-    return Intervention(kind, seconds, rank)  # type: ignore[arg-type]
+def _one_change(text: str) -> Change:
+    name, _, rest = text.partition(":")
+    words, at, rank_word = rest.partition("@")
+    if not rest and "@" in name:
+        name, at, rank_word = name.partition("@")
+    if name not in known_changes():
+        near = did_you_mean(name, (*known_changes(), PLAIN))
+        allowed = ", ".join((PLAIN, *(declared(one).example or one for one in known_changes())))
+        raise BadRequest(f"{name!r} is not an intervention{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
+    return _read_change(name, words, rank_word if at else None, text, f"Write it as {declared(name).example or name}.")
 
 
-def _workers(word: str, text: str, hint: str) -> Intervention:
-    if not re.fullmatch(r"[0-9]{1,9}", word) or int(word) > MOST_WORKERS:
-        raise BadRequest(f"{text!r}: {word!r} is not a number of workers from 0 to {MOST_WORKERS}.", hint)
-    return Intervention(WORKERS, count=int(word))  # type: ignore[arg-type]
+def parse_link(words: str, text: str, hint: str) -> Change:
+    """An emulated link from `1ms,1GB/s`; `text` is what the person wrote, for the sentence that refuses it."""
+    return _read_change(LINK, words, None, text, hint)
 
 
-def parse_link(words: str, text: str, hint: str) -> Intervention:
-    """`1ms,1GB/s` as an emulated link; `text` is what the person wrote, for the sentence that refuses it."""
-    latency_word, comma, rate_word = (part.strip() for part in words.partition(","))
-    if not comma:
-        raise BadRequest(f"{text!r} lacks its {'rate' if words else 'latency and rate'}.", hint)
-    latency = _with_unit(latency_word, _SECONDS)
-    if latency is None or not 0 <= latency <= 3600:
-        raise BadRequest(f"{text!r}: {latency_word!r} is not a latency from 0 to 3600 s.", hint)
-    rate = _with_unit(rate_word, _BYTES | _BITS)
-    if rate is None or not 1 <= rate <= MOST_BYTES_PER_SECOND:
-        raise BadRequest(f"{text!r}: {rate_word!r} is not a rate from 1 B/s to 1000 TB/s.", hint)
-    return Intervention(LINK, latency, None, rate)  # type: ignore[arg-type]
+def _read_change(name: str, words: str, rank_word: str | None, text: str, hint: str) -> Change:
+    known = declared(name)
+    asked = [key for key, kind in known.settings.items() if kind not in ("rank", "option")]
+    written = _by_key(words, known, asked, text, hint)
+    missing = [key for key in asked if key not in written and key not in known.optional]
+    if missing or (known.open and not written):
+        raise BadRequest(f"{text!r} lacks its {' and '.join(map(_noun(known), missing or known.settings))}.", hint)
+    if (rank_word is not None) != ("rank" in known.settings):
+        raise BadRequest(f"{text!r} {'takes no rank' if rank_word is not None else 'lacks its rank'}.", hint)
+    if rank_word is not None:
+        written["rank"] = rank_word
+    return Change(
+        name, {key: _value(known.settings.get(key, "option"), one, text, hint) for key, one in written.items()}
+    )
+
+
+def _by_key(words: str, known: Declared, asked: Sequence[str], text: str, hint: str) -> dict[str, str]:
+    """The settings as they are written; values without a key are those that are asked for, in their order."""
+    written: dict[str, str] = {}
+    for word in (part.strip() for part in words.split(",")) if words.strip() else ():
+        key, named, value = word.partition("=")
+        free = [one for one in asked if one not in written]
+        if named and (key in known.settings or known.open) and key not in written:
+            written[key] = value
+        elif written and known.settings.get(list(written)[-1]) == "words":
+            written[list(written)[-1]] += f",{word}"
+        elif free and not named:
+            written[free[0]] = word
+        else:
+            what = f"takes no {key}" if named else f"takes no {'further ' if written else ''}value"
+            raise BadRequest(f"{text!r} {what}.", hint)
+    return written
+
+
+def _noun(known: Declared) -> Callable[[str], str]:
+    """What a person calls a setting that is missing."""
+    kinds = {"seconds", "latency", "rate"}
+    names = {"workers": "number of workers", "option": "options, such as KEY=VALUE"}
+    return lambda key: known.settings[key] if known.settings[key] in kinds else names.get(known.settings[key], key)
+
+
+def _value(kind: Kind, word: str, text: str, hint: str) -> AxisValue:
+    if kind in ("words", "option"):
+        return word if kind == "words" else _option(word)
+    what, read = _KINDS[kind]
+    value = read(word)
+    if value is None:
+        raise BadRequest(f"{text!r}: {word!r} is not {what}.", hint)
+    return value
+
+
+def _option(word: str) -> AxisValue:
+    """As Python would write it."""
+    whole, number = _whole(word), _number(word)
+    if word in ("True", "False", "true", "false"):
+        return word in ("True", "true")
+    return whole if whole is not None else number if number is not None else word
+
+
+def _whole(word: str, most: int = 10**9) -> int | None:
+    return int(word) if re.fullmatch(r"[0-9]{1,9}", word) and int(word) <= most else None
+
+
+def _number(word: str) -> float | None:
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _within(number: float | None, low: float, high: float) -> float | None:
+    return number if number is not None and low <= number <= high else None
+
+
+def _seconds(word: str) -> float | None:
+    seconds = _within(_number(word), 0, 3600)
+    return seconds or None
+
+
+# kind -> (what a value of it is, how it is read: None where it is not one)
+_KINDS: dict[str, tuple[str, Callable[[str], AxisValue | None]]] = {
+    "seconds": ("a number of seconds above 0 and at most 3600", _seconds),
+    "latency": ("a latency from 0 to 3600 s", lambda word: _within(_with_unit(word, _SECONDS), 0, 3600)),
+    "rate": (
+        "a rate from 1 B/s to 1000 TB/s",
+        lambda word: _within(_with_unit(word, _BYTES | _BITS), 1, MOST_BYTES_PER_SECOND),
+    ),
+    "rank": ("a rank", _whole),
+    "workers": (f"a number of workers from 0 to {MOST_WORKERS}", lambda word: _whole(word, MOST_WORKERS)),
+    "loader": ("the number of a loader, counted from 0", _whole),
+    "whole": ("a whole number", lambda word: _whole(word) or None),
+    "number": ("a number", _number),
+}
 
 
 def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
-    """A number with one of the units behind it; None where it is not."""
+    """A number followed by one of the units; None if the word is not of that form."""
     found = re.fullmatch(r"([0-9.]+(?:e-?[0-9]{1,3})?) ?([A-Za-z/]*)", word, re.ASCII)
     try:
         return float(Fraction(found[1]) * units[found[2]]) if found else None
@@ -130,59 +191,52 @@ def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
         return None
 
 
-def _link_text(link: Intervention) -> str:
-    """So that it reads back as the very same numbers."""
+def _rate_text(rate: float) -> str:
+    """So that it reads back as the very same number."""
     for unit, scale in reversed(_BYTES.items()):
-        number = f"{link.bytes_per_second / float(scale):.10g}"
-        if link.bytes_per_second >= scale and _with_unit(f"{number}{unit}", _BYTES) == link.bytes_per_second:
-            return f"{link.kind}:{link.seconds!r}s,{number}{unit}"
-    return f"{link.kind}:{link.seconds!r}s,{link.bytes_per_second!r}B/s"
+        number = f"{rate / float(scale):.10g}"
+        if rate >= scale and _with_unit(f"{number}{unit}", _BYTES) == rate:
+            return f"{number}{unit}"
+    return f"{rate!r}B/s"
 
 
-def _seconds(word: str, text: str, hint: str) -> float:
-    try:
-        seconds = float(word)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= 3600:
-        raise BadRequest(f"{text!r}: {word!r} is not a number of seconds above 0 and at most 3600.", hint)
-    return seconds
+def changes_text(changes: Iterable[Change]) -> str:
+    """The inverse of `parse_changes`."""
+    return " + ".join(map(_change_text, changes)) or PLAIN
 
 
-def _rank(word: str, text: str, hint: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", word):
-        raise BadRequest(f"{text!r}: {word!r} is not a rank.", hint)
-    return int(word)
+def _change_text(change: Change) -> str:
+    known, parts, rank = declared(change.name), [], ""
+    for key, value in change.settings.items():
+        kind = known.settings.get(key, "option")
+        if kind == "rank":
+            rank = f"@{value}"
+        elif kind == "rate":
+            parts.append(_rate_text(float(value)))
+        elif kind in ("seconds", "latency", "workers"):
+            parts.append(f"{value!r}{'s' if kind == 'latency' else ''}")
+        else:
+            parts.append(f"{key}={value}")
+    return f"{change.name}{':' * bool(parts)}{','.join(parts)}{rank}"
 
 
-def intervention_text(interventions: Iterable[Intervention]) -> str:
-    """The inverse of `parse_intervention`."""
-    parts = []
-    for one in interventions:
-        if one.kind == LINK:
-            parts.append(_link_text(one))
-            continue
-        if one.kind == WORKERS:
-            parts.append(f"{one.kind}:{one.count}")
-            continue
-        seconds = f":{one.seconds!r}" if one.seconds else ""
-        rank = f"@{one.rank}" if one.rank is not None else ""
-        parts.append(f"{one.kind}{seconds}{rank}")
-    return " + ".join(parts) or PLAIN
+def short_text(text: str) -> str:
+    """What `changes_text` gives, with the short names of tables."""
+    return re.sub(r"(^|(?<= \+ ))\w+", lambda match: declared(match[0]).short or match[0], text)
 
 
 def value_text(value: AxisValue) -> str:
-    """An axis value as a script would be given it; booleans as TOML writes them."""
+    """An axis value as a script is given it; booleans as TOML writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """The names in {braces}; {{name}} stands for {name} itself, other braces are left alone."""
+    """The names in {braces}; {{name}} means the text {name} itself, and other braces are left alone."""
     return tuple(match[2] for match in _PLACEHOLDER.finditer(text) if match[2])
 
 
 def escaped(text: str) -> str:
-    """The text with {name} kept as it is when filled."""
+    """The text with every {name} doubled to {{name}}, so that `filled` leaves it as it is."""
     return re.sub(r"\{([A-Za-z_]\w*)\}", r"{{\1}}", text, flags=re.ASCII)
 
 

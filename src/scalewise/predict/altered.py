@@ -1,4 +1,4 @@
-"""A rehearsed step as it would be made otherwise: among more ranks, with another batch, accumulation or buckets."""
+"""Makes variants of a rehearsed step: among more ranks, with another batch, accumulation or bucket size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ def among(tape: Tape, ranks: int) -> Tape:
 
 
 def with_batch(tape: Tape, factor: float, line: WorkLine) -> Tape:
-    """Every micro-batch so many times as large."""
+    """The step with every micro-batch `factor` times as large."""
     samples = samples_of(tape)
     known = len(line.messages) == len(tape.messages)
     longer = tape.scaled(line.factors(samples, factor))
@@ -37,7 +37,7 @@ def with_batch(tape: Tape, factor: float, line: WorkLine) -> Tape:
 
 
 def with_accumulation(tape: Tape, factor: int) -> Tape | None:
-    """So many times the micro-batches in a step, gradients sent as the script does; None: there is none to repeat."""
+    """The step with `factor` times the micro-batches, gradients sent as the script does; None if it cannot be made."""
     found = _first_micro_batch(tape) if tape.steps == 1 else None
     if found is None:
         return None
@@ -61,7 +61,7 @@ def with_accumulation(tape: Tape, factor: int) -> Tape | None:
 
 
 def with_smaller_gradients(tape: Tape, factor: float) -> Tape:
-    """Their messages so many times as large; what packing them costs is not in it."""
+    """The step with gradient messages `factor` times as large; the cost of converting gradients is not included."""
     grads = set(_gradients(tape))
     return replace(
         tape,
@@ -75,12 +75,12 @@ def with_smaller_gradients(tape: Tape, factor: float) -> Tape:
 
 
 def bucket_bytes(tape: Tape) -> tuple[float, ...]:
-    """Of the messages that a backward pass sends gradients with, in their order."""
+    """The sizes of the messages in which backward passes send gradients, in their order."""
     return tuple(one.size_bytes for one in _gradients(tape, inside=True))
 
 
 def groups_by_cap(sizes: Sequence[float], cap_bytes: float) -> tuple[int, ...]:
-    """How many gradients go into each bucket: DDP closes one as soon as it holds so much."""
+    """The number of gradients in each bucket when DDP closes a bucket as soon as it holds `cap_bytes`."""
     groups, count, held = [], 0, 0.0
     for size in sizes:
         count, held = count + 1, held + size
@@ -91,7 +91,7 @@ def groups_by_cap(sizes: Sequence[float], cap_bytes: float) -> tuple[int, ...]:
 
 
 def groups_like(sizes: Sequence[float], buckets: Sequence[float]) -> tuple[int, ...]:
-    """How many gradients go into each of these buckets."""
+    """The number of gradients in each of these buckets."""
     groups, at, held = [], 0, 0.0
     for bucket in buckets:
         begin, held = at, held + bucket
@@ -104,13 +104,13 @@ def groups_like(sizes: Sequence[float], buckets: Sequence[float]) -> tuple[int, 
 
 
 def grouped_bytes(sizes: Sequence[float], groups: Sequence[int]) -> tuple[float, ...]:
-    """How large the buckets are that so many gradients each go into."""
+    """The sizes of the buckets, given the number of gradients in each."""
     ends = list(accumulate(groups))
     return tuple(sum(sizes[end - count : end]) for end, count in zip(ends, groups, strict=True))
 
 
 def regrouped(tape: Tape, groups: Sequence[int]) -> Tape:
-    """Gradients of a fine tape sent together: each bucket when its last gradient is ready."""
+    """The step with the gradients of a tape with small buckets packed into larger ones, each sent when complete."""
     grads = _gradients(tape, inside=True)
     bucket_of: dict[int, int] = {}
     for bucket, count in enumerate(groups):
@@ -142,7 +142,7 @@ def _packed(tape: Tape, grads: Sequence[Issue], bucket_of: dict[int, int], bucke
 
 
 def _gradients(tape: Tape, inside: bool = False) -> tuple[Issue, ...]:
-    """Messages among all ranks, of a kind that adds, from the first backward on; `inside`: of a backward pass only."""
+    """Reducing messages among all ranks from the first backward on; `inside`: issued within backward passes only."""
     found: list[Issue] = []
     backward = now = False
     for entry in tape.entries:
@@ -155,7 +155,7 @@ def _gradients(tape: Tape, inside: bool = False) -> tuple[Issue, ...]:
 
 
 def _first_micro_batch(tape: Tape) -> tuple[int, int, bool] | None:
-    """Where it begins and ends, and whether it is the last one as well: then it sends the gradients."""
+    """Begin and end of the first micro-batch, and whether it is also the last one, which sends the gradients."""
     begins: list[int] = []
     end, passed = 0, True
     for at, entry in enumerate(tape.entries):
@@ -166,14 +166,14 @@ def _first_micro_batch(tape: Tape) -> tuple[int, int, bool] | None:
         if phase == "backward":
             passed, end = True, at + 1
         elif phase is None and begins and end == at:
-            end = at + 1  # messages of the backward pass that has just ended
+            end = at + 1  # the messages of the backward pass that has just ended
     if not begins or not end:
         return None
     if len(begins) > 1 and tape.micro_batches > 1 and begins[1] < end:
         return begins[0], begins[1], False
     begin = begins[0]
     while begin and not isinstance(tape.entries[begin - 1], Compute):
-        begin -= 1  # weights that are gathered before the forward pass
+        begin -= 1  # the weights gathered before the forward pass
     return begin, end, True
 
 

@@ -1,4 +1,4 @@
-"""What a rehearsal comes to: per number of ranks a prediction and, where so many can run here, a measurement."""
+"""The result of a rehearsal: a prediction per number of ranks and, if that many can run here, a measurement."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,7 +16,7 @@ Scaling = Literal["strong", "weak", "script"]
 
 @dataclass(frozen=True)
 class Measured:
-    """So many ranks really ran here."""
+    """The measured step of a run in which this many ranks really ran here."""
 
     ranks: int
     step: Estimate  # seconds; median over steps of the slowest rank in each, with the interval of that median
@@ -26,7 +26,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Checked:
-    """A prediction that was on disk before its measurement began, beside it."""
+    """A prediction that was on disk before its measurement began, and that measurement."""
 
     ranks: int
     predicted: Estimate
@@ -39,43 +39,43 @@ class Checked:
 
     @property
     def inside(self) -> bool:
-        """Whether what was measured lies in the interval that was predicted."""
+        """Tells whether the measured value lies in the predicted interval."""
         return self.predicted.low <= self.measured.value <= self.predicted.high
 
 
 @dataclass(frozen=True)
 class AtRanks:
-    """One number of ranks: what was rehearsed, what follows from it, and what was measured."""
+    """One number of ranks: what was rehearsed, what is predicted from it, and what was measured."""
 
     rehearsal: Rehearsed
     predicted: Predicted
     measured: Measured | None = None
-    before_rescaling: Rehearsed | None = None  # with the script's own batch; None: `rehearsal` has that one
+    before_rescaling: Rehearsed | None = None  # with the script's own batch; None: `rehearsal` has it
 
     @property
     def ranks(self) -> int:
-        """How many."""
+        """The number of ranks."""
         return self.predicted.ranks
 
     @property
     def as_run(self) -> Rehearsed:
-        """As a process really ran: what it held in memory is of this batch and no other."""
+        """The rehearsal as a process really ran it: the memory that it held belongs to this batch and no other."""
         return self.before_rescaling or self.rehearsal
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A number of ranks for which there is no prediction, and why."""
+    """A number of ranks for which there is no prediction, and the reason."""
 
     ranks: int
     reason: str  # a sentence
     hint: str = ""
-    words: tuple[str, ...] = ()  # the script's own last ones, where it failed by itself
+    words: tuple[str, ...] = ()  # the script's own last output, if it failed by itself
 
 
 @dataclass(frozen=True)
 class Base:
-    """The step of one rank, against which speedups are told."""
+    """The step of one rank, with which speedups are computed."""
 
     step: Estimate
     samples: float | None
@@ -84,24 +84,24 @@ class Base:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that `scalewise rehearse` has found; what it shows is worked out from this."""
+    """Everything that `scalewise rehearse` has found; what it shows is computed from this."""
 
     script: str
     args: tuple[str, ...]
     device: str
     link: Link
     sharing: Sharing = APART
-    spread: Spread = field(default_factory=Spread)  # with the error of the self-check in it
-    scaling: Scaling = "script"  # that was asked for
+    spread: Spread = field(default_factory=Spread)  # includes the error of the self-check
+    scaling: Scaling = "script"  # as asked for
     at: tuple[AtRanks, ...] = ()  # fewest ranks first
     base: Base | None = None
     checks: tuple[Checked, ...] = ()
-    check_failed: bool = False  # real ranks did not get through; a warning says how
+    check_failed: bool = False  # the real ranks failed; a warning says how
     refused: tuple[Refused, ...] = ()
-    warnings: tuple[str, ...] = ()  # what of it may not hold, in sentences: steered, not rehearsed, ranks that differ
-    guesses: tuple[str, ...] = ()  # what the numbers rest on beside measurements
-    others: tuple[Rehearsed, ...] = ()  # of other batches: they tell what a sample costs in time and memory
-    fine: Rehearsed | None = None  # with a bucket for each gradient: it tells what other sizes of buckets would do
+    warnings: tuple[str, ...] = ()  # sentences about what may not hold: steered, not rehearsed, ranks that differ
+    guesses: tuple[str, ...] = ()  # assumptions of the numbers beside measurements
+    others: tuple[Rehearsed, ...] = ()  # with other batches: they show what a sample costs in time and memory
+    fine: Rehearsed | None = None  # with a bucket for each gradient: it shows the effect of other bucket sizes
     parts: MemoryPartsRow | None = None  # of an inspected rehearsal, with as many samples as the fewest ranks ran with
     folder: str = ""  # of the runs
     files: tuple[RunFiles, ...] = ()  # that the runs wrote and read

@@ -1,4 +1,4 @@
-"""An answer and its conclusions for machines: everything that people are shown, and no tape."""
+"""Writes an answer and its conclusions as JSON: everything that people are shown, and no tape."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ SCHEMA = 1
 
 
 def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
-    """Seconds, bytes and shares; each interval says its level, the same for measured and predicted ones."""
+    """An answer as JSON values in seconds, bytes and shares; each interval says its level, one for all of them."""
     told: dict[str, Any] = to_json(
         {
             "schema": SCHEMA,
@@ -36,7 +36,7 @@ def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
 
 
 def _step(at: AtRanks) -> dict[str, Any]:
-    """What the step of one number of ranks is made of."""
+    """The parts of the step of one number of ranks."""
     line, tape = at.predicted.timeline, at.rehearsal.typical
     return {
         "ranks": at.ranks,

@@ -33,15 +33,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All of them, and the machines whose links are known as a whole."""
+    """All links of the catalogue, and the machines whose links are known as a whole."""
 
     entries: dict[str, Entry]
-    machines: dict[str, tuple[str, int]]  # name -> its link, and its ranks per node
+    machines: dict[str, tuple[str, int]]  # name -> name of its link, ranks per node
 
 
 @cache
 def catalogue() -> Catalogue:
-    """As the package brings it."""
+    """The catalogue that comes with the package."""
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
     entries = {name: _entry(name, table, data) for name, table in data["links"].items()}
     machines = {name: (table["link"], table["ranks_per_node"]) for name, table in data["machines"].items()}
@@ -49,7 +49,7 @@ def catalogue() -> Catalogue:
 
 
 def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> Link:
-    """The link of that name for up to so many ranks; a BadRequest says everything that is wrong with it at once."""
+    """The link of that name for up to `most_ranks` ranks; a BadRequest says at once all that is wrong with it."""
     machine = catalogue().machines.get(text.strip().lower())
     if machine is not None:
         composed, own_per_node = machine
@@ -67,13 +67,13 @@ def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> L
 
 
 def is_network(link: Link) -> bool:
-    """Whether it is a link between nodes and nothing else, which ranks on cores could use as well."""
+    """Tells whether the link is only one between nodes, which ranks on cores could use as well."""
     found = _part(link.name) if link.origin == "catalogue" else ""
     return isinstance(found, Entry) and found.joins == "between"
 
 
 def known_links() -> str:
-    """What can be named, for a hint."""
+    """The names that a link can have, for a hint."""
     entries, machines = catalogue().entries, catalogue().machines
     inside = ", ".join(name for name, entry in entries.items() if entry.joins == "inside")
     between = ", ".join(name for name, entry in entries.items() if entry.joins == "between")
@@ -84,7 +84,7 @@ def known_links() -> str:
 
 
 def _part(text: str) -> Entry | str:
-    """One name with its ports, or what is wrong with it."""
+    """The catalogue entry of one name with its ports, or a text that says what is wrong with it."""
     entries = catalogue().entries
     if text in entries:
         return entries[text]
@@ -162,7 +162,7 @@ def _entry(name: str, table: dict[str, Any], data: dict[str, Any]) -> Entry:
 
 
 def wire_of(table: dict[str, Any]) -> Wire:
-    """A wire as files write it: microseconds, 10^9 bytes a second, picoseconds a byte."""
+    """A wire from the units that files use: microseconds, 10^9 bytes per second, picoseconds per byte."""
     return Wire(
         start_seconds=table["start_us"] * MICRO,
         hop_seconds=table["hop_us"] * MICRO,

@@ -1,7 +1,7 @@
-"""What to change, ranked by the throughput that the model foresees: each change is a step made otherwise and re-run.
+"""Possible changes, ranked by predicted throughput; for each, the changed step is simulated again.
 
-What a change gains is a ratio of two runs of the same model, so what both are unsure of in the same way cancels: every
-part is moved by its reach in both, and only what the ratio moves by remains.
+The gain of a change is a ratio of two runs of the same model, so an uncertainty that both share cancels: each part is
+shifted by its uncertainty in both, and only the resulting shift of the ratio remains.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +33,8 @@ from scalewise.units import bytes_text
 
 FACTORS = (2, 4)
 CAPS_MIB = (1, 2, 5, 10, 25, 50, 100, 250, 1000)
-LEAST_GAIN = 0.005  # less is nothing
-SAME_BYTES = 0.02  # messages that differ by less are the same: a bias more or less in a bucket changes nothing
+LEAST_GAIN = 0.005  # smaller gains count as none
+SAME_BYTES = 0.02  # messages that differ by less count as the same: a bias more or less in a bucket changes nothing
 HALF = ("bfloat16", "float16")
 NO_FINE = "no rehearsal with small buckets was made from which others could be put together"
 PRECISION = "only a rehearsal of the script with it tells what it makes of computing; rehearse that and compare"
@@ -44,12 +44,12 @@ Verdict = Literal["helps", "may help", "does not help", "does not fit"]
 
 @dataclass(frozen=True)
 class Change:
-    """One thing made otherwise."""
+    """One change, with its predicted step and gain."""
 
     what: str  # batch per rank x2
-    why: str  # what changes with it, in words
+    why: str  # what the change does, in words
     step: Estimate  # seconds, predicted
-    gain: Estimate  # throughput over what it is without the change
+    gain: Estimate  # throughput with the change over throughput without it
     verdict: Verdict
     peak_bytes: float | None = None
     guesses: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Change:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A change that nothing can be said about."""
+    """A change about which nothing can be said."""
 
     what: str
     reason: str
@@ -65,7 +65,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Changes:
-    """For one number of ranks, the largest gain first."""
+    """The changes for one number of ranks, the largest gain first."""
 
     ranks: int
     changes: tuple[Change, ...]
@@ -74,7 +74,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class _Otherwise:
-    """A change before it is run: `before` is what it is held against."""
+    """A change before it is simulated; `before` is the tape with which it is compared."""
 
     what: str
     why: str
@@ -89,7 +89,7 @@ class _Otherwise:
 def changes_at(
     answer: Answer, at: AtRanks, line: WorkLine, memory: MemoryLine | None = None, capacity_bytes: float | None = None
 ) -> Changes:
-    """Everything that can be tried on this number of ranks; nothing where several of them work on one batch."""
+    """All changes that can be tried on this number of ranks; none if several ranks work on one batch."""
     relation = at.rehearsal.relation
     if relation is not None and relation.shares_batches:
         return Changes(at.ranks, (), (LeftOut("what to change", f"{ONE_BATCH} ({relation.kind})"),))
@@ -126,7 +126,7 @@ def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOu
     after = with_accumulation(tape, factor)
     if after is None:
         return LeftOut(what, "steps differ" if tape.steps > 1 else "no forward and backward pass is on the tape")
-    each = len(after.messages) > len(tape.messages)  # as the script does it now
+    each = len(after.messages) > len(tape.messages)  # as the script does now
     when = "gradients sent in every micro-batch, as now" if each else "gradients sent after the last only (no_sync)"
     why = f"so many times the samples in a step, {when}"
     return _Otherwise(what, why, tape, after, answer.link, factor)
@@ -151,7 +151,7 @@ def _half(at: AtRanks) -> bool:
 
 
 def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
-    """The best size only: the others say nothing more."""
+    """Yields the best bucket size only, or the reason why none can be tried: the other sizes add nothing."""
     fine, present = answer.fine, bucket_bytes(at.rehearsal.typical)
     if fine is None:
         yield LeftOut("bucket size", NO_FINE)
@@ -179,14 +179,14 @@ def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise
 
 
 def _as_now(buckets: Sequence[float], present: Sequence[float]) -> bool:
-    """As many messages, each as large."""
+    """Tells whether there are as many messages as now, each of about the same size."""
     return len(buckets) == len(present) and all(
         abs(one - now) <= SAME_BYTES * now for one, now in zip(buckets, present, strict=True)
     )
 
 
 def _instead(buckets: Sequence[float], present: Sequence[float]) -> str:
-    """Sizes tell them apart where there are as many."""
+    """A text that compares the messages by their number, or by their largest size if there are equally many."""
     if len(buckets) != len(present):
         return f"{_count(len(buckets), 'message')} instead of {len(present)}"
     largest, now = bytes_text(max(buckets)), bytes_text(max(present))
@@ -214,7 +214,7 @@ def _run(
     gain = _gain(one, answer, at)
     spread = answer.spread if one.link is answer.link else replace(answer.spread, link=one.link.spread)
     there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, answer.sharing, spread).step
-    # Put right by what the typical step differs from the median one, as the prediction itself is.
+    # Corrected by the ratio of the median step to the typical one, as the prediction itself is.
     right = at.predicted.step.value * one.more_samples / gain.value / there.value if there.value else 1.0
     peak = memory.bytes_with(samples_of(at.rehearsal.typical) * one.batch) if memory and one.batch != 1 else None
     verdict: Verdict = "helps" if gain.low > 1 + LEAST_GAIN else "may help"
@@ -226,7 +226,7 @@ def _run(
 
 
 def _gain(one: _Otherwise, answer: Answer, at: AtRanks) -> Estimate:
-    """The ratio of throughputs, and how far it moves with each part: by its own spread, or by the errors seen."""
+    """The ratio of throughputs; its interval combines how far each part's own spread, or the errors seen, moves it."""
     spread, sharing, ranks = answer.spread, answer.sharing, at.ranks
     compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))
 

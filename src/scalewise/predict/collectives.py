@@ -1,13 +1,13 @@
 """Seconds of one collective over a link, by the algorithms that NCCL and gloo use.
 
-Sizes are of the whole message: of an all-reduce the tensor, of an all-gather what every rank holds in the end, of a
+Sizes are of the whole message: for an all-reduce the tensor, for an all-gather what every rank holds in the end, for a
 reduce-scatter what every rank had in the beginning. A ring passes n - 1 pieces of 1/n around (twice for an all-reduce),
-so each rank sends (n - 1)/n of the message once or twice; over several nodes the slower of both wires sets the pace.
+so each rank sends (n - 1)/n of the message once or twice; over several nodes the slower of both wires decides.
 
 NCCL has a tree beside the ring, for all-reduces only: a chain within a node, a pair of trees between nodes. It needs
-fewer hops, and sends as much: it wins on small messages, and the quicker of both is taken, as NCCL does. gloo has no
-tree for them. In torch, its reduce-scatter is an all-reduce of which a piece is kept, and its broadcast hands the whole
-message from level to level.
+fewer hops, and sends as much: it is quicker for small messages, and the quicker of both is taken, as NCCL does. gloo
+has no tree for them. In torch, its reduce-scatter is an all-reduce of which a piece is kept, and its broadcast passes
+the whole message from level to level.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Seconds = Callable[[Link, float, int], float]
 
 
 def all_reduce(link: Link, size_bytes: float, ranks: int) -> float:
-    """Ring, or over several nodes NCCL's tree, whichever is quicker."""
+    """The time of an all-reduce: by a ring, or over several nodes by NCCL's tree, whichever is quicker."""
     ring = _ring(link, size_bytes, ranks, rounds=2)
     if link.carrier != "nccl" or link.between is None or link.nodes(ranks) == 1:
         return ring
@@ -28,28 +28,28 @@ def all_reduce(link: Link, size_bytes: float, ranks: int) -> float:
 
 
 def all_gather(link: Link, size_bytes: float, ranks: int) -> float:
-    """Ring."""
+    """The time of an all-gather by a ring."""
     return _ring(link, size_bytes, ranks, rounds=1)
 
 
 def reduce_scatter(link: Link, size_bytes: float, ranks: int) -> float:
-    """Ring."""
+    """The time of a reduce-scatter by a ring."""
     return _ring(link, size_bytes, ranks, rounds=1)
 
 
 def broadcast(link: Link, size_bytes: float, ranks: int) -> float:
-    """Along the ring, piece behind piece: every rank but the last passes the whole message on."""
+    """The time of a broadcast along the ring, piece by piece: every rank but the last passes the whole message on."""
     return _around(link, ranks, ranks - 1, size_bytes, size_bytes / 2)
 
 
 def level_by_level(link: Link, size_bytes: float, ranks: int) -> float:
-    """A binomial tree in which the whole message has to be there before it is passed on."""
+    """The time of a binomial tree in which a rank receives the whole message before it passes it on."""
     wire = _sending_wire(link, ranks)
     return wire.start_seconds + ceil(log2(ranks)) * (wire.hop_seconds + size_bytes / wire.bytes_per_second)
 
 
 def all_to_all(link: Link, size_bytes: float, ranks: int) -> float:
-    """Every rank sends (n - 1)/n of what it has; with several nodes most of it leaves the node."""
+    """The time of an all-to-all: each rank sends (n - 1)/n of what it has, with several nodes mostly to other nodes."""
     nodes, wire = link.nodes(ranks), link.inside
     inside = wire.time(ranks - 1, size_bytes * (ranks - 1) / ranks, size_bytes)
     if nodes == 1 or link.between is None:
@@ -60,18 +60,18 @@ def all_to_all(link: Link, size_bytes: float, ranks: int) -> float:
 
 
 def send(link: Link, size_bytes: float, ranks: int) -> float:
-    """To a neighbour, over the slower wire where there is one: some rank of the pipeline is at the border."""
+    """The time of a message to a neighbour, over the slower wire if there are two: some rank sends to another node."""
     wire = link.between if link.nodes(ranks) > 1 and link.between is not None else link.inside
     return wire.time(1, size_bytes, 0.0)
 
 
 def barrier(link: Link, size_bytes: float, ranks: int) -> float:
-    """An all-reduce of nothing."""
+    """The time of a barrier, which is an all-reduce of nothing."""
     return all_reduce(link, 0.0, ranks)
 
 
 def whatever_kind(link: Link, size_bytes: float, ranks: int) -> float:
-    """The latency, and the bytes at the rate."""
+    """The latency plus the bytes at the rate, the same for every kind of collective."""
     return link.inside.time(0, size_bytes, 0.0)
 
 
@@ -92,7 +92,7 @@ _NCCL: dict[str, Seconds] = {
 _GLOO = _NCCL | {
     "reduce_scatter": all_reduce,
     "broadcast": level_by_level,
-    "reduce": all_reduce,  # scattered around the ring, then gathered by one
+    "reduce": all_reduce,  # scattered around the ring, then gathered by one rank
     "barrier": lambda link, _, ranks: level_by_level(link, 0.0, ranks),
 }
 SECONDS: dict[str, dict[str, Seconds]] = {
@@ -104,7 +104,7 @@ KINDS = tuple(_NCCL)
 
 
 def seconds(link: Link, kind: str, size_bytes: float, ranks: int, nodes: int = 0) -> float:
-    """Of one collective among so many ranks on so many nodes (0: as few as hold them); alone there is none."""
+    """The time of one collective among this many ranks on this many nodes (0: as few as hold them); 0 for one rank."""
     if ranks <= 1:
         return 0.0
     link = link.for_group(ranks, nodes)
@@ -112,17 +112,17 @@ def seconds(link: Link, kind: str, size_bytes: float, ranks: int, nodes: int = 0
 
 
 def unmeasured(link: Link, kinds: set[str]) -> tuple[str, ...]:
-    """Over a link whose times were measured: which of these kinds follow from those of all-reduces only."""
+    """The kinds that were not measured on a measured link, so that their times follow from those of all-reduces."""
     known = {curve.kind for curve in link.curves} | {"barrier"}
     return tuple(sorted(kinds - known)) if link.curves else ()
 
 
 def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
-    """How many times as long as the wires say a collective of that size really took, where it was measured.
+    """The measured time of a collective of that size over the time that the wires give; 1 if it was not measured.
 
-    Beyond the sizes that were measured it stays as at the last one. A kind that was not measured is taken to bend as
-    all-reduces do. The wires describe all-reduces of any number of ranks; another kind differs from them among ranks
-    that were not measured as it does among the nearest number that was.
+    Beyond the measured sizes it stays as at the last one. A kind that was not measured is taken to deviate as
+    all-reduces do. The wires describe all-reduces of any number of ranks; for numbers of ranks that were not measured,
+    another kind takes its ratio from the nearest number that was.
     """
     of_kind = [curve for curve in link.curves if curve.kind == kind]
     nearest = min(of_kind, key=lambda curve: abs(curve.ranks - ranks), default=None)
@@ -133,7 +133,7 @@ def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
 
 
 def _longer(link: Link, curve: Curve, size_bytes: float) -> float:
-    """Than the wires say."""
+    """The ratio of a measured time to the one that the wires give for that size."""
     size_bytes = curve.within(size_bytes)
     return curve.at(size_bytes) / SECONDS[link.carrier][curve.kind](link, size_bytes, curve.ranks)
 
@@ -145,7 +145,7 @@ def _ring(link: Link, size_bytes: float, ranks: int, rounds: int) -> float:
 
 
 def _around(link: Link, ranks: int, hops: int, sent_bytes: float, handled_bytes: float) -> float:
-    """So many hops along the ring of all ranks, of which as many lie between nodes as there are nodes."""
+    """The time of this many hops along the ring of all ranks, with as many of them between nodes as there are nodes."""
     nodes, inside, between = link.nodes(ranks), link.inside, link.between
     if nodes == 1 or between is None:
         return inside.time(hops, sent_bytes, handled_bytes)
@@ -156,7 +156,7 @@ def _around(link: Link, ranks: int, hops: int, sent_bytes: float, handled_bytes:
 
 
 def _tree(link: Link, between: Wire, size_bytes: float, ranks: int) -> float:
-    """Up and down a pair of trees in which every rank is a leaf once: each sends the message once a way."""
+    """The time up and down a pair of trees in which every rank is a leaf once: each sends the message once a way."""
     nodes, inside = link.nodes(ranks), link.inside
     chain = min(ranks, link.ranks_per_node) - 1
     hops = 2 * (chain * inside.hop_seconds + ceil(log2(nodes)) * between.hop_seconds)
@@ -165,7 +165,7 @@ def _tree(link: Link, between: Wire, size_bytes: float, ranks: int) -> float:
 
 
 def _slower(inside: Wire, between: Wire, sent_bytes: float, handled_bytes: float) -> float:
-    """Pieces flow through both wires at once: the slower one sets the pace, handling comes on top."""
+    """The time of pieces that flow through both wires at once: the slower wire decides, and handling is added."""
     wire = sent_bytes / min(inside.bytes_per_second, between.bytes_per_second)
     return wire + handled_bytes * max(inside.handled_seconds_per_byte, between.handled_seconds_per_byte)
 

@@ -1,4 +1,4 @@
-"""What follows from an answer: scaling, knees, what to change, memory and cost, each worked out once for all views."""
+"""Draws conclusions from an answer: scaling, knees, changes, memory and cost, each computed once for all views."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ NO_TRAINING = Training()
 
 @dataclass(frozen=True)
 class Conclusions:
-    """All that can be said; empty where there is no prediction."""
+    """All conclusions; empty if there is no prediction."""
 
     scaling: ScalingTable | None = None
     curve: tuple[CurvePoint, ...] = ()  # predicted efficiency over ranks, for plots
@@ -24,13 +24,13 @@ class Conclusions:
     memory: tuple[MemoryRow, ...] = ()
     costs: tuple[CostRow, ...] = ()
     training: Training = NO_TRAINING
-    guesses: tuple[str, ...] = ()  # all that the numbers rest on, each once
+    guesses: tuple[str, ...] = ()  # all assumptions of the numbers, each once
 
 
 def conclude(
     answer: Answer, capacity_bytes: float | None = None, training: Training = NO_TRAINING, *, advice: bool = True
 ) -> Conclusions:
-    """From an answer, the memory of a rank and the training that is planned; without advice nothing is changed."""
+    """The conclusions from an answer, the memory of a rank and the planned training; no changes without `advice`."""
     table = scaling_table(answer)
     if table is None:
         return Conclusions(training=training)
@@ -52,7 +52,7 @@ def _changes(answer: Answer, at: AtRanks, line: WorkLine, capacity_bytes: float 
 
 
 def _guesses(answer: Answer, table: ScalingTable, line: WorkLine) -> tuple[str, ...]:
-    """Of the table and the knees; each change brings its own."""
+    """The guesses of the table and the knees; those of each change are kept with it."""
     of_predictions = [guess for at in answer.at for guess in at.predicted.guesses]
     of_line = line.guesses if table.kind == "strong" else ()
     every = (*answer.guesses, *answer.link.guesses, *of_predictions, *table.guesses, *of_line)

@@ -1,4 +1,4 @@
-"""What a training would take: hours, GPU-hours and, where a price is given, money."""
+"""The cost of a training: hours, GPU-hours and, if a price is given, money."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -11,7 +11,7 @@ HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Training:
-    """So many steps or so many samples; and what an hour of one GPU costs, in whatever money."""
+    """A planned training in steps or samples, and the price of a GPU-hour in any currency."""
 
     steps: int | None = None
     samples: float | None = None
@@ -20,7 +20,7 @@ class Training:
 
 @dataclass(frozen=True)
 class CostRow:
-    """One number of ranks."""
+    """The cost with one number of ranks."""
 
     ranks: int
     steps: int
@@ -31,7 +31,7 @@ class CostRow:
 
 
 def cost_rows(answer: Answer, training: Training) -> tuple[CostRow, ...]:
-    """Of every number of ranks for which the number of steps is known; times between steps are counted as rehearsed."""
+    """The cost for every number of ranks for which the steps are known; times between steps count as rehearsed."""
     rows = [_row(at, training) for at in answer.at]
     return tuple(row for row in rows if row is not None)
 

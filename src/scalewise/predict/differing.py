@@ -1,4 +1,4 @@
-"""Whether ranks that were rehearsed side by side do the same: what they send must match, and so should batches."""
+"""Compares ranks that were rehearsed side by side: what they send must match, and so should their batches."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ FROM_RANK_TO_RANK = {"send", "recv", "batch_isend_irecv"}
 class Doing:
     """The usual step of one rehearsed rank."""
 
-    rank: int  # that it stood for
+    rank: int  # the rank that the process represented
     messages: tuple[tuple[str, int, int], ...]
     samples: float | None
 
 
 def doings(run: Run) -> tuple[Doing, ...]:
-    """Of every process of a rehearsed run."""
+    """The usual step of every process of a rehearsed run."""
     found = []
-    first = run.spec.rehearse.rank if run.spec.rehearse else 0
+    first = run.spec.rehearsed.rank if run.spec.rehearsed else 0
     for rank in run.ranks:
         taped = [row for row in rank.rehearsal if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
         if not taped:
@@ -36,7 +36,7 @@ def doings(run: Run) -> tuple[Doing, ...]:
 
 
 def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
-    """What the first of them does otherwise than another, in sentences."""
+    """Sentences about what the first of these ranks does differently from another; at most one."""
     said = []
     for other in ranks[1:]:
         first = ranks[0]

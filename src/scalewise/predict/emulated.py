@@ -1,8 +1,8 @@
-"""Foresees a run over an emulated link: the link's own times, and the real messages that are still sent beside them.
+"""Predicts a run over an emulated link: the link's own times, and the real messages that are still sent.
 
-The emulation sleeps out the time of the link, but the message itself is carried by the rank's cores all the same. So
-computing waits for that work right where the message is issued; where nothing is left to compute it is hidden behind
-the link's time, and where it lasts longer than that, the message is late by as much, as it really is.
+The emulation sleeps for the time of the link, but the message itself is carried by the rank's cores all the same. So
+computing waits for that work right where the message is issued; if nothing is left to compute it is hidden behind
+the link's time, and if it lasts longer than that, the message is late by as much, as in a real run.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from scalewise.predict.tape import Compute, Entry, Issue, Tape
 
 
 def emulated_link(latency_seconds: float, bytes_per_second: float) -> Link:
-    """Over which a message takes the latency and its bytes at the rate, as the emulation has it.
+    """A link over which a message takes the latency and its bytes at the rate, as in the emulation.
 
     That holds for every kind of message and any number of ranks: the emulation knows no algorithm.
     """
@@ -23,7 +23,7 @@ def emulated_link(latency_seconds: float, bytes_per_second: float) -> Link:
 
 
 def with_real_messages(rehearsal: Rehearsed, core_seconds: Callable[[Issue], float]) -> Rehearsed:
-    """The same rehearsal with the cores at work for every message that it issues."""
+    """The same rehearsal with added work of the cores for every message that it issues."""
     return replace(rehearsal, tapes=tuple(_with_work(tape, core_seconds) for tape in rehearsal.tapes))
 
 

@@ -1,4 +1,4 @@
-"""The next faster links of the catalogue in the place of one that is there."""
+"""Finds the next faster links of the catalogue to replace the present one."""
 
 import re
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _PORTS = re.compile(r"x(\d+)$")
 
 
 def faster_links(link: Link, ranks: int) -> tuple[Link, ...]:
-    """With another wire inside the node or, where so many ranks fill several, between nodes."""
-    composed, _ = catalogue().machines.get(link.name, (link.name, 0))  # of a whole machine, the links in it
+    """Links with a faster wire inside the node or, if the ranks fill several nodes, between nodes."""
+    composed, _ = catalogue().machines.get(link.name, (link.name, 0))  # of a whole machine: the links in it
     names = composed.split("+")
     if len(names) > 1 and link.nodes(ranks) > 1 and link.between is not None:
         between = _next("between", link.between, names[-1])
@@ -41,13 +41,13 @@ def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, betwe
         origin="catalogue",
         spread=max(link.spread, entry.spread),
         guesses=tuple(dict.fromkeys((*link.guesses, *entry.guesses))),
-        curves=(),  # of the link that is there
+        curves=(),  # curves are those of the present link
         most_ranks=0,
     )
 
 
 def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tuple[str, Entry]]:
-    """By rate, with as many ports as there are."""
+    """The catalogue's next faster entries by rate, with as many ports as there are now."""
     found = _PORTS.search(name)
     ports = int(found[1]) if found and joins == "between" else 1
     faster = [

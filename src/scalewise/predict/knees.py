@@ -1,4 +1,4 @@
-"""Where efficiency falls under a share: looked for with the model among the numbers of ranks that fill nodes."""
+"""Finds where efficiency falls below a share, by the model, among the numbers of ranks that fill nodes."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -11,24 +11,24 @@ from scalewise.predict.scaling import Curve, ScalingTable, figures
 
 SHARES = (0.8, 0.5)
 FARTHEST = 16_384
-GROWTH = 1.15  # from one number of ranks that is tried to the next
+GROWTH = 1.15  # ratio of a tried number of ranks to the one before
 Side = Literal["value", "low", "high"]
 
 
 @dataclass(frozen=True)
 class Knee:
-    """The first number of ranks below the share; of the interval's lower end it comes early, of its upper end late."""
+    """The first number of ranks below the share; `earliest` by the interval's lower end, `latest` by its upper end."""
 
     share: float
     ranks: int | None  # None: not up to `looked_to`
     earliest: int | None
     latest: int | None
     looked_to: int
-    beyond: bool  # farther than anything that was rehearsed
+    beyond: bool  # more ranks than were rehearsed
 
 
 def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
-    """Of the shares that people ask for, as far as the link is known; none where it joins nobody."""
+    """The knees for the usual shares, as far as the link is known; none if it joins no ranks."""
     curve, last = Curve(answer, table.kind), answer.at[-1].ranks
     farthest = max(min(FARTHEST, curve.most_ranks or FARTHEST), last)
     farthest = min(farthest, answer.link.most_ranks or farthest)
@@ -62,7 +62,7 @@ def _knee(
 def _first_below(
     candidates: Sequence[int], marks: Sequence[int], value: Callable[[int], float], share: float
 ) -> int | None:
-    """By marks, then by halving between the last one above and the first one below."""
+    """The first candidate below the share: found among the marks, then by bisection down to the mark before."""
     below = next((at for at in marks if value(candidates[at]) < share), None)
     if below is None:
         return None
@@ -74,7 +74,7 @@ def _first_below(
 
 
 def _marks(count: int) -> list[int]:
-    """Growing steps; those rehearsed come to them, as efficiency need not fall all the way and each is in the table."""
+    """Indices at growing distances; those of rehearsed numbers are added by the caller, as efficiency may also rise."""
     marks, at = [], 0
     while at < count - 1:
         marks.append(at)
@@ -83,6 +83,6 @@ def _marks(count: int) -> list[int]:
 
 
 def _candidates(most: int, per_node: int) -> list[int]:
-    """Every number inside a node, then whole nodes; one rank is what the others are held against."""
+    """Every number of ranks inside a node, then whole nodes; without one rank, which is the base."""
     inside = min(per_node, most) if per_node else most
     return [*range(2, inside + 1), *(range(2 * per_node, most + 1, per_node) if per_node else ())]

@@ -1,7 +1,7 @@
-"""The two lanes of `predict.timeline` for thousands of variants of one step at once: the same law, arrays for numbers.
+"""Computes `predict.timeline` for thousands of variants of one step at once: the same rules, with arrays for numbers.
 
-Messages are carried one after another, so all that has to be known of them is how much was issued and how much of it is
-through; beside computing both go at the rates of `Sharing`.
+Messages are carried one after another, so it is enough to know how much message time was issued and how much of it is
+done; while computing, both proceed at the rates of `Sharing`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,10 @@ from scalewise.predict.timeline import APART, MOST_SPARED, Sharing
 def steps_seconds(
     tape: Tape, message_seconds: Floats, factors: Mapping[Phase, Floats] | None = None, sharing: Sharing = APART
 ) -> Floats:
-    """Of every variant: a column of `message_seconds` (a row for each message in order) and of the phases' factors."""
+    """The step time of every variant.
+
+    A variant is a column of `message_seconds` (one row for each message in order) and of the phases' factors.
+    """
     variants = message_seconds.shape[1]
     factors, whole = factors or {}, np.ones(variants)
     message_rate = 1 / (1 + sharing.work)

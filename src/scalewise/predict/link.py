@@ -1,4 +1,4 @@
-"""What lies between ranks: wires inside a node and between nodes, and what is known about them."""
+"""The connections between ranks: wires inside a node and between nodes, and what is known about them."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
@@ -15,19 +15,19 @@ Carrier = Literal["nccl", "gloo", "none"]  # none: a message takes its latency a
 class Wire:
     """One kind of connection, as one rank sees it in a collective."""
 
-    start_seconds: float  # once for a collective, whatever its size and however many take part
-    hop_seconds: float  # for each neighbour that a piece of the message is passed on to
-    bytes_per_second: float  # that one rank can send while it receives as much
+    start_seconds: float  # once per collective, whatever its size and number of ranks
+    hop_seconds: float  # for each neighbour to which a piece of the message is passed
+    bytes_per_second: float  # that one rank can send while it receives at the same rate
     handled_seconds_per_byte: float = 0.0  # reading, adding and writing in the rank itself, beside the wire
 
     def time(self, hops: float, sent_bytes: float, handled_bytes: float) -> float:
-        """Of one collective."""
+        """The time of one collective."""
         wire = sent_bytes / self.bytes_per_second
         return self.start_seconds + hops * self.hop_seconds + wire + handled_bytes * self.handled_seconds_per_byte
 
 
 def slower_wire(one: Wire, other: Wire) -> Wire:
-    """The worse of both in everything: what goes through one goes through the other as well."""
+    """A wire with the worse value of both in every respect: what passes through one also passes through the other."""
     return Wire(
         max(one.start_seconds, other.start_seconds),
         max(one.hop_seconds, other.hop_seconds),
@@ -38,10 +38,10 @@ def slower_wire(one: Wire, other: Wire) -> Wire:
 
 @dataclass(frozen=True)
 class Curve:
-    """Collectives as they were measured among so many ranks: what they took, by size from the smallest.
+    """Measured collectives among one number of ranks: their times by size, the smallest first.
 
-    Over loopback times bend where threads, caches and copies set in, and no straight line describes them; so nothing
-    is laid through the points, and what lies between two is read off between their logarithms.
+    Over loopback, times do not follow a straight line, because threads, caches and copies set in at certain sizes; so
+    none is fitted, and a time between two points is interpolated on logarithmic axes.
     """
 
     ranks: int
@@ -50,11 +50,11 @@ class Curve:
     kind: str = ALL_REDUCE
 
     def within(self, size_bytes: float) -> float:
-        """The nearest size that lies between the smallest and the largest measured."""
+        """The nearest size between the smallest and the largest measured one."""
         return min(max(size_bytes, self.sizes_bytes[0]), self.sizes_bytes[-1])
 
     def at(self, size_bytes: float) -> float:
-        """Seconds of a size within."""
+        """The time for a size within the measured range."""
         index = bisect_left(self.sizes_bytes, size_bytes)
         if index == 0 or self.sizes_bytes[index] == size_bytes:
             return self.seconds[index]
@@ -73,20 +73,20 @@ class Link:
     ranks_per_node: int = 0  # 0: no limit
     origin: Origin = "given"
     source: str = ""  # who measured or published it
-    spread: float = 0.0  # standard deviation of a time over the model's, as a share; 0: exact, as an emulated one is
-    guesses: tuple[str, ...] = ()  # what a prediction over it rests on beside figures
-    curves: tuple[Curve, ...] = ()  # measured times, which go before those of the wires
-    carrier: Carrier = "nccl"  # whose algorithms
-    most_ranks: int = 0  # that anything is known for; 0: no limit
+    spread: float = 0.0  # standard deviation of measured over model time, as a share; 0: exact, as for an emulated link
+    guesses: tuple[str, ...] = ()  # assumptions of a prediction over it beside its figures
+    curves: tuple[Curve, ...] = ()  # measured times, which replace those of the wires
+    carrier: Carrier = "nccl"  # the library whose algorithms apply
+    most_ranks: int = 0  # the largest number for which anything is known; 0: no limit
 
     def nodes(self, ranks: int) -> int:
-        """How many nodes so many ranks fill."""
+        """The number of nodes that this many ranks fill."""
         if self.between is None or not self.ranks_per_node:
             return 1
         return -(-ranks // self.ranks_per_node)
 
     def for_group(self, ranks: int, nodes: int) -> "Link":
-        """As a group of so many ranks has it that lies over so many nodes; 0: over as few as hold it.
+        """The link as seen by a group of this many ranks on this many nodes; 0: on as few as hold it.
 
         The other ranks of its nodes are in groups like it, which send at the same time: a group has its members' share
         of what leaves a node.

@@ -1,4 +1,4 @@
-"""A link that the user describes in a TOML file, checked as a whole: every mistake is told at once."""
+"""Reads a link that the user describes in a TOML file; every mistake in it is reported at once."""
 
 import tomllib
 from math import inf
@@ -11,7 +11,7 @@ from scalewise.predict.link import Link, Wire
 
 KEYS = ("name", "source", "spread", "ranks_per_node", "inside", "between")
 WIRE_KEYS = {"start_us": 0.0, "hop_us": 0.0, "gigabytes_per_second": None, "handled_ps_per_byte": 0.0}
-SPREAD = 0.10  # where the file says none
+SPREAD = 0.10  # if the file gives none
 LARGEST = 1e30  # no link has such a figure, and what is computed from it still fits a float
 MOST_RANKS = 1_000_000
 MOST_LETTERS = 60  # of a value in a sentence
@@ -31,7 +31,7 @@ gigabytes_per_second = 50.0    # of a whole node, each way"""
 
 
 def link_from_file(path: Path, per_node: int | None = None) -> Link:
-    """The link, or a BadRequest with everything that is wrong with the file."""
+    """The link described in the file, or a BadRequest with everything that is wrong with it."""
     data = _read(path)
     problems = [f"{key!r} is not known" + _asked(key, KEYS) for key in data if key not in KEYS]
     inside = _wire(data, "inside", problems)
@@ -68,7 +68,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadRequest(f"There is no link file {path}.", EXAMPLE) from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadRequest(f"{path} cannot be read: {error}.", EXAMPLE) from None
-    except (ValueError, RecursionError) as error:  # beside bad TOML: numbers too long to read, tables nested too deep
+    except (ValueError, RecursionError) as error:  # besides bad TOML: numbers too long to read, tables nested too deep
         raise BadRequest(f"{path} is not TOML: {error}.", EXAMPLE) from None
 
 

@@ -1,4 +1,4 @@
-"""A link from measured collectives: their own times where they were measured, a fitted wire beyond; or a refusal."""
+"""Makes a link from measured collectives: their own times, a fitted wire for the rest, or a refusal."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
 from scalewise.units import bytes_text
 
 LEAST_SIZES = 3  # of a curve
-MOST_ERROR = 0.5  # of the mean of a size: above, the machine did something else meanwhile
-FEW = 5  # times: of fewer, the median is taken
-TRIMMED = 40  # of so many, the shortest and the longest are left out, and of fewer as well
+MOST_ERROR = 0.5  # of the mean of a size: above it, something else used the machine
+FEW = 5  # with fewer times, the median is taken
+TRIMMED = 40  # one in this many is left out at each end, but at least one
 
 
 @dataclass(frozen=True)
 class NoLink:
-    """Why nothing can be said about messages among so many ranks."""
+    """The reason why nothing can be said about messages among this many ranks."""
 
     reason: str
 
 
 def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
-    """For that many ranks: from their own times, or by the wire that describes all that were measured."""
+    """The link for that many ranks: from their own times, or by the wire fitted to all measured times."""
     fit = wire_of(probe)
     own = _of(probe.points, ranks)
     if own:
@@ -49,18 +49,18 @@ def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
 
 
 def carrier_of(place: Place) -> Carrier:
-    """Whose algorithms its messages follow."""
+    """The library whose algorithms the messages follow here."""
     return "nccl" if place.device == "cuda" else "gloo"
 
 
 def source_text(probe: LinkProbe) -> str:
-    """Who measured it, and when."""
+    """A text that says among whom the link was measured, and when."""
     when = strftime("%Y-%m-%d %H:%M UTC", gmtime(probe.made_unix_seconds))
     return f"{among_text(probe.place, probe.rank_counts)} on {probe.place.host}, measured {when}"
 
 
 def among_text(place: Place, counts: Iterable[int]) -> str:
-    """`gloo among 2 and 4 ranks of 4 cores each`."""
+    """The ranks of a measurement as text: `gloo among 2 and 4 ranks of 4 cores each`."""
     ranks = " and ".join(map(str, counts))
     if place.device == "cuda":
         return f"{place.backend} among {ranks} GPUs"
@@ -68,15 +68,15 @@ def among_text(place: Place, counts: Iterable[int]) -> str:
 
 
 def wire_of(probe: LinkProbe) -> WireFit | NoWireFit:
-    """Fitted to the curves: single times of small messages are too unlike one another."""
+    """The wire fitted to the curves; single times of small messages differ too much from one another."""
     return fit_wire(point for ranks in probe.rank_counts for point in _centres(probe.points, ranks))
 
 
 def curve_of(points: Sequence[Point]) -> Curve:
-    """The mean of every size, without the extremes.
+    """The mean time of every size, without the extremes.
 
-    Not the median: on cores that are shared, small messages take either a fraction of a millisecond or a slice of the
-    scheduler's, and the messages of a step add up to what they take in the mean.
+    The mean and not the median: on shared cores, small messages take either a fraction of a millisecond or a time slice
+    of the scheduler, and the messages of a step add up to their mean.
     """
     by_size = _by_size(points)
     times = tuple(_middle(times) for times in by_size.values())
@@ -84,7 +84,7 @@ def curve_of(points: Sequence[Point]) -> Curve:
 
 
 def error_of(points: Sequence[Point]) -> float:
-    """How well such a mean is known: its standard error as a share, of the size in the middle."""
+    """The standard error of such a mean as a share, for the median size."""
     several = [_kept(times) for times in _by_size(points).values() if len(times) > 1]
     return median(stdev(times) / sqrt(len(times)) / fmean(times) for times in several) if several else 0.0
 
@@ -94,7 +94,7 @@ def _of(points: Iterable[Point], ranks: int, kind: str = ALL_REDUCE) -> list[Poi
 
 
 def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
-    """Smallest first."""
+    """The times of each size, the smallest size first."""
     sizes = sorted({point.size_bytes for point in points})
     return {size: [point.seconds for point in points if point.size_bytes == size] for size in sizes}
 
@@ -104,7 +104,7 @@ def _middle(times: Sequence[float]) -> float:
 
 
 def _kept(times: Sequence[float]) -> Sequence[float]:
-    """Without the extremes."""
+    """The times without the extremes."""
     if len(times) < FEW:
         return times
     cut = max(1, len(times) // TRIMMED)
@@ -132,7 +132,7 @@ def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) 
         spread=error,
         curves=tuple(_curves(probe)),
         carrier=carrier_of(probe.place),
-        most_ranks=0 if isinstance(fit, WireFit) else curve.ranks,  # no wire tells of others
+        most_ranks=0 if isinstance(fit, WireFit) else curve.ranks,  # without a wire, other numbers of ranks are unknown
     )
 
 
@@ -159,7 +159,7 @@ def _refused(curve: Curve, error: float) -> str:
 
 
 def _wire_by_ends(curve: Curve) -> Wire:
-    """Only to carry on beyond the largest size that was measured."""
+    """A wire through both ends of the curve, used only beyond the largest measured size."""
     per_byte = (curve.seconds[-1] - curve.seconds[0]) / (curve.sizes_bytes[-1] - curve.sizes_bytes[0])
     sent = 2 * (curve.ranks - 1) / curve.ranks
     return Wire(curve.seconds[0], 0.0, sent / per_byte)

@@ -1,9 +1,9 @@
-"""Whether a rank fits in its memory, and the largest batch that does: something once, and something for each sample.
+"""Computes whether a rank fits in its memory, and the largest batch that does: a fixed part, and a part per sample.
 
 The peak of a step is reached when its backward pass begins (activations) or when its optimizer works (gradients and
-state); only the first grows with the batch, so a peak that does not grow between two batches tells nothing of larger
-ones. Replicas hold the same whatever their number is, so rehearsals of different batches tell both parts even where
-they stood for different numbers of ranks. Shards (FSDP) do not: their rehearsals must have stood for the same number.
+state); only the first grows with the batch, so a peak that does not grow between two batches says nothing about larger
+ones. Replicas hold the same whatever their number is, so rehearsals of different batches give both parts even if
+they were for different numbers of ranks. Shards (FSDP) do not: their rehearsals must be for the same number.
 """
 
 from collections.abc import Sequence
@@ -17,33 +17,33 @@ from scalewise.records.inspection import MemoryPartsRow
 from scalewise.units import bytes_text
 
 SHARDS = ("all_gather", "reduce_scatter")
-FAR = 8  # times the largest batch that was rehearsed: beyond it, that memory grows on the same way is a guess
+FAR = 8  # times the largest rehearsed batch: beyond it, linear growth of memory is a guess
 
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """One number of ranks."""
+    """The memory of a rank at one number of ranks."""
 
     ranks: int
     peak_bytes: int | None  # predicted, of the rank that was rehearsed
-    measured_bytes: int | None  # where so many ranks ran
+    measured_bytes: int | None  # if this many ranks ran
     capacity_bytes: float | None
     fits: bool | None  # None: the peak or the capacity is not known
     samples: float | None  # of a micro-batch now
     line: MemoryLine | None
     largest_batch: int | None  # of a rank's micro-batch
-    guesses: tuple[str, ...] = ()  # of the peak and of the largest batch
-    peak_guesses: tuple[str, ...] = ()  # those of them that the peak rests on
-    why_not: str = ""  # there is no largest batch
+    guesses: tuple[str, ...] = ()  # assumptions of the peak and of the largest batch
+    peak_guesses: tuple[str, ...] = ()  # those of them that concern the peak
+    why_not: str = ""  # the reason if there is no largest batch
 
 
 def memory_rows(answer: Answer, capacity_bytes: float | None) -> tuple[MemoryRow, ...]:
-    """Of every number of ranks that was rehearsed."""
+    """The memory at every number of ranks that was rehearsed."""
     return tuple(_row(answer, at, capacity_bytes) for at in answer.at)
 
 
 def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
-    """Of a rank at that number of ranks; None: too few batches were rehearsed, and none was looked into."""
+    """The memory of a rank over its batch; None if too few batches were rehearsed and none was inspected."""
     everything = [*(one.as_run for one in answer.at), *answer.others]
     sharded = _sharded(at)
     alike = [one for one in everything if not sharded or one.ranks == at.ranks]
@@ -51,8 +51,8 @@ def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
     looked_into = None
     if answer.parts is not None and (not sharded or at is answer.at[0]):
         looked_into = _from_parts(answer.parts, answer.at[0].as_run)
-    # What a process holds beside its tensors differs by more than a sample needs; an allocator of a device is exact,
-    # and the steeper of both is the safer.
+    # What a process holds besides its tensors differs by more than a sample needs; a device's allocator is exact,
+    # and the steeper of the two lines is the safer one.
     if answer.device == "cuda" and line and looked_into:
         return max(line, looked_into, key=lambda one: one.bytes_per_sample)
     return looked_into or line
@@ -90,14 +90,14 @@ def _sharded(at: AtRanks) -> bool:
 
 
 def _buffers(answer: Answer, at: AtRanks) -> tuple[str, ...]:
-    """Measured: processes of FSDP2 ranks held up to 1.4 times what their rehearsals did, tensors within 2 %."""
+    """A guess about gloo's buffers: measured, FSDP2 ranks held up to 1.4 times their rehearsals, tensors within 2 %."""
     if answer.device == "cuda" or not _sharded(at):
         return ()
     return ("that gloo needs no memory of its own, where it copies every shard that it gathers or scatters",)
 
 
 def _beside_tensors(answer: Answer) -> tuple[str, ...]:
-    """A peak on a GPU is what PyTorch's allocator gave to tensors, and a rehearsed rank sends nothing by NCCL."""
+    """A guess about other memory on a GPU: PyTorch's peak counts tensors only; rehearsed ranks send nothing by NCCL."""
     if answer.device != "cuda":
         return ()
     return (
@@ -113,12 +113,15 @@ def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:
 
 
 def _heap(answer: Answer) -> tuple[str, ...]:
-    """Measured: a process that freed many blocks of a few MiB held a third more than its tensors explain."""
+    """A guess about the heap of a process.
+
+    Measured: one that freed many blocks of a few MiB held a third more than its tensors explain.
+    """
     return () if answer.device == "cuda" else ("that the heap of a process keeps no more of what was freed than now",)
 
 
 def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
-    """By the two largest batches that differ enough: a peak that grows at all grows fastest there."""
+    """The line through the two largest batches that differ enough: a peak that grows at all grows fastest there."""
     peaks: dict[float, float] = {}
     for one in rehearsals:
         if one.peak_bytes is not None and one.typical.samples:
@@ -134,7 +137,7 @@ def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
 
 
 def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | None:
-    """From what tensors are for; what the process holds beside them stays."""
+    """The line from the uses of tensors; what the process holds besides them stays constant."""
     tape = rehearsal.typical
     samples = samples_of(tape) if tape.samples else None
     how = "from what the tensors of an inspected rehearsal are for"

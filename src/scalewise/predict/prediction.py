@@ -1,7 +1,7 @@
-"""The step of N ranks from a rehearsal and a link: a number with its interval, its parts, and what it rests on.
+"""Predicts the step of N ranks from a rehearsal and a link: a number with its interval, its parts and its guesses.
 
-The interval is one of LEVEL. It is put together from how far computing differs from run to run, from how well the link
-is known, and is no narrower than the errors that earlier predictions of this kind showed here (the self-check).
+The interval is one of LEVEL. It combines how far computing differs from run to run and how well the link is known,
+and is no narrower than the errors that earlier predictions of this kind showed here (the self-check).
 """
 
 from collections import defaultdict
@@ -18,25 +18,25 @@ from scalewise.predict.rehearsed import Rehearsed
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
 
-LEVEL = 0.90  # of every interval of a rehearsal, measured rows too: its coverage was counted at this level
+LEVEL = 0.90  # of every interval of a rehearsal, also of measured rows: its coverage was counted at this level
 QUANTILE = normal_quantile(LEVEL)
-NOTABLE = 0.02  # of a step
+NOTABLE = 0.02  # share of a step
 Bound = Literal["computing", "communication", "latency", "data"]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How far things may differ from what was taken for them, as standard deviations of their logarithms."""
+    """The uncertainty of the parts of a prediction, as standard deviations of their logarithms."""
 
     compute: float = QUIET_RUN_CV
     link: float = 0.0
     model: float = 0.0  # seen in the self-check
-    shift: float = 0.0  # logarithm of predicted over measured that checks of this script showed; taken out of the step
+    shift: float = 0.0  # mean logarithm of predicted over measured in this script's checks; taken out of the step
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """One number of ranks."""
+    """The prediction for one number of ranks."""
 
     ranks: int
     step: Estimate  # seconds
@@ -48,12 +48,12 @@ class Predicted:
 
     @property
     def throughput(self) -> float | None:
-        """Samples a second, of all ranks."""
+        """Samples per second of all ranks."""
         return self.samples / self.step.value if self.samples else None
 
 
 def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: Spread | None = None) -> Predicted:
-    """The step of as many ranks as the rehearsal stood for, over that link."""
+    """The predicted step over that link, for as many ranks as the rehearsal was for."""
     spread = spread or Spread(link=link.spread)
     ranks = rehearsal.ranks
     steps = [step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes]
@@ -79,19 +79,19 @@ def around(value: float, reach: float, steps: int) -> Estimate:
 
 
 def step_seconds(tape: Tape, link: Link, ranks: int, sharing: Sharing = APART) -> float:
-    """One tape laid over one link."""
+    """The time of one tape's step over one link."""
     return simulate(tape, OnLink(link, ranks), sharing).step_seconds
 
 
 class OnLink:
-    """Seconds of a message over a link; asked for the same message thousands of times in a sweep."""
+    """The seconds of a message over a link, remembered because a sweep asks for the same message thousands of times."""
 
     def __init__(self, link: Link, ranks: int, factor: float = 1.0) -> None:
         self._link, self._ranks, self._factor = link, ranks, factor
         self._known: dict[tuple[str, float, int, int], float] = {}
 
     def __call__(self, message: Issue) -> float:
-        """Over this link."""
+        """The seconds of this message over the link."""
         key = (message.kind, message.size_bytes, message.ranks or self._ranks, message.nodes)
         found = self._known.get(key)
         if found is None:
@@ -100,7 +100,7 @@ class OnLink:
 
 
 def _not_measured(link: Link, tape: Tape, line: Timeline) -> tuple[str, ...]:
-    """Kinds of messages that take a part of the step, and whose times come from those of all-reduces."""
+    """A guess that names the kinds of messages that take a notable part of the step but were not measured."""
     taken: dict[str, float] = defaultdict(float)
     for one in tape.messages:
         taken[one.kind] += seconds(link, one.kind, one.size_bytes, one.ranks or tape.ranks, one.nodes)
@@ -110,9 +110,9 @@ def _not_measured(link: Link, tape: Tape, line: Timeline) -> tuple[str, ...]:
 
 
 def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread) -> float:
-    """Half the interval, as a logarithm: each part is moved by its own reach, and the shifts add in squares.
+    """Half the interval, as a logarithm: each part is shifted by its own uncertainty, and the effects add in squares.
 
-    Errors of earlier predictions hold what their computing and their link were off by, so they are not added to these:
+    Errors of earlier predictions include those of their computing and their link, so they are not added to these:
     the wider of both counts.
     """
     centre = simulate(tape, OnLink(link, ranks), sharing).step_seconds
@@ -134,5 +134,5 @@ def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:
 
 
 def spread_of_errors(ratios: Sequence[float]) -> float:
-    """What predicted over measured tells of the model: the standard deviation of its logarithm around no error."""
+    """The model's error from ratios of predicted to measured: the standard deviation of their logarithms around 0."""
     return (sum(log(ratio) ** 2 for ratio in ratios) / len(ratios)) ** 0.5 if ratios else 0.0

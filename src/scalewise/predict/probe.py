@@ -1,4 +1,4 @@
-"""What was measured of the link of this machine, when and among whom; kept in the user's cache."""
+"""The measurements of this machine's link, with their time and place; kept in the user's cache."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from scalewise.results.run import Run
 from scalewise.units import NANO
 
 ALL_WORK = Sharing(work=1.0)
-MOST_DISAGREEMENT = 0.2  # of shares of a message's time, in the median
+MOST_DISAGREEMENT = 0.2  # of shares of a message's time, as a median
 KINDS = 5  # of steps in `subjects/interference.py`: nothing, computing, an all-reduce, both at once, two all-reduces
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a link is measured among: the same place has the same link."""
+    """The setting in which a link is measured: the same place has the same link."""
 
     host: str
     cpu_model: str
@@ -37,13 +37,13 @@ class Place:
 
     @property
     def backend(self) -> str:
-        """That carries messages here."""
+        """The library that carries messages here."""
         return "NCCL" if self.device == "cuda" else "gloo"
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Computing and an all-reduce, each alone and both at once, and two all-reduces, one right after the other."""
+    """The times of computing and an all-reduce, each alone and both at once, and of two overlapping all-reduces."""
 
     ranks: int
     size_bytes: float
@@ -55,7 +55,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class LinkProbe:
-    """One look at the link."""
+    """One measurement of the link."""
 
     place: Place
     made_unix_seconds: float
@@ -66,18 +66,18 @@ class LinkProbe:
 
     @property
     def rank_counts(self) -> tuple[int, ...]:
-        """Among how many ranks, fewest first."""
+        """The numbers of ranks that were measured, fewest first."""
         return tuple(sorted({point.ranks for point in self.points if point.kind == ALL_REDUCE}))
 
 
 def place_of(facts: MachineFacts, device: Device, cores_per_rank: int) -> Place:
-    """This machine, as far as it decides the link."""
+    """The properties of this machine that decide its link."""
     gpus = tuple(gpu.name for gpu in facts.gpus)
     return Place(facts.host, facts.cpu_model, gpus, device, cores_per_rank, facts.versions.get("torch", ""))
 
 
 def keep_probe(probe: LinkProbe) -> None:
-    """For the next time; a cache that cannot be written is none."""
+    """Keeps the measurement for later; if the cache cannot be written, nothing is kept."""
     path = _path(probe.place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def keep_probe(probe: LinkProbe) -> None:
 
 
 def kept_probe(place: Place) -> LinkProbe | None:
-    """What was measured at that place last."""
+    """The last measurement at that place, or None."""
     try:
         probe = read_json(_path(place), LinkProbe)
     except BadRecord:
@@ -96,7 +96,7 @@ def kept_probe(place: Place) -> LinkProbe | None:
 
 
 def kept_probes(facts: MachineFacts) -> tuple[LinkProbe, ...]:
-    """Everything that is known of this machine's links, newest first."""
+    """All kept measurements of this machine's links, newest first."""
     found = []
     for path in cache_folder().glob("link-*.json"):
         try:
@@ -109,7 +109,7 @@ def kept_probes(facts: MachineFacts) -> tuple[LinkProbe, ...]:
 
 
 def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
-    """From a run of `subjects/interference.py` over these sizes; the first round warms up."""
+    """The overlaps from a run of `subjects/interference.py` over these sizes; the first round is a warm-up."""
     if not run.measured:
         return ()
     by_rank = [{row.step: row.step_ns for row in rank.steps} for rank in run.ranks]
@@ -126,10 +126,10 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
 
 
 def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int) -> Sharing:
-    """How cores are shared beside large messages, and what small ones spare each other.
+    """The sharing of cores during large messages, and the time that small messages save when they overlap.
 
-    On one core two messages at once are as much work as in a row: what they seem to spare there is the chance that both
-    wait for the same slice of the scheduler's.
+    On one core two messages at once are as much work as in sequence: what they seem to save there is the chance that
+    both wait for the same time slice of the scheduler.
     """
     sizes = [one.size_bytes for one in overlaps]
     large = [one for one in overlaps if one.size_bytes == max(sizes)]
@@ -139,11 +139,10 @@ def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int) -> Sharing:
 
 
 def _beside(overlaps: Sequence[Overlap]) -> Sharing:
-    """By what both at once took beyond computing alone: of the message's time, so much.
+    """The sharing computed from how much longer both together take than computing alone, over the message's time.
 
-    What is surely more than all of it means that computing itself went slower beside the message. Where the times do
-    not agree with each other, all of a message's time is taken for work: so it was on idle machines, where copying is
-    all there is.
+    If that ratio is surely above 1, computing itself went slower beside the message. If the ratios do not agree with
+    each other, all of a message's time is taken as work: so it was on idle machines, where copying is all there is.
     """
     ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
     if not ratios:

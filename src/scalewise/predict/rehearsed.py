@@ -1,6 +1,6 @@
-"""Reads a rehearsed run back: its settled steps as tapes, each of the slowest of those that kept company.
+"""Reads a rehearsed run back as tapes of its settled steps; of processes that ran together, each step's slowest.
 
-Where messages go out between steps, or in some steps only, a step by itself says too little: then all steps are one
+If messages are sent between steps, or in some steps only, a single step says too little: then all steps form one
 tape, whatever their messages, each with what lies between it and the one before.
 """
 
@@ -12,7 +12,7 @@ from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.results.run import Run
 from scalewise.units import NANO
 
@@ -22,28 +22,28 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What one process did as rank r of N."""
+    """The record of one process as rank r of N."""
 
     ranks: int
     rank: int
-    company: int  # processes that rehearsed at once
+    company: int  # processes that rehearsed at the same time
     device: str
-    tapes: tuple[Tape, ...]  # of the settled steps; one of all of them where they are uneven
-    between_seconds: float  # outside any step, the median; 0 where it is on tape
+    tapes: tuple[Tape, ...]  # of the settled steps; a single one of all steps if they are uneven
+    between_seconds: float  # outside any step, the median; 0 if it is on tape
     peak_bytes: int | None
     steered: tuple[SteeredRow, ...] = ()
     unrehearsed: tuple[UnrehearsedRow, ...] = ()
     dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
-    uneven: bool = False  # messages go out between steps, or in some only
-    relation: Relation | None = None  # what the ranks are to each other; None: each has samples of its own
+    uneven: bool = False  # messages are sent between steps, or in some steps only
+    relation: Relation | None = None  # how the ranks relate to each other; None: each has samples of its own
 
     @property
     def batches(self) -> int | None:
-        """How many different batches all ranks work on in one step; None: not known."""
+        """The number of different batches on which all ranks work in one step; None if not known."""
         return self.ranks if self.relation is None else self.relation.batches
 
     def samples_of_all(self, tape: Tape) -> float | None:
-        """Of all ranks in one step, each batch once."""
+        """The samples of all ranks in one step, each batch counted once."""
         if self.relation is not None and self.relation.samples is not None:
             return self.relation.samples
         return tape.samples * self.batches if tape.samples is not None and self.batches else None
@@ -56,7 +56,7 @@ class Rehearsed:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How a step is counted where it is not as usual."""
+        """Remarks on how a step is counted if that is not as usual."""
         if not self.uneven:
             return ()
         return (
@@ -66,7 +66,7 @@ class Rehearsed:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What a prediction from this does not hold, in words."""
+        """Sentences about what a prediction from this rehearsal does not include."""
         said = []
         if {"recv", "batch_isend_irecv"} & {one.kind for one in self.typical.messages}:
             said.append(
@@ -77,14 +77,14 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class NotRehearsed:
-    """Why a run gives no tape."""
+    """The reason why a run gives no tape."""
 
     reason: str
 
 
 def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
-    """From the run's folder."""
-    spec = run.spec.rehearse
+    """The rehearsal read from a run, or the reason why it gives none."""
+    spec = run.spec.rehearsed
     if spec is None:
         return NotRehearsed("the run was no rehearsal")
     if not run.measured:
@@ -120,15 +120,15 @@ def _uneven(rows: Sequence[TapeRow]) -> bool:
     return any(row.outside or row.messages != rows[0].messages for row in rows)
 
 
-def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
-    """Of steps that are alike."""
+def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
+    """Yields a tape for each of the steps, which are all alike."""
     made = {row.step: row for row in steps}
     for row in rows:
         yield row.step, _tape(tuple(_entries(row, spec.world_size)), made.get(row.step), spec)
 
 
-def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -> Iterator[tuple[int, Tape]]:
-    """Of all steps, each with what lies between it and the one before."""
+def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
+    """Yields a tape for each step, including what lies between it and the one before."""
     made = {row.step: row for row in steps}
     for row in rows:
         step = made.get(row.step)
@@ -137,13 +137,13 @@ def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: Rehearsal) -
         yield row.step, _tape(entries, step, spec)
 
 
-def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: Rehearsal) -> Tape:
+def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: StandIns) -> Tape:
     samples, micro_batches = (step.samples, step.micro_batches) if step else (None, 1)
     return Tape(entries, spec.world_size, spec.rank, samples, micro_batches)
 
 
 def _sent_between(row: TapeRow, ranks: int) -> Iterator[Entry]:
-    """When they were issued is not on tape: each is taken to be waited for at once."""
+    """Yields messages between steps; their times are not on tape, so each is taken to be waited for at once."""
     for number, (kind, size_bytes, group) in enumerate(row.outside, len(row.messages)):
         yield Issue(number, kind, size_bytes, group or ranks)
         yield Wait(number)
@@ -168,7 +168,7 @@ def _entries(row: TapeRow, ranks: int) -> Iterator[Entry]:
 
 
 def _slowest(by_process: Sequence[Sequence[tuple[int, Tape]]]) -> tuple[Tape, ...]:
-    """Real ranks wait for the slowest of them in every step."""
+    """The slowest tape of each step, because real ranks wait for the slowest of them."""
     together = [dict(tapes) for tapes in by_process if tapes]
     if not together:
         return ()

@@ -1,4 +1,4 @@
-"""Rehearsals with the batch that was asked for where the script itself would take another: strong or weak scaling."""
+"""Changes rehearsals to the batch asked for, strong or weak scaling, if the script itself would take another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ SAME = 0.02  # batches that differ by less are the same
 
 @dataclass(frozen=True)
 class Rescaled:
-    """By number of ranks, and what they rest on; `altered`: those whose batch is not the script's own."""
+    """Rehearsals by number of ranks and their guesses; `altered`: those whose batch is not the script's own."""
 
     found: Mapping[int, Rehearsed]
     altered: frozenset[int] = frozenset()
@@ -24,7 +24,7 @@ class Rescaled:
 def rescaled(
     rehearsals: Mapping[int, Rehearsed], scaling: Scaling, others: Sequence[Rehearsed], one_rank_samples: float | None
 ) -> Rescaled:
-    """Strong: all ranks share the batch of one; weak: each has as much as one; script: as the script does."""
+    """Rehearsals with the batch asked for: strong, all ranks share it; weak, each has one as large; script, as is."""
     if scaling == "script":
         return Rescaled(rehearsals)
     first = rehearsals[min(rehearsals)]
@@ -50,6 +50,6 @@ def rescaled(
 
 
 def _with(rehearsal: Rehearsed, factor: float, line: WorkLine) -> Rehearsed:
-    """Its memory is not known: it was rehearsed with another batch."""
+    """The rehearsal with another batch; its memory is not known."""
     tapes = tuple(with_batch(tape, factor, line) for tape in rehearsal.tapes)
     return replace(rehearsal, tapes=tapes, peak_bytes=None)

@@ -1,8 +1,8 @@
-"""How a script scales: step, throughput, speedup and efficiency against one rank for every number of ranks.
+"""Computes how a script scales: step, throughput, speedup and efficiency against one rank.
 
-Between and beyond the numbers that were rehearsed the model is run on their tapes: with weak scaling they stay as they
-are, with strong scaling the batch of a rank shrinks and computing follows `predict.work`. Between two rehearsals both
-are moved there, and the nearer one counts more.
+For numbers of ranks that were not rehearsed the model is run on the tapes of the nearest ones: with weak scaling they
+stay as they are, with strong scaling the batch of a rank shrinks and computing follows `predict.work`. Between two
+rehearsals both are converted to that number, and the nearer one has more weight.
 """
 
 from bisect import bisect_left
@@ -24,16 +24,16 @@ from scalewise.predict.work import WorkLine, work_line
 Kind = Literal["strong", "weak"]
 POINTS = 24  # of a curve
 SAME = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
-NEARLY_SAME = 0.3  # a batch that is shared rounded up grows with the ranks, by less than this until a rank has few
-FAR_LESS = 0.5  # of the logarithm: all samples must vary that much less than those of a rank
-SURELY_TOO_GOOD = 1.1  # lower end of an efficiency: caches make ranks a little better than one alone, not more
+NEARLY_SAME = 0.3  # a shared batch that is rounded up grows with the ranks, by less than this until a rank has few
+FAR_LESS = 0.5  # of the logarithm: samples of all ranks must vary that much less than those of one rank
+SURELY_TOO_GOOD = 1.1  # lower end of an efficiency: caches make ranks a little better than one alone, but not more
 TOO_GOOD = 1.5  # an efficiency that no cache explains, however wide its interval is on a busy machine
 OWN_SAMPLES = "that every rank has samples of its own, which is in doubt here"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one number of ranks does; speedup and efficiency are of throughput, against one rank."""
+    """The figures of one number of ranks; speedup and efficiency are of throughput, against one rank."""
 
     step: Estimate  # seconds
     throughput: Estimate | None  # samples a second of all ranks
@@ -43,21 +43,21 @@ class Figures:
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """One number of ranks."""
+    """The scaling of one number of ranks."""
 
     ranks: int
     predicted: Figures
     measured: Figures | None
-    ideal: Figures  # as quick as one rank, times as many
+    ideal: Figures  # as quick as one rank, times the number of ranks
     samples: float | None  # of all ranks in one step
     bound: Bound
     compute_seconds: float  # of a rank, predicted
-    exposed_share: float  # of the step: computing stood still for a message, or was slowed by one
+    exposed_share: float  # of the step in which computing stood still for a message, or was slowed by one
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Between the numbers of ranks that were rehearsed."""
+    """A point of the efficiency curve, also between the numbers of ranks that were rehearsed."""
 
     ranks: int
     efficiency: Estimate
@@ -65,29 +65,29 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class ScalingTable:
-    """All numbers of ranks, and what their comparison rests on."""
+    """The rows of all numbers of ranks, and the guesses in their comparison."""
 
     kind: Kind
     base: Base  # one rank
-    base_modelled: bool  # nobody ran or rehearsed one rank: its step is computing alone
+    base_modelled: bool  # one rank was neither run nor rehearsed: its step is computing alone
     rows: tuple[ScalingRow, ...]
     guesses: tuple[str, ...]
-    together: str = ""  # how ranks work on one batch, in sentences; empty: each has its own, as far as is known
-    doubt: str = ""  # why samples of all ranks may not be what is told, in sentences; empty: nothing speaks against it
+    together: str = ""  # how ranks work on one batch, in sentences; empty: each has its own, as far as known
+    doubt: str = ""  # why the samples of all ranks may be wrong, in sentences; empty: no reason found
 
     @property
     def further(self) -> tuple[ScalingRow, ...]:
-        """Rows of more ranks than one, which the base stands for; empty: there is nothing to scale."""
+        """Rows of more than one rank, for which the base stands; empty if there is nothing to scale."""
         return tuple(row for row in self.rows if row.ranks > 1)
 
     @property
     def goes_on(self) -> bool:
-        """Whether anything can be said of numbers of ranks that were not rehearsed."""
+        """Tells whether anything can be said about numbers of ranks that were not rehearsed."""
         return bool(self.further) and not self.doubt and not self.together
 
 
 def scaling_table(answer: Answer) -> ScalingTable | None:
-    """From an answer with at least one prediction."""
+    """The scaling table of an answer; None if it has no prediction."""
     if not answer.at:
         return None
     kind, guesses = scaling_kind(answer)
@@ -105,7 +105,7 @@ def scaling_table(answer: Answer) -> ScalingTable | None:
 
 
 def _together(answer: Answer) -> str:
-    """What ranks that work on one batch are to each other; empty: none were seen to."""
+    """Sentences about ranks that work on one batch; empty if none were seen to."""
     shared = [one for one in map(_relation, answer.at) if one is not None and one.shares_batches and one.batches]
     if not shared:
         return ""
@@ -121,7 +121,7 @@ def _relation(at: AtRanks) -> Relation | None:
 
 
 def _doubt(answer: Answer, rows: Sequence[ScalingRow]) -> str:
-    """Ranks that share a batch each tell all of it, and nothing on a tape says so: only what cannot be shows it."""
+    """Sentences that doubt the samples, if messages or an impossible efficiency suggest that ranks share a batch."""
     kinds = sorted({one.kind for at in answer.at for one in at.rehearsal.typical.messages} & FROM_RANK_TO_RANK)
     best = max((row for row in rows if row.ranks > 1 and _too_good(row)), key=_efficiency, default=None)
     if kinds:
@@ -143,12 +143,12 @@ def _too_good(row: ScalingRow) -> bool:
 
 
 def _efficiency(row: ScalingRow) -> float:
-    """What was measured, before what was predicted."""
+    """The measured efficiency, or the predicted one if none was measured."""
     return (row.measured or row.predicted).efficiency.value
 
 
 def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
-    """As the samples tell; as it was asked for where they do not; and what is guessed."""
+    """The kind of scaling that the samples show, or else the one asked for; and what is guessed about it."""
     points = [(one.ranks, one.predicted.samples) for one in answer.at]
     if {ranks for ranks, _ in points} == {1}:
         return "weak", ()  # nothing is scaled
@@ -178,7 +178,7 @@ def _same(values: Sequence[float]) -> bool:
 
 
 def _nearly_same(known: Sequence[tuple[int, float]]) -> bool:
-    """Of all ranks together, and far more so than those of one rank: as where a batch is shared rounded up."""
+    """Tells whether the samples of all ranks vary far less than those of one, as if a shared batch is rounded up."""
     totals = [samples for _, samples in known]
     each = [samples / ranks for ranks, samples in known]
     total = max(totals) / min(totals)
@@ -203,7 +203,7 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
 
 
 def figures(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
-    """A step against that of one rank, both with intervals of one level: what both are unsure of adds in squares."""
+    """A step compared with that of one rank, both with intervals of one level: their uncertainties add in squares."""
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     speedup = ratio_of(base.step, step).times(per_step)
     return Figures(
@@ -230,7 +230,7 @@ def _log(above: float, below: float) -> float:
 
 
 def curve_points(answer: Answer, table: ScalingTable) -> tuple[CurvePoint, ...]:
-    """From two ranks to as many as were rehearsed, evenly on a logarithmic axis, or only those."""
+    """Points from two ranks to as many as were rehearsed, evenly on a logarithmic axis; if shared, rehearsed ones."""
     curve, last = Curve(answer, table.kind), answer.at[-1].ranks
     numbers = set(curve.numbers)
     if not table.together:
@@ -242,7 +242,7 @@ def curve_points(answer: Answer, table: ScalingTable) -> tuple[CurvePoint, ...]:
 
 
 class Curve:
-    """The step over any number of ranks."""
+    """The step as a function of the number of ranks."""
 
     def __init__(self, answer: Answer, kind: Kind) -> None:
         self._answer, self._kind = answer, kind
@@ -254,7 +254,7 @@ class Curve:
         ]
 
     def base(self) -> Base:
-        """One rank by the model: nothing to be sent."""
+        """The step of one rank by the model, without messages."""
         first = self._at[0]
         samples = first.predicted.samples
         if samples is not None and self._kind == "weak":
@@ -263,12 +263,12 @@ class Curve:
 
     @property
     def most_ranks(self) -> int | None:
-        """With strong scaling a rank has at least one sample; None: no limit."""
+        """The largest number of ranks: with strong scaling each has at least one sample; None: no limit."""
         samples = self._at[0].predicted.samples
         return max(1, int(samples)) if self._kind == "strong" and samples else None
 
     def step(self, ranks: int) -> Estimate:
-        """With the interval of the rehearsals that it comes from."""
+        """The predicted step, with the interval of the rehearsals from which it comes."""
         near = self._near(ranks)
         value = exp(sum(weight * log(self._moved(index, ranks)) for index, weight in near))
         low = sum(weight * self._reach(index)[0] for index, weight in near)
@@ -277,7 +277,7 @@ class Curve:
         return replace(self._at[near[0][0]].predicted.step, value=value, low=low, high=high)
 
     def samples(self, ranks: int) -> float | None:
-        """Of all ranks in one step: what was rehearsed where it was, so that no row is contradicted."""
+        """The samples of all ranks in one step: the rehearsed value if there is one, so that no row is contradicted."""
         near = self._near(ranks)
         if len(near) == 1:
             return self._moved_samples(near[0][0], ranks)
@@ -303,7 +303,7 @@ class Curve:
         return [(above - 1, 1 - weight), (above, weight)]
 
     def _moved(self, index: int, ranks: int) -> float:
-        """That rehearsal among other ranks, put right by what its typical step differs from its median one."""
+        """The step of that rehearsal among other ranks, corrected by the ratio of its median to its typical step."""
         at = self._at[index]
         if at.ranks == ranks:
             return at.predicted.step.value

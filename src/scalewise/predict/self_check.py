@@ -1,4 +1,4 @@
-"""Predicted against measured: what the difference tells of the model, and the measured side of it."""
+"""Compares predictions with measurements: the error of the model, and the measured side of the comparison."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from scalewise.predict.answer import Checked, Measured
 from scalewise.predict.prediction import LEVEL, QUANTILE
 from scalewise.results.run import Run
 
-# Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over 28
-# points of gloo among 2 ranks. It serves where other engines carry messages, too: nothing was measured there.
+# Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over
+# 28 points of gloo among 2 ranks. It is used for other libraries as well, for which nothing was measured.
 UNCHECKED = 0.06
-WORTH_CHECKS = 2  # that earlier knowledge counts as many as: one lucky check makes nobody sure
+WORTH_CHECKS = 2  # the earlier knowledge has the weight of this many checks, so that one lucky check does not decide
 
 
 @dataclass(frozen=True)
 class WrittenPrediction:
-    """What was predicted before anything was measured; on disk before the measurement begins."""
+    """The predictions written to disk before the measurement begins."""
 
     written_unix_seconds: float
     script: str
@@ -31,17 +31,17 @@ class WrittenPrediction:
 
 @dataclass(frozen=True)
 class ModelError:
-    """What checks of a script tell of further predictions of the same script over the same link."""
+    """The error that checks of a script suggest for further predictions of the same script over the same link."""
 
-    shift: float  # logarithm of predicted over measured that is taken for lasting
-    spread: float  # standard deviation of what is left of it
+    shift: float  # logarithm of predicted over measured that is taken as systematic
+    spread: float  # standard deviation of the rest
 
 
 def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelError:
-    """Prediction errors are part lasting, part chance: the lasting part is taken out, what is left is the spread.
+    """Splits prediction errors into a systematic part, which is taken out, and chance, which becomes the spread.
 
-    Each check counts by how far chance alone moves it: the measured step's interval, and the spread between fresh
-    processes for the rehearsal, and for the measurement too where it is a single run. Before any check the lasting part
+    Each check is weighted by how far chance alone moves it: the measured step's interval, and the spread between fresh
+    processes for the rehearsal, and for the measurement too if it is a single run. Before any check the systematic part
     is zero, give or take `before`.
     """
     errors = [log(check.ratio) for check in checks]
@@ -53,20 +53,20 @@ def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelEr
 
 
 def _chance(check: Checked) -> float:
-    """Standard deviation of the logarithm of predicted over measured, had the model no error at all."""
+    """The standard deviation of the logarithm of predicted over measured that chance alone would cause."""
     step = check.measured
     half = log(step.high / step.low) / (2 * normal_quantile(step.level)) if step.low > 0 else 1.0
     return hypot(half, QUIET_RUN_CV, QUIET_RUN_CV if step.runs == 1 else 0.0)
 
 
 def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:
-    """The same where nothing was lasting, as of other scripts or over another link: all of the error is spread."""
+    """The spread if no error is systematic, as with other scripts or another link: all of the error is spread."""
     squares = WORTH_CHECKS * before**2 + sum(log(ratio) ** 2 for ratio in ratios)
     return float((squares / (WORTH_CHECKS + len(ratios))) ** 0.5)
 
 
 def measured(run: Run, loop: bool = False) -> Measured | None:
-    """The settled steps of a run with all its ranks, or the whole loop; None where there are none."""
+    """The settled steps of a run with all its ranks, or with `loop` the mean of its loops; None if there are none."""
     found = series(run) if run.measured else None
     if found is None or not len(found.slowest_seconds[found.settled]):
         return None
@@ -84,7 +84,7 @@ def measured(run: Run, loop: bool = False) -> Measured | None:
 
 
 def _mean_loop(found: Series) -> Estimate | None:
-    """From the end of one step to the end of the next, the mean: steps that send more count as they come."""
+    """The mean time from the end of one step to the end of the next: steps that send more count as often as they do."""
     known = found.settled_loops().tolist()
     if not known:
         return None

@@ -1,4 +1,4 @@
-"""How far computing differs from run to run here, as the rehearsals themselves show it."""
+"""Computes how far computing differs from run to run here, from the rehearsals themselves."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from statistics import median
 from scalewise.analysis.estimate import QUIET_RUN_CV
 from scalewise.predict.rehearsed import Rehearsed
 
-LEAST_STEPS = 8  # below, a half is too short to have a median of its own
+LEAST_STEPS = 8  # with fewer steps, a half is too short to have a median of its own
 
 
 def compute_spread(rehearsals: Sequence[Rehearsed]) -> float:
-    """Standard deviation of the logarithm of a rehearsal's computing; at least that of a quiet machine.
+    """The standard deviation of the logarithm of a rehearsal's computing; at least that of a quiet machine.
 
-    Rehearsals that do the same work for different numbers of ranks should take the same; and the first half of one
+    Rehearsals that do the same work for different numbers of ranks should take the same time, and the first half of one
     should take as long as its second.
     """
     return max(QUIET_RUN_CV, _between(rehearsals), _within(rehearsals))
@@ -33,7 +33,7 @@ def _between(rehearsals: Sequence[Rehearsed]) -> float:
 
 
 def _within(rehearsals: Sequence[Rehearsed]) -> float:
-    """Half the difference of two halves varies as the median of the whole does."""
+    """The variation within rehearsals: half the difference of two halves varies as the median of the whole does."""
     halves = []
     for one in rehearsals:
         seconds = [tape.compute_seconds for tape in one.tapes]

@@ -1,6 +1,7 @@
-"""Thousands of combinations from one rehearsal: ranks, batch, accumulation, buckets and link, the best first.
+"""Predicts thousands of combinations from one rehearsal: ranks, batch, accumulation, buckets and link.
 
-Combinations of one shape (the same accumulation and the same buckets) differ in numbers only, and are run at once.
+Combinations of one shape (the same accumulation and the same buckets) differ in numbers only, and are computed
+together.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,18 +31,18 @@ By = Literal["throughput", "per_rank"]
 
 @dataclass(frozen=True)
 class Grid:
-    """What is combined with what."""
+    """The values that are combined with each other."""
 
     ranks: tuple[int, ...]
     links: tuple[Link, ...]
-    batches: tuple[float, ...] = (1.0,)  # times that of the rehearsal
-    accumulations: tuple[int, ...] = (1,)  # times that of the rehearsal
+    batches: tuple[float, ...] = (1.0,)  # as multiples of the rehearsed batch
+    accumulations: tuple[int, ...] = (1,)  # as multiples of the rehearsed accumulation
     buckets_bytes: tuple[float | None, ...] = (None,)  # None: as rehearsed; sizes need a rehearsal with small buckets
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One combination."""
+    """One combination, with its prediction."""
 
     ranks: int
     batch: float
@@ -49,7 +50,7 @@ class SweepRow:
     bucket_bytes: float | None
     link: str
     step: Estimate  # seconds
-    samples: float  # of all ranks in one step; in batches of one rank where samples are not known
+    samples: float  # of all ranks in one step; in batches of one rank if samples are not known
     throughput: Estimate  # samples a second of all ranks
     peak_bytes: float | None = None
     fits: bool | None = None  # None: not known
@@ -57,7 +58,7 @@ class SweepRow:
 
 @dataclass(frozen=True)
 class Ground:
-    """What the sweep stands on."""
+    """The rehearsal and the limits on which the sweep is based."""
 
     tape: Tape
     line: WorkLine
@@ -69,7 +70,7 @@ class Ground:
 
 
 def sweep(ground: Ground, grid: Grid, by: By = "throughput") -> tuple[SweepRow, ...]:
-    """Every combination; those that do not fit in memory last."""
+    """All combinations, the best first; those that do not fit in memory last."""
     rows: list[SweepRow] = []
     for accumulation, bucket in product(grid.accumulations, grid.buckets_bytes):
         shape = _shape(ground, accumulation, bucket)
@@ -83,7 +84,7 @@ def _worth(row: SweepRow, by: By) -> float:
 
 
 def _shape(ground: Ground, accumulation: int, bucket: float | None) -> Tape | None:
-    """The step of one batch as large as rehearsed; None: it cannot be made that way."""
+    """The step with this accumulation and bucket size and the rehearsed batch; None if it cannot be made so."""
     tape = ground.tape if bucket is None else ground.fine
     if tape is None:
         return None
@@ -126,7 +127,7 @@ def _factors(line: WorkLine, shape: Tape, batches: Sequence[float]) -> dict[Phas
 
 
 def _messages(ground: Ground, shape: Tape, combined: Sequence[tuple[int, float, Link]]) -> Floats:
-    """Seconds of each message (a row) in every combination; those that are alike are looked up once."""
+    """Seconds of each message (a row) in every combination; equal messages are computed once."""
     batches = list(dict.fromkeys(batch for _, batch, _ in combined))
     resized = [with_batch(shape, batch, ground.line).messages for batch in batches]
     alike: dict[tuple[str, int, int, tuple[float, ...]], int] = {}

@@ -1,4 +1,4 @@
-"""One step of one rank as it was rehearsed: what it computes, when a message is ready, and when it is waited for."""
+"""The tape of one rehearsed step of one rank: computing, and when a message is ready and when it is waited for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ Phase = Literal["data", "forward", "backward", "optimizer", "own"]
 
 @dataclass(frozen=True)
 class Compute:
-    """The rank works, and nothing else can make it quicker."""
+    """A time in which the rank computes, independent of any message."""
 
     seconds: float
     phase: Phase = "own"
@@ -17,18 +17,18 @@ class Compute:
 
 @dataclass(frozen=True)
 class Issue:
-    """A message is ready: the communication stream may take it."""
+    """The moment at which a message is ready to be sent."""
 
     number: int  # of the message in this step
     kind: str  # of collective
     size_bytes: float  # of the whole message, as `predict.collectives` counts it
     ranks: int  # of its group; 0: all ranks
-    nodes: int = 0  # that its group lies over; 0: as few as hold it
+    nodes: int = 0  # over which its group lies; 0: as few as hold it
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The rank cannot go on without that message."""
+    """The moment at which the rank cannot continue without that message."""
 
     number: int
 
@@ -38,27 +38,27 @@ Entry = Compute | Issue | Wait
 
 @dataclass(frozen=True)
 class Tape:
-    """A step in order, or several that differ. Messages go out one after another, in the order they are issued."""
+    """One step in order, or several that differ. Messages are sent one after another, in the order they are issued."""
 
     entries: tuple[Entry, ...]
-    ranks: int  # that the rehearsal stood for
+    ranks: int  # for which the rehearsal was made
     rank: int
     samples: float | None  # of this rank's step
     micro_batches: int = 1
-    steps: int = 1  # that its entries hold; whatever is told of it is told of one, the mean
+    steps: int = 1  # number of steps in its entries; figures of the tape are means over them
 
     @property
     def compute_seconds(self) -> float:
-        """All work of a step."""
+        """The computing time of a step."""
         return sum(one.seconds for one in self.entries if isinstance(one, Compute)) / self.steps
 
     @property
     def messages(self) -> tuple[Issue, ...]:
-        """All of its messages, of all its steps."""
+        """All messages of all its steps."""
         return tuple(one for one in self.entries if isinstance(one, Issue))
 
     def scaled(self, factors: dict[Phase, float]) -> "Tape":
-        """The same step with phases so many times as long."""
+        """The same step with the time of each phase multiplied by its factor."""
         entries = [
             replace(one, seconds=one.seconds * factors.get(one.phase, 1.0)) if isinstance(one, Compute) else one
             for one in self.entries
@@ -71,7 +71,7 @@ class Tape:
 
 
 def in_a_row(tapes: Sequence[Tape]) -> Tape:
-    """Steps that differ as one tape of them all."""
+    """One tape of all these steps, which differ."""
     entries: list[Entry] = []
     numbers = 0
     for tape in tapes:

@@ -1,4 +1,4 @@
-"""An answer and its conclusions in words, the same in the terminal and on a page; every number says what it is."""
+"""Puts an answer and its conclusions into words, for the terminal and for a page; every number says what it is."""
 
 from collections.abc import Iterator, Sequence
 from math import expm1
@@ -13,9 +13,10 @@ from scalewise.predict.knees import Knee
 from scalewise.predict.memory import MemoryRow
 from scalewise.predict.prediction import LEVEL
 from scalewise.predict.scaling import ScalingRow, ScalingTable
+from scalewise.records.spec import RunSpec
 from scalewise.units import bytes_text, seconds_text, three_digits
 
-GUESSED = "*"  # behind what rests on a guess
+GUESSED = "*"  # follows what rests on a guess
 GUESSED_NOTE = f"{GUESSED} rests on guesses, which are told at the end"
 ORIGINS = {
     "measured": "measured here",
@@ -26,20 +27,20 @@ ORIGINS = {
 
 
 def title_text(answer: Answer) -> str:
-    """The script and how many ranks it was rehearsed for."""
+    """The script and the numbers of ranks for which it was rehearsed."""
     numbers = ", ".join(str(at.ranks) for at in answer.at)
     ranks = f" on {numbers} rank{'' if numbers == '1' else 's'}" if numbers else ""
     return f"{Path(answer.script).name}{ranks}"
 
 
 def setting_text(answer: Answer) -> str:
-    """Over which link, and who says how fast it is."""
+    """A sentence that says over which link, and where its figures come from."""
     per_node = f", {ranks_text(answer.link.ranks_per_node)} a node" if answer.link.ranks_per_node else ""
     return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of {level_text(LEVEL)}."
 
 
 def base_text(table: ScalingTable) -> str:
-    """One rank, and what more ranks get to do where there are more."""
+    """A sentence about one rank, and about what more ranks do if there are more."""
     how = "measured" if table.base.measured else f"rehearsed, not measured{GUESSED if table.base_modelled else ''}"
     samples = f" with {table.base.samples:g} samples" if table.base.samples else ""
     alone = f"One rank: {step_text(table.base.step)} a step{samples}, {how}."
@@ -50,12 +51,12 @@ def base_text(table: ScalingTable) -> str:
 
 
 def bounds_text(table: ScalingTable, guesses: Sequence[str]) -> list[str]:
-    """Of every row; an ideal step is told where samples are in no doubt, and one rank has none."""
+    """A sentence for every row; it names an ideal step only if samples are not in doubt, and not for one rank."""
     return [bound_text(row, guesses, ideal=row.ranks > 1 and not table.doubt) for row in table.rows]
 
 
 def bound_text(row: ScalingRow, guesses: Sequence[str], *, ideal: bool = True) -> str:
-    """What the step of so many ranks is made of, against what an ideal one would take."""
+    """A sentence about the parts of the step of this many ranks, compared with an ideal one."""
     what = {
         "computing": "computing",
         "data": "waiting for data",
@@ -71,7 +72,7 @@ def bound_text(row: ScalingRow, guesses: Sequence[str], *, ideal: bool = True) -
 
 
 def knee_text(knee: Knee, guesses: Sequence[str]) -> str:
-    """Where efficiency falls under the share."""
+    """A sentence that says where efficiency falls below the share."""
     share, word = f"{100 * knee.share:.0f} %", predicted_word(guesses)
     if knee.ranks is None:
         early = f"; by the lower end of the interval from {knee.earliest} on" if knee.earliest else ""
@@ -84,7 +85,7 @@ def knee_text(knee: Knee, guesses: Sequence[str]) -> str:
 
 
 def check_text(check: Checked) -> str:
-    """Predicted against measured."""
+    """A sentence that compares a prediction with its measurement."""
     error = f"{100 * (check.ratio - 1):+.1f} %"
     where = "inside" if check.inside else "OUTSIDE"
     return (
@@ -94,7 +95,7 @@ def check_text(check: Checked) -> str:
 
 
 def checks_text(answer: Answer) -> list[str]:
-    """Every check, and what became of their error."""
+    """A sentence for every check, and one on how predictions are corrected by their error."""
     told = [check_text(one) for one in answer.checks]
     shift = answer.spread.shift
     if not told or not shift:
@@ -104,7 +105,7 @@ def checks_text(answer: Answer) -> list[str]:
 
 
 def change_notes(changes: Changes) -> Iterator[str]:
-    """What the rows of changes mean and rest on, each thing once, and what cannot be told."""
+    """Lines about what the changes mean and assume, each once, and about what cannot be predicted."""
     meant: dict[str, list[str]] = {}
     guessed: dict[str, list[str]] = {}
     for one in (one for one in changes.changes if one.verdict != "does not help"):
@@ -117,7 +118,7 @@ def change_notes(changes: Changes) -> Iterator[str]:
 
 
 def memory_text(row: MemoryRow) -> str:
-    """Whether it fits, and how much more would."""
+    """A sentence that says whether a rank fits in memory, and the largest batch that would."""
     told = f"{ranks_text(row.ranks)}: {_peak_text(row)}"
     if row.largest_batch is None:
         return f"{told}."
@@ -127,7 +128,7 @@ def memory_text(row: MemoryRow) -> str:
 
 
 def _peak_text(row: MemoryRow) -> str:
-    """Not known where the batch is not the one that was rehearsed."""
+    """The peak memory as text; not known if the batch is not the one that was rehearsed."""
     if row.peak_bytes is None:
         return "what a rank needs at most is not known"
     seen = f", {bytes_text(row.measured_bytes)} measured" if row.measured_bytes is not None else ""
@@ -138,7 +139,7 @@ def _peak_text(row: MemoryRow) -> str:
 
 
 def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
-    """Where the largest batches come from, or why there are none; each thing once."""
+    """Lines about where the largest batches come from, or why there are none; each once."""
     yield from dict.fromkeys(
         f"Largest batches are worked out {row.line.how}." for row in rows if row.line and row.largest_batch is not None
     )
@@ -147,7 +148,7 @@ def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
 
 
 def cost_text(row: CostRow, device: str, guesses: Sequence[str]) -> str:
-    """Hours, and money where a price is known."""
+    """A sentence with the hours, and the money if a price is known."""
     unit = "GPU-hours" if device == "cuda" else "rank-hours"
     samples = f" ({row.samples:.0f} samples)" if row.samples else ""
     cost = f", cost {range_text(row.cost)}" if row.cost is not None else ""
@@ -158,7 +159,7 @@ def cost_text(row: CostRow, device: str, guesses: Sequence[str]) -> str:
 
 
 def rests_on(answer: Answer, found: Conclusions) -> Iterator[tuple[str, str]]:
-    """What to doubt: a word, and a sentence."""
+    """Everything to doubt: pairs of a word and a sentence."""
     for refused in answer.refused:
         yield "refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
     for warning in answer.warnings:
@@ -170,12 +171,19 @@ def rests_on(answer: Answer, found: Conclusions) -> Iterator[tuple[str, str]]:
 
 
 def predicted_word(guesses: Sequence[str]) -> str:
-    """Beside a number that was not measured."""
+    """The word that stands beside a number that was not measured."""
     return f"predicted{GUESSED if guesses else ''}"
 
 
+def stood_for(spec: RunSpec) -> str:
+    """The ranks that the processes of a rehearsal represented, such as `ranks 0 to 1 of 8`."""
+    assert spec.rehearsed is not None
+    first, last, size = spec.rehearsed.rank, spec.rehearsed.rank + spec.ranks - 1, spec.rehearsed.world_size
+    return f"{f'rank {first}' if first == last else f'ranks {first} to {last}'} of {size}"
+
+
 def ranks_text(ranks: int) -> str:
-    """1 rank, 2 ranks."""
+    """A number of ranks as text: 1 rank, 2 ranks."""
     return f"{ranks} rank{'' if ranks == 1 else 's'}"
 
 
@@ -187,13 +195,13 @@ def step_text(step: Estimate) -> str:
 
 
 def range_text(told: Estimate, scale: float = 1.0) -> str:
-    """A number and its interval: 2.31 [2.10, 2.52]; small ones with three digits that count."""
+    """A number and its interval, small ones with three significant digits: 2.31 [2.10, 2.52]."""
     value, low, high = (_amount(one * scale) for one in (told.value, told.low, told.high))
     return value if low == high else f"{value} [{low}, {high}]"
 
 
 def rate_text(rate: Estimate | None) -> str:
-    """Samples a second and their interval in one unit: 25.2M [23.9, 26.7]."""
+    """Samples per second and their interval in one unit: 25.2M [23.9, 26.7]."""
     if rate is None:
         return "-"
     letter, scale = next(
@@ -204,7 +212,7 @@ def rate_text(rate: Estimate | None) -> str:
 
 
 def percent_text(share: Estimate) -> str:
-    """82 [75, 89], or 2.2 [2.0, 2.4] where it is small."""
+    """A share and its interval in percent: 82 [75, 89], or 2.2 [2.0, 2.4] if it is small."""
     digits = 0 if share.value >= 0.0995 else 1
     value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))
     return f"{value} [{low}, {high}]"

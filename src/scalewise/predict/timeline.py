@@ -1,9 +1,9 @@
-"""Lays the messages of a rehearsed step on its computing: an event simulation of one rank among many like it.
+"""Simulates a rehearsed step with its messages: an event simulation of one rank among many like it.
 
 There are two lanes, the rank's computing and its communication; a message starts when it is ready and the one before it
-is through, and the computing stops only where it waits for one. Where a message is carried by the rank's own cores
-(gloo), both lanes share them: `Sharing` says how much of a message's time is work for the cores, how much slower
-computing is beside it, and what a message is spared that begins beside another.
+has ended, and the computing stops only where it waits for one. If a message is carried by the rank's own cores (gloo),
+both lanes share them: `Sharing` says how much of a message's time is work for the cores, how much slower computing is
+beside it, and how much time a message saves that begins while another is under way.
 """
 
 from collections import deque
@@ -17,22 +17,22 @@ MessageSeconds = Callable[[Issue], float]
 
 @dataclass(frozen=True)
 class Sharing:
-    """Cores that compute and communicate."""
+    """The way in which computing and communication share the cores."""
 
     work: float = (
         0.0  # share of a message's time that its rank's cores are at work for it; 0: another engine carries it
     )
-    drag: float = 0.0  # computing takes so much longer, as a share, while a message is under way (memory, caches)
-    spared_seconds: float = 0.0  # by a message that begins while another is under way: gloo carries two at once
+    drag: float = 0.0  # relative increase of computing time while a message is under way (memory, caches)
+    spared_seconds: float = 0.0  # saved by a message that begins while another is under way: gloo carries two at once
 
 
 APART = Sharing()
-MOST_SPARED = 0.5  # of a message
+MOST_SPARED = 0.5  # share of a message
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time on one lane."""
+    """A span of time on one lane."""
 
     begin_seconds: float
     end_seconds: float
@@ -41,35 +41,35 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The step as it would go; of several that differ the mean, but spans of them all."""
+    """The predicted course of a step; figures are means if the tape has several steps, spans are of all of them."""
 
     step_seconds: float
-    compute_seconds: float  # by itself, nothing beside it
-    message_seconds: float  # all messages, nothing computed beside them
-    exposed_seconds: float  # computing stood still for a message
-    slowed_seconds: float  # computing took longer because of messages beside it
+    compute_seconds: float  # alone, without messages beside it
+    message_seconds: float  # all messages, without computing beside them
+    exposed_seconds: float  # time in which computing stood still for a message
+    slowed_seconds: float  # extra time of computing because of messages beside it
     computing: tuple[Span, ...] = ()
     messages: tuple[Span, ...] = ()
 
     @property
     def hidden_seconds(self) -> float:
-        """Messages behind computing."""
+        """The time of messages that is hidden behind computing."""
         return max(0.0, self.message_seconds - self.exposed_seconds - self.slowed_seconds)
 
 
 def simulate(tape: Tape, message_seconds: MessageSeconds, sharing: Sharing = APART) -> Timeline:
-    """Goes through the step once."""
+    """Simulates the step once."""
     return _Lanes(message_seconds, sharing).run(tape)
 
 
 class _Lanes:
-    """The two lanes on the way through one step."""
+    """The state of the two lanes during the simulation of one step."""
 
     def __init__(self, message_seconds: MessageSeconds, sharing: Sharing) -> None:
         self._seconds_of = message_seconds
         self._sharing = sharing
         self._now = 0.0
-        self._queue: deque[tuple[Issue, float]] = deque()  # under way and waiting, with what is left of each
+        self._queue: deque[tuple[Issue, float]] = deque()  # under way or waiting, each with its remaining time
         self._done: set[int] = set()
         self._began: dict[int, float] = {}
         self._computing: list[Span] = []
@@ -77,7 +77,7 @@ class _Lanes:
         self._exposed = self._slowed = self._whole = 0.0
 
     def run(self, tape: Tape) -> Timeline:
-        """Every entry in order; what is still under way at the end goes on into the next step."""
+        """Simulates every entry in order; messages still under way at the end continue into the next step."""
         for entry in tape.entries:
             if isinstance(entry, Compute):
                 self._compute(entry)
@@ -99,7 +99,7 @@ class _Lanes:
         )
 
     def _beside_others(self, seconds: float) -> float:
-        """What a message takes that begins now: no more is spared than lies before it, so a slower link is slower."""
+        """The time of a message that begins now; it saves at most what is before it, so a slower link is slower."""
         before = sum(left for _, left in self._queue)
         return seconds - min(self._sharing.spared_seconds, MOST_SPARED * seconds, before)
 
@@ -125,7 +125,7 @@ class _Lanes:
             self._carry(passed, 1.0)
 
     def _rates(self) -> tuple[float, float]:
-        """How fast computing and the message under way go beside each other, against each alone.
+        """The rates of computing and of the message under way beside each other, relative to each alone.
 
         A message that keeps the cores busy for a share w of its time, and a thread that computes all of it, share them
         fairly: together they take as long as their work does.

@@ -1,7 +1,7 @@
 """Fits a wire to measured all-reduces: seconds = start + 2(n-1) hop + bytes (2(n-1)/n / rate + handled).
 
-From one number of ranks only the first and the third term can be told; from two numbers on, all four. The fit is on
-relative residuals with outliers held down, and is refused where it does not describe the points.
+From one number of ranks only the first and the third term can be determined; from two numbers on, all four. The fit is
+on relative residuals with outliers given little weight, and is refused if it does not describe the points.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ from scalewise.analysis.link_fit import too_few
 from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.predict.link import Wire
 
-MOST_RESIDUAL = 0.25  # median relative residual above which the model is no description of the points
+MOST_RESIDUAL = 0.25  # median relative residual above which the model does not describe the points
 ROUNDS = 60
-SMALLEST_RESIDUAL = 0.01  # residuals below this weigh alike: the fit is then one of least absolute residuals
+SMALLEST_RESIDUAL = 0.01  # residuals below this have equal weight: the fit is then one of least absolute residuals
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True)
 class WireFit:
-    """The wire, and measured over model minus 1 for every point, in their order."""
+    """The fitted wire, and measured over model minus 1 for every point, in their order."""
 
     wire: Wire
     points: tuple[Point, ...]
@@ -41,24 +41,24 @@ class WireFit:
 
     @property
     def mean_error(self) -> float:
-        """Of the sizes of the relative residuals."""
+        """The mean absolute relative residual."""
         return float(np.mean(np.abs(self.relative_residuals)))
 
     @property
     def spread(self) -> float:
-        """Their standard deviation, robust: what a single collective differs from the model by."""
+        """The robust standard deviation of the residuals: how far a single collective differs from the model."""
         return NORMAL_MAD * float(np.median(np.abs(self.relative_residuals)))
 
 
 @dataclass(frozen=True)
 class NoWireFit:
-    """Why there is none."""
+    """The reason why no wire was fitted."""
 
     reason: str
 
 
 def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
-    """From all-reduces among one or several numbers of ranks; other kinds are left out."""
+    """A wire from all-reduces among one or several numbers of ranks; other kinds are ignored."""
     used = tuple(
         one for one in points if one.kind == ALL_REDUCE and one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1
     )
@@ -87,7 +87,7 @@ def _columns(points: Sequence[Point]) -> Floats:
 
 
 def _nonnegative(design: Floats, terms: list[int]) -> Floats | None:
-    """A term that comes out negative cannot be: it is left out, the smallest share first; never that of the rate."""
+    """The fit without negative terms: they are left out, the smallest share first, but never that of the rate."""
     while True:
         solution = _robust(design[:, terms])
         shares = solution * np.median(np.abs(design[:, terms]), axis=0)
@@ -102,7 +102,7 @@ def _nonnegative(design: Floats, terms: list[int]) -> Floats | None:
 
 
 def _robust(design: Floats) -> Floats:
-    """Least absolute relative residuals, by reweighting."""
+    """The solution with least absolute relative residuals, by reweighting."""
     scale = np.abs(design).max(axis=0)
     scaled, target = design / scale, np.ones(len(design))
     weights = np.ones(len(design))

@@ -1,4 +1,4 @@
-"""What a sample costs: seconds of each phase over the samples of a micro-batch, from rehearsals of several batches."""
+"""Computes what a sample costs: seconds of each phase over a micro-batch's samples, from several batches."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ from scalewise.predict.tape import Compute, Phase, Tape
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 PER_SAMPLE: tuple[Phase, ...] = ("data", "forward", "backward")
-LEAST_SPAN = 1.5  # largest over smallest batch: within less, noise decides the slope
+LEAST_SPAN = 1.5  # largest over smallest batch: with less, noise decides the slope
 ONE_BATCH = "that forward and backward take time in proportion to the batch: only one batch was rehearsed"
 
 
 @dataclass(frozen=True)
 class Line:
-    """Something that is there once, and something for each sample."""
+    """A line: a fixed part, and a part for each sample."""
 
     fixed: float
     per_sample: float
 
     def at(self, samples: float) -> float:
-        """Of a micro-batch of so many."""
+        """The value for a micro-batch of this many samples."""
         return self.fixed + samples * self.per_sample
 
 
 @dataclass(frozen=True)
 class WorkLine:
-    """Computing and messages over the samples of a micro-batch."""
+    """The times of computing and the sizes of messages over the samples of a micro-batch."""
 
     phases: dict[Phase, Line]
     messages: tuple[Line, ...]  # bytes of each message of a step, in their order; empty: not known
@@ -40,27 +40,27 @@ class WorkLine:
     guesses: tuple[str, ...] = ()
 
     def factors(self, samples: float, factor: float) -> dict[Phase, float]:
-        """How many times as long each phase takes with so many times the samples."""
+        """The factor by which each phase takes longer with `factor` times the samples."""
         return {phase: _ratio(line, samples, factor) for phase, line in self.phases.items()}
 
     def message_factor(self, number: int, samples: float, factor: float) -> float:
-        """How many times as large that message is."""
+        """The factor by which that message grows with `factor` times the samples."""
         return _ratio(self.messages[number], samples, factor)
 
     def beyond(self, samples: float) -> tuple[str, ...]:
-        """What is guessed about a batch that lies outside those rehearsed."""
+        """The guesses about a batch that lies outside those rehearsed."""
         if self.guesses or (self.least <= samples * (1 + 1e-9) and samples <= self.most * (1 + 1e-9)):
             return self.guesses
         return (f"that {samples:g} samples cost as the line through {self.least:g} to {self.most:g} says",)
 
 
 def samples_of(tape: Tape) -> float:
-    """Of one micro-batch; 1 where nobody knows, so that the batch itself is the unit."""
+    """The samples of one micro-batch; 1 if not known, so that the batch itself is the unit."""
     return tape.samples / max(1, tape.micro_batches) if tape.samples else 1.0
 
 
 def phase_seconds(tape: Tape) -> dict[Phase, float]:
-    """Of a whole step."""
+    """The seconds of each phase in a whole step."""
     found: dict[Phase, float] = dict.fromkeys(PHASES, 0.0)
     for entry in tape.entries:
         if isinstance(entry, Compute):
@@ -69,7 +69,7 @@ def phase_seconds(tape: Tape) -> dict[Phase, float]:
 
 
 def work_line(rehearsals: Sequence[Rehearsed]) -> WorkLine:
-    """From all that kept the same company: neighbours on the machine cost time, too."""
+    """The line from rehearsals with equally many processes at once: processes on one machine slow each other down."""
     by_company: dict[int, list[Rehearsed]] = defaultdict(list)
     for one in rehearsals:
         by_company[one.company].append(one)
@@ -90,7 +90,7 @@ def _span(rehearsals: Sequence[Rehearsed]) -> float:
 
 
 def _typical_seconds(rehearsal: Rehearsed) -> dict[Phase, float]:
-    """Of one micro-batch, the median over steps."""
+    """The seconds of each phase in one micro-batch, as medians over steps."""
     steps = [(phase_seconds(tape), max(1, tape.micro_batches)) for tape in rehearsal.tapes]
     return {phase: median(seconds[phase] / count for seconds, count in steps) for phase in PHASES}
 
@@ -102,7 +102,7 @@ def _proportional(tape: Tape) -> WorkLine:
 
 
 def _fitted(batches: Sequence[float], seconds: Sequence[float]) -> Line:
-    """Least squares; neither part can be negative."""
+    """The least-squares line; neither part can be negative."""
     samples, target = np.array(batches), np.array(seconds)
     centre, mean = float(samples.mean()), float(target.mean())
     around = samples - centre

@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, with a schema version and an error that names the wrong field."""
+"""Turns frozen dataclasses into JSON and back, with a schema version and an error that names the wrong field."""
 
 import contextlib
 import dataclasses
@@ -11,39 +11,46 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 SCHEMA_VERSION = 1
-LARGEST_WHOLE = 10**300  # a whole number beyond this is damage, and would not fit a float
+LARGEST_WHOLE = 10**300  # a larger whole number is damage, and would not fit a float
 
 Record = TypeVar("Record")
 
 
 class BadRecord(ValueError):
-    """A file in a run folder that cannot be read as what it should be; says where and why."""
+    """The error for a file in a run folder that cannot be read as what it should be; says where and why."""
 
 
 def encode(record: object) -> dict[str, Any]:
-    """The record as plain JSON values, stamped with the schema version."""
+    """The record as plain JSON values, with the schema version."""
     if not dataclasses.is_dataclass(record) or isinstance(record, type):
         raise TypeError(f"not a record: {record!r}")
-    return {"schema": SCHEMA_VERSION, **dataclasses.asdict(record)}
+    return {"schema": _schema(type(record)), **dataclasses.asdict(record)}
 
 
 def decode(kind: type[Record], data: object, where: str = "") -> Record:
     """The JSON value as a record of that kind; unknown keys are ignored so that newer files stay readable."""
     if not isinstance(data, dict):
         raise BadRecord(f"{where or kind.__name__}: expected an object, found {type(data).__name__}")
-    version = data.get("schema", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
+    version, newest = data.get("schema", SCHEMA_VERSION), _schema(kind)
+    if version not in range(SCHEMA_VERSION, newest + 1):
         raise BadRecord(
-            f"{where or kind.__name__}: schema {version!r} is not {SCHEMA_VERSION}, which this version of scalewise "
+            f"{where or kind.__name__}: schema {version!r} is not {newest}, which this version of scalewise "
             f"reads; open it with the version that wrote it, or measure again"
         )
-    return typing.cast(Record, _record(kind, data, where or kind.__name__))
+    if newest > SCHEMA_VERSION:
+        data = typing.cast(Any, kind).upgraded(data)
+    return typing.cast(Record, _record(kind, typing.cast(dict[str, Any], data), where or kind.__name__))
+
+
+def _schema(kind: type) -> int:
+    """The record's own `SCHEMA` if it has changed; its `upgraded` then reads older ones, and leaves new ones alone."""
+    return int(getattr(kind, "SCHEMA", SCHEMA_VERSION))
 
 
 def write_json(path: Path, record: object) -> None:
-    """Writes the record aside and renames it into place, so that a reader sees all of it or none.
+    """Writes the record to a temporary file and renames it into place, so that a reader sees all of it or none.
 
-    On a disk that is full nothing of it stays behind.
+    On a full disk the temporary file is removed.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -68,7 +75,7 @@ def read_json(path: Path, kind: type[Record]) -> Record:
     return decode(kind, data, str(path))
 
 
-@functools.cache  # reading them costs more than all else in a row
+@functools.cache  # reading the hints costs more than everything else about a row
 def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
@@ -102,8 +109,10 @@ def _value(hint: Any, value: Any, where: str) -> Any:
 
 
 def _union(choices: tuple[Any, ...], value: Any, where: str) -> Any:
+    """The first choice that fits; a dataclass whose `name` says which it is is the only one."""
     failures = []
-    for choice in choices:
+    named = value.get("name") if isinstance(value, dict) else None
+    for choice in [one for one in choices if named and getattr(one, "name", None) == named] or choices:
         try:
             return None if choice is type(None) and value is None else _value(choice, value, where)
         except BadRecord as failure:

@@ -1,8 +1,8 @@
-"""What the watcher notes while a script trains: a flat list of numbers, cheap enough to write on the script's time.
+"""The events that the watcher records while a script trains: a flat list of numbers, which is cheap to write.
 
 Each event is one *stamp*, the nanoseconds of a monotonic clock with the event's code in the lowest bits (so time has a
-grain of 32 ns), followed by as many values as `VALUES` says. The list is written as `{"kind": "events", ...}` lines;
-`records.steps` turns it into one row per optimizer step when it is read.
+resolution of 32 ns), followed by as many values as `VALUES` says. The list is written as `{"kind": "events", ...}`
+lines; `records.steps` turns it into one row per optimizer step when it is read.
 """
 
 CODE_BITS = 5
@@ -27,24 +27,24 @@ GRAD_END = 14  # end of an autograd.grad that may only feed a later backward, su
 EVALUATE = 15  # outermost module called without gradients or in evaluation mode: a sign of life only
 PAUSE = 16  # an intervention sleeps: the script's own time in the step
 ENDED = 17
-WAKE = 19  # the last of some steps that were not watched ends; number of the next, which is
-TURN = 20  # between two steps: waits until the other arms of its ring have made a step each
+WAKE = 19  # the last of some unwatched steps ends; value: number of the next step, which is watched
+TURN = 20  # between two steps: the rank waits until the other arms of its ring have made a step each
 TURN_END = 21  # the turn has come
-TURN_LEFT = 22  # it never will: a partner has left the ring, and from here on this rank goes on alone
-DROPPED = 23  # the optimizer has raised, and the script caught it: what was open is no step
+TURN_LEFT = 22  # the turn will never come: a partner has left the ring, and this rank goes on alone
+DROPPED = 23  # the optimizer raised and the script caught it: the open step is discarded
 ARMED = 24  # the watcher is in place: the first sign of life
-ROOT = 25  # the module calls that follow are of another module than those before: its number, see `RootRow`
-UNUSED = 26  # so many calls at the head of a pass led to no gradient; stamp where the step really began, or 0
+ROOT = 25  # the following module calls are of another module than those before: its number, see `RootRow`
+UNUSED = 26  # this many calls at the start of a pass led to no gradient; stamp of the step's real beginning, or 0
 BATCH = 27  # a DataLoader has delivered: rows of the batch
-TRANSFORM = 28  # a step opens: torch.func began here to transform the function in which a trained module is called
-EVALUATED = 29  # batches since the last step were not for the next one; those that are follow
-DRAWN = 30  # a DataLoader has delivered a batch that shows no rows (of graphs): samples drawn for it
-COMPILED = 18  # a compiled function is entered outside any step: where the step began, if a backward comes out of it
+TRANSFORM = 28  # a step opens: torch.func began to transform the function in which a trained module is called
+EVALUATED = 29  # batches since the last step were not for the next step; those that are come after this event
+DRAWN = 30  # a DataLoader has delivered a batch without visible rows (of graphs): samples drawn for it
+COMPILED = 18  # a compiled function is entered outside any step: it may begin here, if a backward pass follows from it
 
 _NUMBER = (int, float, type(None))
 _COUNT = (int, type(None))
 
-# The values that follow a stamp, each with the types it may have.
+# The values that follow a stamp, with the types that each may have.
 VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
     FORWARD: (_COUNT,),
     BACKWARD: (_NUMBER,),
@@ -62,7 +62,7 @@ VALUES: dict[int, tuple[tuple[type, ...], ...]] = {
     DRAWN: ((int,),),
 }
 
-# What a rank whose last event this was is doing.
+# What a rank is doing whose last event is this one.
 STATES = {
     FORWARD: "forward",
     BACKWARD: "backward",

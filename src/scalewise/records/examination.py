@@ -1,4 +1,4 @@
-"""What an examined run writes once about the things its notes speak of: lines, wrappers, loaders, parameters, ends."""
+"""The rows that an examined run writes once about what its notes refer to: lines, wrappers, loaders, parameters."""
 
 from dataclasses import dataclass, field
 
@@ -22,24 +22,24 @@ class WrapperRow:
     wrapper: str  # class name
     place: int
     device: str  # of its parameters
-    gpu: str  # identity of that GPU, the same for all processes on the host; empty: no GPU
+    gpu: str  # identity of that GPU, the same in all processes on the host; empty: no GPU
     parameter_bytes: int
     buffer_bytes: int
-    batch_norms: int  # modules whose buffers change in training by themselves
+    batch_norms: int  # modules whose buffers change in training without the optimizer
     ranks: tuple[int, ...]  # of its process group
     options: dict[str, str | int | float | bool] = field(default_factory=dict)  # find_unused_parameters, ...
 
 
 @dataclass(frozen=True)
 class WrapperUseRow:
-    """What a wrapper did up to a step; the last such row of a wrapper counts."""
+    """The use of a wrapper up to a step; only the last such row of a wrapper counts."""
 
     wrapper: int
     step: int
     bucket_bytes: tuple[int, ...]  # as DDP rebuilt them
-    without_gradient: dict[str, int] = field(default_factory=dict)  # parameter name -> steps in which it had none
+    without_gradient: dict[str, int] = field(default_factory=dict)  # parameter name -> steps without its gradient
     steps_looked_at: int = 0
-    buffers_changed: int = 0  # forward passes after which a buffer was not what it had been
+    buffers_changed: int = 0  # forward passes after which a buffer had changed
     buffer_checks: int = 0
 
 
@@ -63,7 +63,7 @@ class LoaderRow:
 
 @dataclass(frozen=True)
 class WorkerSeedRow:
-    """The random state that the workers of a loader (or the rank itself, worker -1) began an epoch with."""
+    """The random state with which the workers of a loader (or the rank itself, worker -1) began an epoch."""
 
     loader: int
     worker: int
@@ -90,18 +90,18 @@ class OptimizerRow:
     place: int
     parameters: int
     owned: bool  # its class is torch's own
-    options: dict[str, bool] = field(default_factory=dict)  # fused, foreach, capturable: as they act, where known
+    options: dict[str, bool] = field(default_factory=dict)  # fused, foreach, capturable: as in effect, where known
     rates: tuple[float, ...] = ()  # learning rate of each parameter group; empty: not plain numbers, or an old file
 
 
 @dataclass(frozen=True)
 class DeviceUseRow:
-    """What a rank asked for by way of devices, whatever it got (`--on cpu` redirects)."""
+    """The devices that a rank asked for and what it got, which may differ (`--on cpu` redirects)."""
 
     asked: tuple[str, ...]  # cuda, cuda:1, nccl, ...
     got: str
     redirected: dict[str, int] = field(default_factory=dict)  # call -> times
-    unseen: tuple[str, ...] = ()  # calls that cannot be stood in for
+    unseen: tuple[str, ...] = ()  # calls for which there is no replacement
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class FailureRow:
     error: str  # class name
     message: str
     place: int  # innermost line of the script
-    places: tuple[int, ...] = ()  # all lines of the script on the way, innermost first
+    places: tuple[int, ...] = ()  # all lines of the script in the traceback, innermost first
     without_gradient: tuple[str, ...] = ()  # parameters that had none in the first step
 
 
 @dataclass(frozen=True)
 class RemedyRow:
-    """How often a remedy of a replay has taken effect so far; the last such row of a remedy counts."""
+    """The number of times that a remedy of a replay has taken effect; only the last such row of a remedy counts."""
 
     remedy: str
     applied: int
@@ -125,22 +125,22 @@ class RemedyRow:
 
 @dataclass(frozen=True)
 class LauncherRow:
-    """A process started processes by torch.multiprocessing (mp.spawn), as a script does that needs no torchrun."""
+    """A start of processes by torch.multiprocessing (mp.spawn), as in a script that needs no torchrun."""
 
     place: int
     processes: int
-    forked: bool  # and so are not watched
+    forked: bool  # forked processes are not watched
 
 
 @dataclass(frozen=True)
 class StagesRow:
-    """What led to one backward pass of a model on several devices: which of them had its turn, in order."""
+    """The devices used before one backward pass of a model on several devices, in order of use."""
 
     step: int  # that it belongs to, counted from 1
     place: int
     devices: tuple[str, ...]
-    chained: bool  # each turn began with what the turn before had made
-    repeated: bool  # a layer was called more than once: pieces of the batch went through one after the other
+    chained: bool  # each device began with the result of the device before
+    repeated: bool  # a layer was called more than once: pieces of the batch went through in sequence
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class PartRow:
 
 @dataclass(frozen=True)
 class LoadingRow:
-    """What fetching the batches of a loader was spent on so far; the last such row of a loader and worker counts."""
+    """The time spent on fetching a loader's batches; only the last such row of a loader and worker counts."""
 
     loader: int
     worker: int  # -1: the rank itself
@@ -180,9 +180,9 @@ class MeasuredRow:
 
 @dataclass(frozen=True)
 class SettingsRow:
-    """torch's switches that decide speed, as they were at a backward pass; a row is written where one has changed."""
+    """The switches of torch that decide speed, as they were at a backward pass; written when one has changed."""
 
-    step: int  # that is under way, counted from 1
+    step: int  # the current step, counted from 1
     device: str  # name of the GPU of the loss; empty: none
     capability: tuple[int, ...]  # of that GPU, (9, 0)
     matmul_precision: str  # torch.get_float32_matmul_precision(): highest, high, medium
@@ -196,7 +196,7 @@ class SettingsRow:
 
 @dataclass(frozen=True)
 class AttentionSeen:
-    """softmax(Q K') V that was computed step by step, with the scores in memory."""
+    """An attention, softmax(Q K') V, computed step by step with the scores in memory."""
 
     shape: tuple[int, ...]  # of the scores
     dtype: str
@@ -205,7 +205,7 @@ class AttentionSeen:
 
 @dataclass(frozen=True)
 class GraphRow:
-    """What one backward pass is made of, counted in autograd's graph."""
+    """The operations of one backward pass, counted in autograd's graph."""
 
     step: int
     device: str
@@ -215,12 +215,12 @@ class GraphRow:
     shapes: str  # digest of the shapes of all matmuls and convolutions
     attention: tuple[AttentionSeen, ...]
     fused_attention: int  # scaled_dot_product_attention by a fused kernel
-    compiled: bool  # parts are compiled and cannot be looked into
+    compiled: bool  # parts are compiled and cannot be inspected
 
 
 @dataclass(frozen=True)
 class AttentionRow:
-    """A line that computes attention step by step, and how it calls it."""
+    """A line that computes attention step by step, and the call that it uses."""
 
     place: int
     call: str  # softmax, scaled_dot_product_attention, multi_head_attention_forward
@@ -228,14 +228,14 @@ class AttentionRow:
 
 @dataclass(frozen=True)
 class DeviceWorkRow:
-    """What a GPU did in a few settled steps, by its own records (CUPTI)."""
+    """The work of a GPU in a few settled steps, by its own records (CUPTI)."""
 
-    step: int  # the first of them
+    step: int  # the first of these steps
     steps: int
     kernels: int
     busy_ns: int  # at least one kernel or copy was running
     kernel_ns: int  # sum over kernels
-    span_ns: int  # from the first to the last of them, slower than usual for being recorded
+    span_ns: int  # from the first to the last of them; longer than usual because recording costs time
     optimizer_kernels: int  # launched inside optimizers' steps
     copies: dict[str, tuple[int, int]]  # `HtoD (Pageable -> Device)` -> count, nanoseconds
     slowest: dict[str, tuple[int, int]]  # names of the kernels that took longest -> count, nanoseconds

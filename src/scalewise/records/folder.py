@@ -1,4 +1,4 @@
-"""Where everything of a run lies: one object owns all the paths."""
+"""The paths of all files of a run and of a suite; no other module composes them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,114 +6,114 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run: what it was to do, what each rank recorded and said, and how it ended."""
+    """The folder of one run: what it was asked to do, what each rank recorded and printed, and how it ended."""
 
     path: Path
 
     @property
     def spec(self) -> Path:
-        """`RunSpec`."""
+        """The file with the `RunSpec`."""
         return self.path / "spec.json"
 
     @property
     def machine(self) -> Path:
-        """`MachineFacts` at the time of the run."""
+        """The file with the `MachineFacts` at the time of the run."""
         return self.path / "machine.json"
 
     @property
     def command(self) -> Path:
-        """A plain torchrun line that repeats the run."""
+        """The file with a plain torchrun command that repeats the run."""
         return self.path / "command.txt"
 
     @property
     def pulses(self) -> Path:
-        """Signs of life of the ranks."""
+        """The file with the ranks' signs of life."""
         return self.path / "pulse.bin"
 
     @property
     def link(self) -> Path:
-        """When each rank had its messages ready, where a link between them is emulated."""
+        """The file of an emulated link, in which ranks note when their messages are ready."""
         return self.path / "link.bin"
 
     @property
     def samples(self) -> Path:
-        """`SampleRow` lines."""
+        """The file with the `SampleRow` lines."""
         return self.path / "samples.jsonl"
 
     @property
     def outcome(self) -> Path:
-        """`Outcome`; its presence means the run is over."""
+        """The file with the `Outcome`; its presence means that the run is over."""
         return self.path / "outcome.json"
 
     @property
     def files(self) -> Path:
-        """What the script wrote into its private view of the working folder."""
+        """The folder with what the script wrote into its private view of the working folder."""
         return self.path / "files"
 
     @property
     def view(self) -> Path:
-        """The private view itself, there as long as the run is."""
+        """The folder of the private view itself, which exists as long as the run does."""
         return self.path / ".view"
 
     def inbox(self, ring: str, index: int, rank: int) -> Path:
-        """The pipe by which a rank of a ring's run hears that its turn has come; there as long as that run is."""
+        """The pipe that tells a rank of a ring's run that its turn has come; exists as long as the run does."""
         return self.path.parent / f".turns-{ring}" / f"{index}.{rank}"
 
     def rank(self, rank: int) -> Path:
-        """The rank's rows."""
+        """The file with the rank's rows."""
         return self.path / f"rank{rank}.jsonl"
 
     def examination(self, rank: int) -> Path:
-        """What the doctor notes of the rank: `records.notes` and `records.examination`."""
+        """The file with what the doctor needs of the rank: `records.notes` and `records.examination`."""
         return self.path / f"rank{rank}.notes.jsonl"
 
     def calls(self, rank: int) -> Path:
-        """Kernels, operators and collectives of the rank's profiled step, for a trace."""
+        """The file with kernels, operators and collectives of the rank's profiled step, for a trace."""
         return self.path / f"rank{rank}.calls.json"
 
     def stdout(self, rank: int) -> Path:
-        """What the rank printed."""
+        """The file with what the rank printed."""
         return self.path / f"rank{rank}.stdout.log"
 
     def stderr(self, rank: int) -> Path:
-        """What the rank wrote to standard error."""
+        """The file with what the rank wrote to standard error."""
         return self.path / f"rank{rank}.stderr.log"
 
     def stack(self, rank: int) -> Path:
-        """Python stacks, written by the rank when it is asked for them or crashes."""
+        """The file with Python stacks, which the rank writes when it is asked for them or crashes."""
         return self.path / f"rank{rank}.stack.txt"
 
     def rank_files(self) -> tuple[tuple[int, Path], ...]:
-        """Every rank that left rows or notes, with the path of its rows."""
+        """All ranks that left rows or notes, each with the path of its rows."""
         numbers = {file.name.removeprefix("rank").partition(".")[0] for file in self.path.glob("rank*.jsonl")}
         return tuple((rank, self.rank(rank)) for rank in sorted(int(text) for text in numbers if text.isdecimal()))
 
 
 @dataclass(frozen=True)
 class SuiteFolder:
-    """The runs of one suite, side by side."""
+    """The folder of one suite, which holds the folders of its runs."""
 
     path: Path
 
     @property
     def suite(self) -> Path:
-        """The suite as it was declared."""
+        """The file with the suite as it was declared."""
         return self.path / "suite.toml"
 
     @property
     def machine(self) -> Path:
-        """`MachineFacts` when the suite was first run."""
+        """The file with the `MachineFacts` of the suite's first run."""
         return self.path / "machine.json"
 
     @property
     def made(self) -> Path:
-        """`MadeRuns`: what there must be, unless somebody has removed it."""
+        """The file with `MadeRuns`: the runs that must be there, unless somebody has removed them."""
         return self.path / "made.json"
 
     def run(self, name: str) -> RunFolder:
-        """The folder of one run."""
+        """The folder of the run with that name."""
         return RunFolder(self.path / name)
 
     def runs(self) -> tuple[RunFolder, ...]:
-        """Every run folder that holds a spec, by name."""
+        """All run folders that hold a spec, by name."""
         return tuple(RunFolder(spec.parent) for spec in sorted(self.path.glob("*/spec.json")))

@@ -1,4 +1,4 @@
-"""What an inspected run writes beside its steps: what lies where, what moves, and how healthy the gradients are.
+"""The rows that an inspected run writes beside its steps: placement, transfers, memory, and gradients.
 
 An inspected run is watched so closely that its times mean nothing; only the timeline, taken with every device
 synchronised at every layer, carries durations, and they are said to be those of the inspection.
@@ -7,12 +7,12 @@ synchronised at every layer, carries durations, and they are said to be those of
 from dataclasses import dataclass, field
 from typing import Literal
 
-# What a tensor is for. `weights` holds replicas, too; `data` is what the script brought along; `other` is work in
-# progress, such as a gradient in low precision before it is added to the real one.
+# The uses of a tensor. `weights` includes replicas; `data` is what the script supplied; `other` is work in progress,
+# such as a gradient in low precision before it is added to the real one.
 PURPOSES = ("weights", "gradients", "optimizer", "activations", "half copies", "buckets", "data", "other")
 
 Direction = Literal["forward", "backward"]
-LOGICAL_PREFIX = "logical:"  # of a device that is stood in for: `logical:1` is what the script takes for `cuda:1`
+LOGICAL_PREFIX = "logical:"  # prefix of a stand-in device: `logical:1` is what the script takes for `cuda:1`
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class TransferRow:
     source: str
     target: str
     bytes: int
-    file: str  # of the script's line that asked for it; empty: not the script's (backward)
+    file: str  # of the script's line that asked for it; empty: no line of the script (backward)
     line: int
     text: str = ""  # of that line, as it was when the run was made
 
 
 @dataclass(frozen=True)
 class BusyRow:
-    """One layer at work on its device, device synchronised."""
+    """The time of one layer's work on its device, with the device synchronised."""
 
     step: int
     device: str
@@ -53,7 +53,7 @@ class BusyRow:
 
 @dataclass(frozen=True)
 class DeviceMemoryRow:
-    """The most that tensors held on one device at once."""
+    """The largest number of bytes that tensors held on one device at once."""
 
     device: str
     peak_bytes: int
@@ -61,7 +61,7 @@ class DeviceMemoryRow:
 
 @dataclass(frozen=True)
 class MemoryPartsRow:
-    """What the tensors of one step are for; largest over the micro-batches, each storage counted once."""
+    """The bytes of one step's tensors by their use; largest over the micro-batches, each storage counted once."""
 
     step: int
     weight_bytes: int
@@ -71,7 +71,7 @@ class MemoryPartsRow:
     half_copy_bytes: int  # autocast's copies of weights in a lower precision
     bucket_bytes: int  # DDP's buckets that are not the gradients themselves
     peak_bytes: int = 0  # the most that all tensors of the step held at once, over all devices
-    at_peak: dict[str, int] = field(default_factory=dict)  # that moment's bytes by purpose; keys: `PURPOSES`
+    at_peak: dict[str, int] = field(default_factory=dict)  # bytes at that moment by purpose; keys: `PURPOSES`
 
 
 @dataclass(frozen=True)
@@ -81,21 +81,21 @@ class MemoryByLineRow:
     step: int
     purpose: str  # one of `PURPOSES`
     bytes: int
-    file: str  # empty: no line of the script's, such as work inside backward
+    file: str  # empty: no line of the script, such as work inside backward
     line: int
     text: str = ""  # of that line, as it was when the run was made
 
 
 @dataclass(frozen=True)
 class GradientRow:
-    """The gradients that an optimizer step uses, the scaler's scale divided out."""
+    """Statistics of the gradients that an optimizer step uses, after division by the scaler's scale."""
 
     step: int
     elements: int
     zeros: int  # exactly zero
     non_finite: int
     norm: float  # of the finite elements
-    projection: float  # on a fixed pseudo-random direction: two gradients agree when norm and projection do
+    projection: float  # onto a fixed pseudo-random direction: two gradients agree when norm and projection do
 
 
 InspectionRow = LayerRow | TransferRow | BusyRow | DeviceMemoryRow | MemoryPartsRow | MemoryByLineRow | GradientRow

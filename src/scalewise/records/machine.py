@@ -1,4 +1,4 @@
-"""Facts of the machine a run was made on, and the samples of its state while it ran."""
+"""Facts of the machine on which a run was made, and samples of its state during the run."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class GpuFacts:
 
 @dataclass(frozen=True)
 class Probe:
-    """One precision tried in a process of its own: does a training step survive on this CPU?"""
+    """A precision tried in a process of its own, and whether a training step survives in it on this CPU."""
 
     precision: str  # float32, bfloat16, float16
     isa_cap: str  # value of ONEDNN_MAX_CPU_ISA; empty: none
@@ -24,7 +24,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class PeakRates:
-    """The fastest that one rank's device was measured to be here."""
+    """The fastest rates of one rank's device that were measured here."""
 
     device: str  # cuda, cpu
     name: str  # of the GPU, or of the CPU
@@ -38,21 +38,21 @@ class PeakRates:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What is here: hardware, versions, and the instruction set that really works."""
+    """The hardware, the versions, and the instruction set that really works here."""
 
     host: str
     system: str  # Linux 6.1.0 x86_64
     cpu_model: str
-    cores: tuple[int, ...]  # that this process may use
+    cores: tuple[int, ...]  # those that this process may use
     memory_bytes: int
     governor: str | None  # None: not visible
     virtual: bool
     isa_advertised: tuple[str, ...]  # the flags that matter to matrix code
-    isa_cap: str  # the widest cap under which every precision survives; empty: none needed
+    isa_cap: str  # the widest cap under which every precision works; empty: none needed
     probes: tuple[Probe, ...]
     gpus: tuple[GpuFacts, ...]
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, scalewise, driver
-    peaks: tuple[PeakRates, ...] = ()  # measured for the seats of ranks that were inspected here
+    peaks: tuple[PeakRates, ...] = ()  # measured for the cores or GPUs of ranks that were inspected here
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class SampleRow:
-    """The machine at one moment of a run, taken by the parent beside the ranks; a line of `samples.jsonl`."""
+    """The machine at one moment of a run, sampled by the parent; a line of `samples.jsonl`."""
 
     at_seconds: float  # since the run's start
     busy: float  # share of all usable cores in use since the last sample
-    foreign: float  # the part of it that is neither the ranks nor their parent
+    foreign: float  # the part of `busy` that is neither the ranks nor their parent
     steal: float | None
     pressure: float | None  # share of time in which some task waited for a core (PSI)
     rank_busy: tuple[float, ...]  # cores in use by each rank and its children
     gpus: tuple[GpuSample, ...] = ()
-    rank_steps: tuple[int, ...] = ()  # that each rank had ended
-    worker_bytes: tuple[int, ...] = ()  # memory that the processes started by each rank share with nobody else
+    rank_steps: tuple[int, ...] = ()  # steps that each rank had ended
+    worker_bytes: tuple[int, ...] = ()  # memory that the processes started by each rank do not share with others

@@ -1,4 +1,4 @@
-"""Which runs were made in a suite's folder, so that one that was removed since is missed."""
+"""The list of the runs made in a suite's folder, by which a run that was removed later is noticed."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class MadeRuns:
 
 
 def made_runs(folder: SuiteFolder) -> tuple[str, ...]:
-    """As far as the folder says so: one that was removed and made anew knows of the runs since."""
+    """The names of the runs made here, as far as recorded; removing the folder also removes the record."""
     try:
         return read_json(folder.made, MadeRuns).names
     except BadRecord:
@@ -22,5 +22,5 @@ def made_runs(folder: SuiteFolder) -> tuple[str, ...]:
 
 
 def keep_made(folder: SuiteFolder, names: tuple[str, ...]) -> None:
-    """Writes them down."""
+    """Writes the list of the runs made."""
     write_json(folder.made, MadeRuns(names))

@@ -1,4 +1,4 @@
-"""Reads a note from the list it was written as, or refuses it."""
+"""Reads a note from the list as which it was written, or refuses it."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from scalewise.records.notes import NOTE_KINDS, Note
 
 
 class NoteError(ValueError):
-    """A list that is not a note."""
+    """The error for a list that is not a note."""
 
 
 def read_note(values: Any) -> Note:
@@ -27,7 +27,7 @@ def read_note(values: Any) -> Note:
 
 @functools.cache
 def _shape(name: str) -> tuple[tuple[tuple[type, ...], ...], int]:
-    """The types that each value of a note may have, and how many must be there."""
+    """The types that each value of a note may have, and the smallest number of values."""
     kind = NOTE_KINDS[name]
     hints, fields = typing.get_type_hints(kind), dataclasses.fields(kind)
     missing = dataclasses.MISSING
@@ -36,7 +36,7 @@ def _shape(name: str) -> tuple[tuple[tuple[type, ...], ...], int]:
 
 
 def _plain(hint: Any) -> tuple[type, ...]:
-    """The types a JSON value of this annotation may have."""
+    """The types that a JSON value of this annotation may have."""
     if isinstance(hint, types.UnionType):
         return tuple(one for member in typing.get_args(hint) for one in _plain(member))
     origin: Any = typing.get_origin(hint) or hint

@@ -1,20 +1,20 @@
-"""What an examined run notes beside its steps: one short list per call that tells a right loop from a wrong one.
+"""The notes that an examined run writes beside its steps: one short list per call that matters to a check.
 
-Written as `{"kind": "notes", "notes": [[name, at_ns, place, ...], ...]}`; the values follow in the order of the fields.
-A note is made when its call returns, unless it says otherwise; `place` is the line of the script that called.
+They are written as `{"kind": "notes", "notes": [[name, at_ns, place, ...], ...]}`; the values follow in the order of
+the fields. A note is made when its call returns, unless it says otherwise; `place` is the script's line that called.
 """
 
 import dataclasses
 from dataclasses import dataclass
 
-INDIRECT = ", indirect"  # after the name of a call: a library made it on the script's behalf
-BUFFERS = "buffers"  # a collective: DDP broadcasts them before a forward pass
+INDIRECT = ", indirect"  # follows the name of a call: a library made it on the script's behalf
+BUFFERS = "buffers"  # a collective: DDP broadcasts buffers before a forward pass
 NOWHERE = -1  # no line of the script, no wrapper, no loader, no optimizer
 
 
 @dataclass(frozen=True)
 class Note:
-    """A moment and a line of the script."""
+    """A note of an examined run: a moment and a line of the script."""
 
     at_ns: int  # time.perf_counter_ns(): the clock of one rank only
     place: int  # index of a `PlaceRow`, or NOWHERE
@@ -22,12 +22,12 @@ class Note:
 
 @dataclass(frozen=True)
 class ForwardNote(Note):
-    """The outermost module was called; digests are taken of the first forward passes only."""
+    """A call of the outermost module; digests are taken of the first forward passes only."""
 
     module: str  # class name
     wrapper: int  # index of the `WrapperRow` that was called, or NOWHERE
-    bypassed: int  # index of the wrapper whose inner module was called directly, past it, or NOWHERE
-    sync: bool  # the wrapper was armed to reduce gradients in the next backward
+    bypassed: int  # index of the wrapper whose inner module was called directly, or NOWHERE
+    sync: bool  # the wrapper was set to reduce gradients in the next backward
     trains: bool  # gradients enabled and the module in training mode
     rows: int | None
     autocast: str | None  # float16, bfloat16
@@ -38,56 +38,56 @@ class ForwardNote(Note):
 
 @dataclass(frozen=True)
 class BackwardNote(Note):
-    """An outermost backward pass; `factor` and what follows only in the first windows."""
+    """The end of an outermost backward pass; `factor` and the fields after it are known in the first windows only."""
 
     duration_ns: int
     autocast: str | None  # of the thread, when backward was called
-    loss: float | None  # what it was called on, where reading is free
-    had_gradient: bool | None  # the probe parameter held a gradient that is not zero before; None: not known
+    loss: float | None  # on which backward was called, where reading is free
+    had_gradient: bool | None  # before this pass the probe parameter held a gradient other than zero; None: not known
     factor: float | None  # gradient that reached the loss's own reduction: 1/4 for (mean / 4).backward()
     reduction: str  # mean, sum, unknown
-    elements: int | None  # that the reduction counted (not those it was told to ignore); None: not known
+    elements: int | None  # elements that the reduction counted (without those it was told to ignore); None: not known
     closure: bool  # inside an optimizer's step (LBFGS)
     gained: float | None = None  # norm of what this pass added to the probe parameter's gradient
 
 
 @dataclass(frozen=True)
 class ComputedNote(Note):
-    """Inside a backward pass on the host: all gradients are computed, and what follows is waiting for other ranks."""
+    """The moment in a backward pass on the host when all gradients are computed; then it waits for other ranks."""
 
     duration_ns: int  # since the pass began
 
 
 @dataclass(frozen=True)
 class ZeroNote(Note):
-    """`zero_grad` of an optimizer or a module, or gradients set to None by hand as far as that is seen."""
+    """A reset of gradients: `zero_grad` of an optimizer or module, or set to None by hand where that is seen."""
 
     optimizer: int  # index, or NOWHERE for a module
-    had_gradients: bool  # there was something to throw away
+    had_gradients: bool  # there were gradients to discard
 
 
 @dataclass(frozen=True)
 class StepNote(Note):
-    """An optimizer's step is over."""
+    """The end of an optimizer's step."""
 
     optimizer: int
     duration_ns: int
     skipped: bool  # a scaler found a gradient that was not finite
     scaled: bool  # called by a scaler
-    ratio: float | None  # the gradient that is applied over that which backward left, of the probe parameter
-    gradients: int  # parameters that had one
-    parameters: int  # that could have one
-    left: float | None = None  # norm of the gradient that backward left, of the probe parameter
-    norm: float | None = None  # of the gradient that is applied, as it would be without clipping
+    ratio: float | None  # of the probe parameter: the applied gradient over the one that backward left
+    gradients: int  # parameters that had a gradient
+    parameters: int  # parameters that could have one
+    left: float | None = None  # norm of the probe parameter's gradient that backward left
+    norm: float | None = None  # norm of its applied gradient, as it would be without clipping
 
 
 @dataclass(frozen=True)
 class ScheduleNote(Note):
-    """A learning-rate scheduler stepped (not the step its constructor makes)."""
+    """A step of a learning-rate scheduler (not the step that its constructor makes)."""
 
     scheduler: int
     optimizer: int
-    rate: float  # after it
+    rate: float  # after the step
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,17 @@ class ScalerNote(Note):
 
 @dataclass(frozen=True)
 class ClipNote(Note):
-    """Gradients are about to be clipped."""
+    """The moment just before gradients are clipped."""
 
     how: str  # norm, value
     limit: float
-    norm: float | None  # that was found, before clipping, where it is known without waiting
-    ratio: float | None  # of the probe parameter's gradient now over that which backward left
+    norm: float | None  # found before clipping, where it is known without waiting
+    ratio: float | None  # of the probe parameter: the gradient now over the one that backward left
 
 
 @dataclass(frozen=True)
 class AutocastNote(Note):
-    """An enabled autocast region is entered with gradients enabled."""
+    """The entry into an enabled autocast region with gradients enabled."""
 
     device: str
     dtype: str
@@ -119,14 +119,14 @@ class AutocastNote(Note):
 
 @dataclass(frozen=True)
 class NoSyncNote(Note):
-    """`no_sync()` of a wrapper is entered."""
+    """The entry into `no_sync()` of a wrapper."""
 
     wrapper: int
 
 
 @dataclass(frozen=True)
 class CollectiveNote(Note):
-    """A collective or a message through torch.distributed is about to be entered; on disk before it can block."""
+    """The moment before a collective or message through torch.distributed; written to disk before it can block."""
 
     operation: str  # all_reduce, barrier, send, ...
     size_bytes: int
@@ -137,7 +137,7 @@ class CollectiveNote(Note):
 
 @dataclass(frozen=True)
 class CollectiveDoneNote(Note):
-    """It has returned."""
+    """The return of the collective or message of the last CollectiveNote."""
 
     operation: str
     duration_ns: int
@@ -145,14 +145,14 @@ class CollectiveDoneNote(Note):
 
 @dataclass(frozen=True)
 class LoaderNote(Note):
-    """A DataLoader is asked for an iterator: an epoch begins."""
+    """A request to a DataLoader for an iterator, which begins an epoch."""
 
     loader: int
 
 
 @dataclass(frozen=True)
 class BatchNote(Note):
-    """A batch was waited for."""
+    """A wait for a batch."""
 
     loader: int
     wait_ns: int
@@ -160,14 +160,14 @@ class BatchNote(Note):
 
 @dataclass(frozen=True)
 class ExhaustedNote(Note):
-    """A loader had no more batches."""
+    """The end of a loader's batches."""
 
     loader: int
 
 
 @dataclass(frozen=True)
 class SamplerNote(Note):
-    """A sampler that knows of ranks is asked for its order."""
+    """A request for the order of a sampler that knows of ranks."""
 
     sampler: int
     epoch: int
@@ -179,7 +179,7 @@ class SamplerNote(Note):
 
 @dataclass(frozen=True)
 class SetEpochNote(Note):
-    """`set_epoch` of such a sampler."""
+    """A call of `set_epoch` of a sampler that knows of ranks."""
 
     sampler: int
     epoch: int
@@ -187,7 +187,7 @@ class SetEpochNote(Note):
 
 @dataclass(frozen=True)
 class SaveNote(Note):
-    """`torch.save` to a file."""
+    """A `torch.save` to a file."""
 
     path: str  # real path; empty: not a file by name
     size_bytes: int
@@ -195,7 +195,7 @@ class SaveNote(Note):
 
 @dataclass(frozen=True)
 class HostReadNote(Note):
-    """A tensor of a device was read by the host (item, cpu, bool, ...), which waits for the device."""
+    """A read of a device's tensor by the host (item, cpu, bool, ...), which waits for the device."""
 
     call: str
     device: str
@@ -205,32 +205,32 @@ class HostReadNote(Note):
 
 @dataclass(frozen=True)
 class ClockNote(Note):
-    """The script read a clock."""
+    """A read of a clock by the script."""
 
     function: str  # time.time, time.perf_counter, Event.record, ...
 
 
 @dataclass(frozen=True)
 class DeviceSyncNote(Note):
-    """The script waited for its device: synchronize of a device, stream or event."""
+    """A wait of the script for its device: synchronize of a device, stream or event."""
 
     call: str
 
 
 @dataclass(frozen=True)
 class KeptNote(Note):
-    """At a step 1, 2, 4, ... and at the end: losses that still live, and what memory holds."""
+    """The losses that are still alive and the memory held, at steps 1, 2, 4, ... and at the end."""
 
     step: int
     alive: int
     seen: int
-    graphs: int  # the most graphs of losses that were held at the end of a step since the last such note
-    held_bytes: int | None  # heap on a CPU, allocated on a GPU, outside any step
+    graphs: int  # the largest number of losses' graphs held at the end of a step since the last such note
+    held_bytes: int | None  # on the heap of a CPU, or allocated on a GPU, outside any step
 
 
 @dataclass(frozen=True)
 class GroupNote(Note):
-    """The process group was made or destroyed."""
+    """The creation or destruction of the process group."""
 
     event: str  # init, destroy
     backend: str
@@ -239,7 +239,7 @@ class GroupNote(Note):
 
 @dataclass(frozen=True)
 class WarningNote(Note):
-    """The script's process was warned."""
+    """A warning in the script's process."""
 
     category: str
     text: str
@@ -247,10 +247,10 @@ class WarningNote(Note):
 
 @dataclass(frozen=True)
 class TrainingModeNote(Note):
-    """A module was called without gradients while layers in it still behave as in training."""
+    """A call of a module without gradients while layers in it still behave as in training."""
 
     module: str  # class name
-    trained: bool  # this module, or the wrapper around it, was called to train before
+    trained: bool  # this module, or the wrapper around it, was called for training before
     dropouts: int  # active dropout layers in it
     batch_norms: int  # layers that normalise by the batch and update their running statistics
     digest: str | None  # of the first input tensor
@@ -259,19 +259,19 @@ class TrainingModeNote(Note):
 
 @dataclass(frozen=True)
 class GradientsNote(Note):
-    """An optimizer is about to step: whether any gradient it sees differs from zero."""
+    """The gradients just before an optimizer steps: whether any of them differs from zero, and their norm."""
 
     optimizer: int
     present: int  # parameters that have a gradient
     zero: bool  # every one of those gradients is exactly zero
-    classes: int | None  # that the last cross entropy chose among; None: not known
+    classes: int | None  # number of classes in the last cross entropy; None: not known
     norm: float | None  # of all gradients that this rank holds, as they are applied; None: not read
-    shard_ranks: list[int]  # ranks that hold the other shards of these parameters (DTensor); empty: not sharded so
+    shard_ranks: list[int]  # ranks that hold the other shards of these parameters (DTensor); empty: not so sharded
 
 
 @dataclass(frozen=True)
 class BatchNormNote(Note):
-    """A batch-normalisation layer normalised a batch of this rank alone, in training."""
+    """A normalisation of a batch of this rank alone by a batch-normalisation layer, in training."""
 
     layer: int  # in the order of their first calls
     samples: int
@@ -282,14 +282,14 @@ class BatchNormNote(Note):
 
 @dataclass(frozen=True)
 class SeedNote(Note):
-    """The script seeded a generator."""
+    """A seeding of a generator by the script."""
 
     call: str  # torch.manual_seed, numpy.random.seed, random.seed
 
 
 @dataclass(frozen=True)
 class TwiceNote(Note):
-    """A loss that normalises its input by itself was given one that is normalised already."""
+    """A call of a loss that normalises its input with an input that is already normalised."""
 
     loss: str  # cross_entropy, binary_cross_entropy_with_logits
     before: str  # softmax, sigmoid
@@ -297,19 +297,19 @@ class TwiceNote(Note):
 
 @dataclass(frozen=True)
 class CopyNote(Note):
-    """A tensor of the host was copied to a device."""
+    """A copy of a tensor of the host to a device."""
 
     call: str  # to, cuda, copy_
     size_bytes: int
-    pinned: bool | None  # None: not asked, because the device is stood in for
+    pinned: bool | None  # None: not asked, because the device is a stand-in
     non_blocking: bool
     duration_ns: int  # of the call on the host
-    again: int  # times that the same tensor, unchanged, was copied before
+    again: int  # number of times that the same tensor, unchanged, was copied before
 
 
 @dataclass(frozen=True)
 class HousekeepingNote(Note):
-    """The script tidied memory up by hand: `torch.cuda.empty_cache`, `gc.collect`, ..."""
+    """A freeing of memory by hand in the script: `torch.cuda.empty_cache`, `gc.collect`, ..."""
 
     call: str
     duration_ns: int
@@ -317,7 +317,7 @@ class HousekeepingNote(Note):
 
 @dataclass(frozen=True)
 class CompileNote(Note):
-    """torch.compile compiled a function, or compiled it again because a guard of the last compilation failed."""
+    """A compilation by torch.compile of a function, possibly again because a guard of the last compilation failed."""
 
     function: str  # name, file and line of the function
     reason: str  # the guard that failed, as torch writes it; empty: the first compilation

@@ -1,11 +1,11 @@
-"""What the parent asks of the fork server: the messages of one kind of process each, sent as JSON lines."""
+"""The messages that the parent sends to the fork server as JSON lines, one for each kind of process."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class RankOrder:
-    """A fresh process that runs a script as `python script.py args` would, with the watcher inside."""
+    """An order for a fresh process that runs a script as `python script.py args` would, with the watcher inside."""
 
     label: str
     script: str
@@ -13,17 +13,17 @@ class RankOrder:
     cwd: str
     stdout: str
     stderr: str
-    environment: dict[str, str]  # what the script sees, whole
-    hidden: dict[str, str]  # what only native libraries and child processes see
+    environment: dict[str, str]  # the whole environment that the script sees
+    hidden: dict[str, str]  # variables that only native libraries and child processes see
     spec: str  # path of the run's spec.json
-    out: str  # folder that gets the records
+    out: str  # folder for the records
     unbuffered: bool  # torchrun starts its ranks with `python -u`
-    view: int = 0  # process whose view of the file system it joins; 0: everybody's
+    view: int = 0  # process whose view of the file system it joins; 0: none, the ordinary one
 
 
 @dataclass(frozen=True)
 class ExecOrder:
-    """Another program, in place of a fresh process: torchrun itself, or a new interpreter."""
+    """An order for another program in place of a fresh process: torchrun itself, or a new interpreter."""
 
     label: str
     argv: tuple[str, ...]
@@ -36,7 +36,7 @@ class ExecOrder:
 
 @dataclass(frozen=True)
 class Layer:
-    """A folder whose changes go elsewhere: `upper` gets them, `work` is the kernel's scratch space beside it."""
+    """A folder whose changes are redirected: `upper` gets them, `work` is the kernel's scratch space beside it."""
 
     folder: str
     upper: str
@@ -45,16 +45,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class ViewOrder:
-    """A process that sees these folders through overlays, and keeps that view for others to join."""
+    """An order for a process that sees these folders through overlays, and keeps that view for others to join."""
 
     layers: tuple[Layer, ...]  # outer folders first
     direct: tuple[str, ...]  # folders in them that stay the real ones
-    needed: str  # the folder without which there is no view; of the others each may fail
+    needed: str  # the folder without which there is no view; each of the others may fail
 
 
 @dataclass(frozen=True)
 class ProbeOrder:
-    """A process that tries one training step in one precision and may die of it."""
+    """An order for a process that tries one training step in one precision, which may kill it."""
 
     label: str
     precision: str

@@ -1,4 +1,4 @@
-"""How a run ended: written last, by rename, so that its presence means the run is over."""
+"""The outcome of a run: written last, by rename, so that its presence means the run is over."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -24,7 +24,7 @@ OutcomeKind = Literal[
 
 @dataclass(frozen=True)
 class RankEnd:
-    """How one rank ended and what it said last."""
+    """The end of one rank, and its last output."""
 
     rank: int
     exit_code: int | None  # None: ended by us
@@ -48,9 +48,9 @@ class Outcome:
     wall_seconds: float
     logs: tuple[str, ...]  # relative to the run's folder
     raised_by: tuple[str, ...] = ()  # of watcher_failed: the concerns of `records.wrapped` that may have raised
-    world: World | None = None  # None: not looked at
+    world: World | None = None  # None: not recorded
 
     @property
     def measured(self) -> bool:
-        """Whether the run's rows may be used as a measurement."""
+        """Tells whether the run's rows may be used as a measurement."""
         return self.kind in ("finished", "enough", "aborted_at_exit")

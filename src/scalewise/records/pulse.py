@@ -1,4 +1,4 @@
-"""Signs of life: four integers per rank in a memory-mapped file, written by the watcher, read by the parent.
+"""The ranks' signs of life: four integers each in a memory-mapped file that the watcher writes and the parent reads.
 
 Writing one costs tens of nanoseconds and no system call, and it survives the death of the writer.
 """
@@ -31,7 +31,7 @@ class Pulse:
 
 
 def create_pulses(path: Path, ranks: int) -> None:
-    """An empty file for so many ranks."""
+    """Creates an empty file for this many ranks."""
     path.write_bytes(bytes(BYTES_PER_RANK * ranks))
 
 
@@ -43,7 +43,7 @@ def open_pulse(path: Path, rank: int) -> memoryview:
 
 
 def read_pulses(path: Path) -> tuple[Pulse, ...]:
-    """Every rank's last sign of life; nothing when the file is not there."""
+    """The last sign of life of every rank; empty if the file is not there."""
     try:
         with open(path, "rb") as file:
             data = file.read(os.fstat(file.fileno()).st_size)

@@ -1,4 +1,4 @@
-"""Reads `rank{N}.jsonl`: whole lines are rows or events, a torn last line is counted, a damaged one is reported."""
+"""Reads `rank{N}.jsonl`: whole lines are rows or events; a torn last line is counted, a damaged one is reported."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from scalewise.records.traffic import Traffic, TrafficReader
 
 @dataclass(frozen=True)
 class RankRows:
-    """What one rank's file holds, with what could not be read counted."""
+    """The contents of one rank's file, and what could not be read of it."""
 
     rows: tuple[Row, ...]  # the lines that are rows, in order, then the steps
     torn_lines: int  # the last line, cut off by a kill

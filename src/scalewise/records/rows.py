@@ -1,8 +1,9 @@
-"""What a rank's file says, row by row; durations are integer nanoseconds, everything after loading is in seconds.
+"""The rows of a rank's file; durations are integer nanoseconds, everything after loading is in seconds.
 
 The laws that hold in every complete `StepRow`:
-  step = forward + backward + optimizer + data inside the step + rest
-  loop iteration = step + between + data outside the step,   data = data inside + data outside
+
+    step = forward + backward + optimizer + data inside the step + rest
+    loop iteration = step + between + data outside the step,   data = data inside + data outside
 """
 
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class StartRow:
 
 @dataclass(frozen=True)
 class ModelRow:
-    """What is being trained, as the optimizers hold it: the evidence that two runs do equal work."""
+    """The model as the optimizers hold it: the evidence that two runs do equal work."""
 
     step: int
     parameters: int
@@ -67,17 +68,17 @@ class ModelRow:
 class StepRow:
     """One optimizer step of one rank, put together from the rank's events."""
 
-    step: int  # numbers are missing where a fast loop was watched only now and then
+    step: int  # numbers are missing where a fast loop was watched only some of the time
     optimizer: int  # which of the script's optimizers ended this step, in order of first use
     at_ns: int  # start of the step, since the rank's start row
     step_ns: int  # before the first forward to after the optimizer step, device synchronised
     data_ns: int  # waiting in DataLoader.__next__ since the previous step ended
-    data_inside_ns: int  # the part of it between this step's first forward and its end
+    data_inside_ns: int  # the part of `data_ns` between this step's first forward and its end
     forward_ns: int | None  # None: not resolved for this step (device timing is sampled)
     backward_ns: int | None
     optimizer_ns: int | None
     rest_ns: int | None
-    between_ns: int | None  # outside any step since the previous one, waiting for data not counted; None: first step
+    between_ns: int | None  # outside any step since the previous one, without waiting for data; None: first step
     micro_batches: int  # backward passes in the step
     samples: int | None = None  # rows of the input that can be seen, over the micro-batches
     loss: float | None = None  # sum over the micro-batches of what backward was called on, before scaling
@@ -87,7 +88,7 @@ class StepRow:
     skipped: bool = False  # the GradScaler found a non-finite gradient and did not step
     collectives: dict[str, tuple[int, int]] = field(default_factory=dict)  # kind -> count, bytes
     collective_ns: int = 0  # blocked inside collectives that the script (or FSDP) called itself
-    turn_ns: int | None = None  # waited for its turn, in no other figure; None: not taken in turn with other arms
+    turn_ns: int | None = None  # waited for its turn, in no other figure; None: no turns were taken
     opened_by: int | None = None  # number of the module whose call opened the step (`RootRow`); None: no call was seen
     samples_at: int | None = None  # number of the module at whose input the samples were counted
     samples_unknown: str = ""  # why `samples` is None: a key of `records.samples.REASONS`; empty in old files
@@ -107,12 +108,12 @@ class MemoryRow:
     heap_after_step_bytes: int | None
     cuda_peak_allocated_bytes: int | None
     cuda_peak_reserved_bytes: int | None
-    cuda_stretch_peak_bytes: int | None = None  # since the row before; None: not cut, or an old file
+    cuda_stretch_peak_bytes: int | None = None  # since the previous row; None: not measured separately, or an old file
 
 
 @dataclass(frozen=True)
 class LevelRow:
-    """Memory that is in use between two steps, about twice a second: whether it grows is told from these."""
+    """The memory in use between two steps, about twice a second; growth is judged from these."""
 
     step: int  # the next one
     rss_bytes: int
@@ -142,7 +143,7 @@ class ParametersRow:
 
 @dataclass(frozen=True)
 class RootRow:
-    """A module that the script calls itself, in a training step: steps open and samples are counted at such modules."""
+    """A module that the script itself calls in a training step; steps open and samples are counted at such modules."""
 
     number: int  # in order of first call
     name: str  # of its class, without the wrappers around it
@@ -150,16 +151,16 @@ class RootRow:
 
 @dataclass(frozen=True)
 class TroubleRow:
-    """A hook of the watcher failed; the script went on, and this is what is missing."""
+    """A failure of a hook of the watcher: the script went on, and this is missing."""
 
     where: str
     error: str
-    raised_by: tuple[str, ...] = ()  # it went through the script and ended it: concerns of `records.wrapped`
+    raised_by: tuple[str, ...] = ()  # the error ended the script: concerns of `records.wrapped`
 
 
 @dataclass(frozen=True)
 class EndRow:
-    """Written when the interpreter shuts down in order; absent after a kill."""
+    """The last row, written when the interpreter shuts down in order; absent after a kill."""
 
     steps: int
     exception: str | None

@@ -1,17 +1,17 @@
 """Counts the samples of a step from the calls of the trained modules and from what the DataLoaders delivered.
 
-The rows of a module's input are the samples of a backward pass, and several passes add up. Where one module is called
+The rows of a module's input are the samples of a backward pass, and several passes add up. If one module is called
 several times before one backward pass, the calls may see the same samples (a siamese network, a network unrolled over
 time) or different ones (parts of a batch). The batches of a DataLoader can tell, or another module that is called once
-(an encoder before its decoder, a generator before its critic); without them nothing is claimed. Of a batch that
-shows no rows, as one of graphs, the samples that were drawn for it count.
+(an encoder before its decoder, a generator before its critic); without them the number is unknown. For a batch that
+shows no rows, such as one of graphs, the samples drawn for it count.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-# Why the samples of a step are not known, as a sentence about it. `{module}` is the module that was called.
+# Reasons why the samples of a step are not known. `{module}` is the module that was called.
 REASONS = {
     "no call": "no call of a module with trained parameters was seen in a step (it is hidden in compiled code, or the "
     "script computes with plain tensors)",
@@ -32,10 +32,10 @@ class Call:
 
 @dataclass
 class Pass:
-    """What came before one backward pass, since the one before it."""
+    """The calls and batches before one backward pass, since the pass before it."""
 
     calls: list[Call] = field(default_factory=list)
-    fed: list[int | None] = field(default_factory=list)  # rows of calls that only feed the others, by a detached result
+    fed: list[int | None] = field(default_factory=list)  # rows of calls whose detached result only feeds other calls
     batches: list[int] = field(default_factory=list)  # rows of each batch that a DataLoader delivered
     drawn: list[int] = field(default_factory=list)  # samples of each batch whose rows cannot be seen
     in_optimizer: bool = False  # made by a closure, which computes the same loss again and again
@@ -43,7 +43,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Counted:
-    """The samples of a step, or why they are not known."""
+    """The samples of a step, or the reason why they are not known."""
 
     samples: int | None
     root: int | None  # number of the module at whose input they were counted
@@ -51,7 +51,7 @@ class Counted:
 
 
 def count_samples(passes: Sequence[Pass]) -> Counted:
-    """Adds up the passes of a step; passes that see the same batch again count once."""
+    """Adds up the samples of a step's passes; passes that see the same batch again count once."""
     batches = [rows for one in passes for rows in one.batches]
     counted = [_of_pass(one, batches) for one in passes if one.calls and not one.in_optimizer]
     closures = [_of_pass(one, batches) for one in passes if one.calls and one.in_optimizer]

@@ -1,4 +1,4 @@
-"""Reads a rank's events as spans on its clock: the phases of every step, its micro-batches, data and collectives."""
+"""Reads a rank's events as spans of time: the phases of every step, its micro-batches, data and collectives."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _NAMES = {OWN: "rest", FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "opt
 
 @dataclass(frozen=True)
 class NamedSpan:
-    """From one moment to another, in ns of the rank's monotonic clock."""
+    """A named span of time, in ns of the rank's monotonic clock."""
 
     name: str
     begin_ns: int
@@ -24,27 +24,27 @@ class NamedSpan:
 
 @dataclass
 class StepSpans:
-    """One step: its phases follow one another without a gap from its beginning to its end."""
+    """One step; its phases follow one another without a gap from its beginning to its end."""
 
     step: int = -1
     phases: list[NamedSpan] = field(default_factory=list)
     micro_batches: list[NamedSpan] = field(default_factory=list)
     collectives: list[NamedSpan] = field(default_factory=list)  # called by the script or a wrapper in Python
-    waiting: list[NamedSpan] = field(default_factory=list)  # for data, before the step
+    waiting: list[NamedSpan] = field(default_factory=list)  # spans of waiting for data, before the step
 
     @property
     def begin_ns(self) -> int:
-        """Of the step itself."""
+        """The time at which the step itself begins."""
         return self.phases[0].begin_ns
 
     @property
     def end_ns(self) -> int:
-        """Of the step itself."""
+        """The time at which the step itself ends."""
         return self.phases[-1].end_ns
 
 
 def read_step_spans(path: Path) -> list[StepSpans]:
-    """All steps of a rank's file; lines that cannot be read are passed over, as in `rank_file`."""
+    """All steps of a rank's file; lines that cannot be read are skipped, as in `rank_file`."""
     machine = _SpanMachine()
     try:
         lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")[:-1]
@@ -62,7 +62,7 @@ def read_step_spans(path: Path) -> list[StepSpans]:
 
 
 class _SpanMachine(StepMachine):
-    """Keeps where each stretch of time went that the machine charges to a phase."""
+    """A step machine that also records the spans of time that it charges to each phase."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class _SpanMachine(StepMachine):
         spans.collectives.append(NamedSpan(str(values[0]), self._collective_began_ns, time_ns, values[1]))
 
     def _reopen(self) -> None:
-        """What was waited for since the step seemed over is part of it."""
+        """Reopens the step and adds to it the waiting since it seemed to have ended."""
         end_ns = self._end_ns
         super()._reopen()
         if self._mark_ns > end_ns:

@@ -1,8 +1,8 @@
 """Turns the events of one rank into one row per optimizer step.
 
 Every nanosecond between two events is charged to exactly one phase, so the phases of a step add up to the step. A step
-opens with the first forward after the previous one (or, where no module is called, when its data arrived) and ends
-with its optimizer; a second, different optimizer that follows without a forward between still belongs to it. Where the
+opens with the first forward after the previous one (or, if no module is called, when its data arrived) and ends
+with its optimizer; a second, different optimizer that follows without a forward between still belongs to it. If the
 watcher found that the first forwards led to no gradient, the step begins with the first one that did. A rank that
 receives before its first forward, and does nothing else then, is a later stage of a pipeline: its step begins there.
 """
@@ -17,11 +17,11 @@ from scalewise.records.rows import StepRow
 
 
 class EventError(ValueError):
-    """A list of numbers that is not a list of events."""
+    """The error for a list of numbers that is not a list of events."""
 
 
 def split_events(numbers: Sequence[Any]) -> Iterator[tuple[int, int, Sequence[Any]]]:
-    """Each event as code, time and values."""
+    """Yields each event as code, time and values."""
     position, length = 0, len(numbers)
     while position < length:
         stamp = numbers[position]
@@ -37,7 +37,7 @@ def split_events(numbers: Sequence[Any]) -> Iterator[tuple[int, int, Sequence[An
 
 
 class StepMachine:
-    """Fed with a rank's events in order, gives its steps; a step is given when the next one opens, or at the end."""
+    """Turns a rank's events, fed in order, into steps; a step is complete when the next one opens, or at the end."""
 
     def __init__(self) -> None:
         self._given: list[tuple[int, StepDraft, int, int]] = []
@@ -49,13 +49,13 @@ class StepMachine:
         self._data_outside_ns = self._compiled_ns = 0
         self._open = self._pending = False
         self._collective_began_ns = 0
-        self._received_ns = 0  # between two steps: when it began to receive, if it has done nothing else since
+        self._received_ns = 0  # between two steps: start of receiving, if the rank has done nothing else since
         self._optimizer_depth = 0
         self._turn_began_ns = self._turn_end_ns = self._waited_ns = 0
         self._turn_came = False
         self._draft = StepDraft()
         self._root: int | None = None  # number of the module that is called
-        self._trail: list[tuple[int, int]] = []  # of the open step: when each phase began
+        self._trail: list[tuple[int, int]] = []  # of the open step: times at which each phase began
         self._handlers: dict[int, Callable[[int, Sequence[Any]], None]] = {
             ev.FORWARD: self._forward,
             ev.TRANSFORM: self._transform,
@@ -97,7 +97,7 @@ class StepMachine:
                 handler(time_ns, values)
 
     def gap(self) -> None:
-        """A line is missing: what was open cannot be trusted."""
+        """Notes that a line is missing, so that an open step cannot be trusted and is discarded."""
         self._open = self._pending = False
         self._draft = StepDraft()
         self._end_ns = self._optimizer_depth = self._data_outside_ns = self._waited_ns = self._received_ns = 0
@@ -167,7 +167,7 @@ class StepMachine:
         self._switch(OWN, time_ns)
         self._end_ns = time_ns
         self._open, self._pending = False, True
-        if not self._draft.micro_batches and self._draft.grads:  # no backward followed: they were the passes
+        if not self._draft.micro_batches and self._draft.grads:  # no backward followed: these calls were the passes
             self._draft.micro_batches = self._draft.grads
         if self._draft.coming.calls:
             self._draft.end_pass(in_optimizer=False)
@@ -238,7 +238,7 @@ class StepMachine:
         self._turn_began_ns, self._turn_end_ns = 0, time_ns
 
     def _dropped(self, time_ns: int, values: Sequence[Any]) -> None:
-        """The optimizer raised: its time since the last step counts as time between two steps."""
+        """Drops a step whose optimizer raised: the time since the last step counts as time between two steps."""
         self._open, self._optimizer_depth = False, 0
         self._draft = StepDraft()
 
@@ -246,7 +246,7 @@ class StepMachine:
         self._root = values[0]
 
     def _unused(self, time_ns: int, values: Sequence[Any]) -> None:
-        """Calls of the trained modules that led to no gradient (a rollout) are no part of the step."""
+        """Removes calls of trained modules that led to no gradient (a rollout) from the step."""
         count, began_ns = values[0], values[1] & ev.TIME_MASK
         if self._open and self._begin_ns < began_ns <= time_ns and not self._draft.waited_inside_ns:
             self._draft.opened_at(began_ns)
@@ -266,7 +266,7 @@ class StepMachine:
     # ---- the life of a step
 
     def _target(self) -> StepDraft:
-        """What comes after a step has ended belongs to the next one, which is drafted before it opens."""
+        """The draft that gets new events: after a step has ended that of the next one, even before it opens."""
         if self._pending:
             return self._draft.next()
         return self._draft
@@ -287,7 +287,7 @@ class StepMachine:
         self._data_outside_ns = 0
 
     def _open_unseen(self, time_ns: int) -> None:
-        """No module call was seen: a compiled function held it, or else nothing is known but when the data came."""
+        """Opens a step without a module call: at the entry of a compiled function, or else when the data came."""
         began_ns = max(self._data_end_ns, self._end_ns)
         if self._compiled_ns > began_ns:
             self._open_step(self._compiled_ns)
@@ -297,7 +297,7 @@ class StepMachine:
         self._draft.spent[self._phase] -= self._draft.waited_inside_ns
 
     def _take_wait(self, begin_ns: int) -> None:
-        """Waiting for its turn is no part of a step, also where the step turns out to have begun before the wait."""
+        """Takes the wait for a turn out of the step, also if the step turns out to have begun before the wait."""
         draft, waited_ns = self._draft, self._waited_ns
         draft.turn_ns = waited_ns if self._turn_came else None
         inside = self._turn_end_ns > begin_ns
@@ -305,7 +305,7 @@ class StepMachine:
         self._waited_ns, self._turn_came = 0, False
 
     def _reopen(self) -> None:
-        """A further optimizer steps on the same gradients: what came since its predecessor belongs to the step."""
+        """Reopens the step for a further optimizer on the same gradients: what came in between belongs to the step."""
         self._open, self._pending = True, False
         self._draft.spent[DATA] += self._data_outside_ns
         self._mark_ns = self._end_ns + self._data_outside_ns
@@ -320,7 +320,7 @@ class StepMachine:
             self._trail.append((time_ns, phase))
 
     def _begin_later(self, began_ns: int) -> None:
-        """What came before this moment was no part of the step: it counts as data or as time between two steps."""
+        """Moves the step's beginning to a later time: what came before counts as data or as time between two steps."""
         draft, data_ns = self._draft, 0
         for (start_ns, phase), (end_ns, _) in pairwise((*self._trail, (self._mark_ns, OWN))):
             before_ns = max(0, min(end_ns, began_ns) - start_ns)

@@ -1,7 +1,7 @@
 """Reads from a rank's events what it exchanged with other ranks, and at which moment of a step.
 
-`records.steps` says how long a step took; this says whether anything crossed between ranks on the way. What the ranks
-are to each other is decided from it in `analysis.relation`.
+`records.steps` says how long a step took; this says whether anything was exchanged between ranks meanwhile.
+`analysis.relation` decides from it how the ranks relate to each other.
 """
 
 from collections import Counter
@@ -13,13 +13,13 @@ from scalewise.records import events as ev
 from scalewise.records.steps import split_events
 
 Moment = Literal["forward", "backward", "update", "between"]
-MESSAGES = ("send", "recv", "batch_isend_irecv")  # from one rank to another; all else is of a whole group
+MESSAGES = ("send", "recv", "batch_isend_irecv")  # from one rank to another; all other kinds involve a whole group
 PARTING = ("all_to_all", "scatter")  # each rank gets a part of its own
 
 
 @dataclass(frozen=True)
 class StepTraffic:
-    """What one rank exchanged around one optimizer step; sizes are the bytes of the collectives it called."""
+    """The bytes that one rank exchanged around one optimizer step; sizes are of the collectives that it called."""
 
     forward: int = 0  # from the first module call to the backward pass
     backward: int = 0  # inside a backward pass
@@ -27,35 +27,35 @@ class StepTraffic:
     between: int = 0  # after the step, until the next one begins or the script ends
     reduced: int = 0  # averaged by DDP's reducer
     sent: int = 0  # in messages to one other rank, between backward and the optimizer's step
-    rows: int | None = None  # of all inputs; None where module calls and backward passes are not as many
-    parted: int = 0  # the bytes in forward of which each rank got a part of its own
-    messages: frozenset[Moment] = frozenset()  # when something was sent to or received from one other rank
+    rows: int | None = None  # of all inputs; None if the numbers of module calls and backward passes differ
+    parted: int = 0  # the bytes in `forward` of which each rank got a part of its own
+    messages: frozenset[Moment] = frozenset()  # moments at which something was sent to or received from one other rank
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """All steps of a rank, the same ones counted together."""
+    """The exchanges in all steps of a rank; equal steps are counted together."""
 
     steps: dict[StepTraffic, int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """How many steps were seen."""
+        """The number of steps that were seen."""
         return sum(self.steps.values())
 
 
 class TrafficReader:
-    """Fed with a rank's events in order."""
+    """Reads a rank's events, fed in order, as the traffic of its steps."""
 
     def __init__(self) -> None:
         self._steps: Counter[StepTraffic] = Counter()
         self._moment: Moment = "between"
         self._bytes: Counter[str] = Counter()
         self._messages: set[Moment] = set()
-        self._inputs: list[int | None] = []  # rows of each module call's
-        self._passes = 0  # backward passes that are over
-        self._begun = False  # the first step has: what was sent before only made the ranks ready
-        self._stepped = False  # an optimizer has ended the step that is being read
+        self._inputs: list[int | None] = []  # rows of each module call
+        self._passes = 0  # backward passes that have ended
+        self._begun = False  # the first step has begun: what was sent before only made the ranks ready
+        self._stepped = False  # an optimizer has ended the current step
 
     def feed(self, numbers: Sequence[Any]) -> None:
         """Takes one line's events; raises `EventError` on a list that cannot be read."""
@@ -76,14 +76,14 @@ class TrafficReader:
                 self._bytes["reduced"] += values[2]
 
     def traffic(self) -> Traffic:
-        """Of all steps so far."""
+        """The traffic of all steps so far."""
         steps = Counter(self._steps)
         if self._stepped:
             steps[self._step()] += 1
         return Traffic(dict(steps))
 
     def _open(self, moment: Moment) -> None:
-        """A module is called or backward begins; the first such call after an optimizer's step begins the next step."""
+        """Notes a module call or the start of backward; the first one after an optimizer's step opens a new step."""
         if self._stepped:
             self._steps[self._step()] += 1
         if self._stepped or not self._begun:
@@ -119,7 +119,7 @@ class TrafficReader:
 
 
 def traffic_of(lists: Iterable[Sequence[Any]]) -> Traffic:
-    """What the lists of a rank's events say."""
+    """The traffic in the lists of a rank's events."""
     reader = TrafficReader()
     for numbers in lists:
         reader.feed(numbers)

@@ -1,11 +1,11 @@
-"""What an inspected run writes about the use of its device: work of a step, time by kernel family, CPU time.
+"""The rows that an inspected run writes about the use of its device: work, time by kernel family, CPU time.
 
 A row with `missing` says why there is no figure; its other fields then mean nothing.
 """
 
 from dataclasses import dataclass, field
 
-# Kinds of work that kernels and operators do; `watch/families.py` tells which name belongs to which.
+# Kinds of work that kernels and operators do; `watch/families.py` says which name belongs to which.
 FAMILIES = (
     "matmul",
     "attention",
@@ -24,7 +24,7 @@ HOST = "host"  # time of a CPU step in which no operator runs: Python, torch's o
 
 @dataclass(frozen=True)
 class WorkRow:
-    """Floating-point operations and bytes of one step, seen operator by operator.
+    """Floating-point operations and bytes of one step, recorded operator by operator.
 
     A fused multiply-add is two operations. Only matrix products, convolutions and attention count, as is the custom.
     """
@@ -34,19 +34,19 @@ class WorkRow:
     flops: dict[str, int] = field(default_factory=dict)  # by precision: float32, tf32, bfloat16, ...
     recomputed: dict[str, int] = field(default_factory=dict)  # the part of `flops` that activation checkpoints repeat
     operand_bytes: int | None = None  # inputs and results of all operators, each once; None: not seen
-    streamed_bytes: int | None = None  # the part in tensors that are larger than the cache: it must come from memory
+    streamed_bytes: int | None = None  # the part in tensors larger than the cache, which must come from memory
     cache_bytes: int | None = None  # of that cache
     missing: str = ""
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """Where the time of one step went, by torch's profiler."""
+    """The time of one step by kernel family, from torch's profiler."""
 
     step: int
     device: str  # cuda: times are those of kernels; cpu: those of operators in the main thread
     wall_ns: int = 0  # of the profiled step, device synchronised at both ends
-    busy_ns: int = 0  # some kernel ran; cpu: some operator ran. Mean over the devices of the process
+    busy_ns: int = 0  # time in which some kernel ran; cpu: some operator. Mean over the devices of the process
     launches: int = 0  # kernels and copies; cpu: operators
     families: dict[str, int] = field(default_factory=dict)  # nanoseconds; cpu: with `host` they add up to the step
     other: dict[str, int] = field(default_factory=dict)  # the largest names of the family `other`
@@ -56,7 +56,7 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class CpuTimeRow:
-    """CPU time of the process in some steps in which nothing was looked at closely."""
+    """CPU time of the process in some steps without close inspection."""
 
     steps: int
     wall_ns: int

@@ -1,4 +1,4 @@
-"""What a run did to the files of its working folder: which it wrote, and which it read that were there before."""
+"""The effect of a run on the files of its working folder: which it wrote, and which earlier ones it read."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +11,13 @@ Change = Literal["created", "changed", "removed"]
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file that differs from what was there before the run."""
+    """A file that differs from what was there before the run."""
 
     path: str  # relative to the working folder; absolute outside of it
     change: Change
     bytes: int  # after the run; of a removed file: before it
     kept: bool = False  # in `files/` of the run's folder
-    rank: int | None = None  # where every rehearsed rank has a view of its own
+    rank: int | None = None  # set if every rehearsed rank has a view of its own
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class ReadFile:
     written_by: str = ""  # the earlier run of the suite that wrote it; empty: it was there before all of them
 
     def text(self) -> str:
-        """`snapshot.pt, which train-ranks1-r0 had written`."""
+        """A phrase that says whose file it is: `snapshot.pt, which train-ranks1-r0 had written`."""
         whose = f"{self.written_by} had written" if self.written_by else "was there before the run"
         return f"{self.path}, which {whose}"
 
 
 @dataclass(frozen=True)
 class World:
-    """The working folder as one run had it."""
+    """The working folder of one run: its kind of view, and the files written and read."""
 
     view: View
     files: tuple[WrittenFile, ...] = ()  # the first ones by path

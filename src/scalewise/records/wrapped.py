@@ -1,21 +1,22 @@
-"""What the watcher replaces in torch: every concern, what it wraps, in which kind of run, and what is lost without it.
+"""The list of what the watcher replaces in torch: every concern, what it wraps, in which runs, and what it is for.
 
-The one list of it: `tests/watch/test_wrapped.py` compares torch before and after the watcher has come and fails where
-something is replaced that is not listed here, or listed and not replaced. A concern goes by its file below `watch/`.
+There is no other list: `tests/watch/test_wrapped.py` compares torch before and after the watcher is installed and fails
+if something is replaced that is not listed here, or listed and not replaced. A concern is named after its file below
+`watch/`.
 
 Besides, for a while only: `examination/reseeding` replaces the seeding functions of torch, random and numpy during the
 first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
 steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them;
 `examination/loading` gives each fetcher of a loader another collate function, which calls the fetcher's own;
-`examination/graph` wraps `Module.__call__` once more between the first backward pass and the next; `remedies/scaler`
-wraps the `step` of each class of optimizers when its first one is made, and `remedies/compiled_model` replaces the
+`examination/graph` wraps `Module.__call__` once more between the first backward pass and the next; `changes/scaler`
+wraps the `step` of each class of optimizers when its first one is made, and `changes/compiled_model` replaces the
 `forward` of a model. `redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which
 they see every function or operation.
 
 On import: functions of `torch._dynamo`, of `torch.distributed._functional_collectives` and of `numpy.random` are
 wrapped as soon as the script, or torch itself, imports these modules.
 
-`remedies/workers` is also at work, without a replay, in runs that compare numbers of workers.
+The files of `changes/` are at work in replays, and in the arms of `--change`.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from typing import Literal
 
 from scalewise.records.spec import RunSpec
 
-RunKind = Literal[
+WrappedIn = Literal[
     "every", "plain", "private", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"
 ]
 
@@ -34,15 +35,15 @@ class Concern:
     """One part of the watcher: a file with wrappers of torch."""
 
     name: str
-    runs: RunKind  # plain: of one process that torchrun did not start; private: in a view of the working folder
+    runs: WrappedIn  # plain: of one process that torchrun did not start; private: in a view of the working folder
     wraps: tuple[str, ...]  # by their shortest public name; (before), (after): through a hook that torch offers
-    without: str = ""  # what is not known without it; empty: the run is worth nothing without it
-    essential: bool = False  # without it the step itself is cut elsewhere, or not seen
-    part_of: str = ""  # the concern that it is left out with
+    without: str = ""  # what is not known without it; empty: the run is useless without it
+    essential: bool = False  # without it the step itself is measured differently, or not seen
+    part_of: str = ""  # the concern together with which it is left out
 
     @property
     def removable(self) -> bool:
-        """Whether the run can be made without it, so that the script goes on where it has failed."""
+        """Tells whether the run can be made without this concern, so that the script continues where it has failed."""
         return bool(self.without)
 
 
@@ -330,7 +331,7 @@ _REHEARSAL = (
     ),
     Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
     Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
-    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # sending needs nobody
+    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # no other rank is needed for sending
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
 
@@ -342,59 +343,63 @@ _EMULATION = (
 _LOADER = "torch.utils.data.DataLoader"
 _REMEDIES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
-    Concern("remedies/__init__", "replayed", (_AFTER_STEP,)),
-    Concern("remedies/cached_input", "replayed", (f"{_LOADER}.__iter__", _NEXT_BATCH)),
+    Concern("changes/__init__", "replayed", (_AFTER_STEP,)),
     Concern(
-        "remedies/clip_by_whole_norm", "replayed",
+        "changes/remove_communication", "replayed",
+        ("torch.distributed.all_reduce", *_in(_DDP, "__init__ register_comm_hook")),
+    ),
+    Concern("changes/cached_input", "replayed", (f"{_LOADER}.__iter__", _NEXT_BATCH)),
+    Concern(
+        "changes/clip_by_whole_norm", "replayed",
         ("torch.autograd.backward", "torch.nn.utils.clip_grad_norm_", "torch.optim.Optimizer.__init__", _BEFORE_STEP),
     ),
-    Concern("remedies/compiled_model", "replayed", ("torch.nn.Module.__call__",)),
-    Concern("remedies/ddp_option", "replayed", (f"{_DDP}.__init__",)),
+    Concern("changes/compiled_model", "replayed", ("torch.nn.Module.__call__",)),
+    Concern("changes/ddp_option", "replayed", (f"{_DDP}.__init__",)),
     Concern(
-        "remedies/debugging_off", "replayed",
+        "changes/debugging_off", "replayed",
         (*_in("torch.autograd", "detect_anomaly.__enter__ set_detect_anomaly.__init__"), "torch.cuda._lazy_init"),
     ),
-    Concern("remedies/divide_loss", "replayed", ("torch.autograd.backward",)),
-    Concern("remedies/dynamic_shapes", "replayed", ("torch.compile",)),
-    Concern("remedies/eval_mode", "replayed", ("torch.nn.Module.__call__",)),
+    Concern("changes/divide_loss", "replayed", ("torch.autograd.backward",)),
+    Concern("changes/dynamic_shapes", "replayed", ("torch.compile",)),
+    Concern("changes/eval_mode", "replayed", ("torch.nn.Module.__call__",)),
     Concern(
-        "remedies/fused_attention", "replayed",
+        "changes/fused_attention", "replayed",
         (*_in("torch", "bmm matmul nn.MultiheadAttention.forward"), *_in("torch.Tensor", "__matmul__ bmm matmul"),
          *_in("torch.backends.cuda", "enable_cudnn_sdp enable_flash_sdp enable_math_sdp enable_mem_efficient_sdp")),
     ),
     Concern(
-        "remedies/fused_optimizer", "replayed",
+        "changes/fused_optimizer", "replayed",
         _in("torch.optim", "Adagrad.__init__ Adam.__init__ AdamW.__init__ SGD.__init__"),
     ),
-    Concern("remedies/kept_copies", "replayed", _in("torch.Tensor", "cuda to")),
+    Concern("changes/kept_copies", "replayed", _in("torch.Tensor", "cuda to")),
     Concern(
-        "remedies/no_housekeeping", "replayed",
+        "changes/no_housekeeping", "replayed",
         (*_in("torch", "accelerator.empty_cache cuda.empty_cache cuda.ipc_collect"), "gc.collect"),
     ),
-    Concern("remedies/no_scaler", "replayed", ("torch.GradScaler.__init__",)),
-    Concern("remedies/no_sync", "replayed", (f"{_DDP}.forward", _BEFORE_STEP, _AFTER_STEP)),
-    Concern("remedies/pinned_memory", "replayed", (f"{_LOADER}.__init__", *_in("torch.Tensor", "cuda to"))),
-    Concern("remedies/same_split", "replayed", ("torch.utils.data.random_split",)),
-    Concern("remedies/scaler", "replayed", ("torch.autograd.backward", "torch.optim.Optimizer.__init__")),
-    Concern("remedies/seed_by_rank", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern("changes/no_scaler", "replayed", ("torch.GradScaler.__init__",)),
+    Concern("changes/no_sync", "replayed", (f"{_DDP}.forward", _BEFORE_STEP, _AFTER_STEP)),
+    Concern("changes/pinned_memory", "replayed", (f"{_LOADER}.__init__", *_in("torch.Tensor", "cuda to"))),
+    Concern("changes/same_split", "replayed", ("torch.utils.data.random_split",)),
+    Concern("changes/scaler", "replayed", ("torch.autograd.backward", "torch.optim.Optimizer.__init__")),
+    Concern("changes/seed_by_rank", "replayed", _in(_LOADER, "__init__ __iter__")),
     Concern(
-        "remedies/seldom_read", "replayed",
+        "changes/seldom_read", "replayed",
         _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ __repr__ to"),
     ),
-    Concern("remedies/set_epoch", "replayed", (f"{_LOADER}.__iter__",)),
-    Concern("remedies/shard_data", "replayed", _in(_LOADER, "__init__ __iter__")),
-    Concern("remedies/sync_batch_norm", "replayed", (f"{_DDP}.__init__",)),
-    Concern("remedies/sync_last", "replayed", ()),  # by the functions of no_sync
-    Concern("remedies/tf32", "replayed", ("torch.optim.Optimizer.__init__",)),
-    Concern("remedies/threads", "replayed", ("torch.set_num_threads",)),
-    Concern("remedies/tuned_convolutions", "replayed", ()),  # by those of tf32
+    Concern("changes/set_epoch", "replayed", (f"{_LOADER}.__iter__",)),
+    Concern("changes/shard_data", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern("changes/sync_batch_norm", "replayed", (f"{_DDP}.__init__",)),
+    Concern("changes/sync_last", "replayed", ()),  # by the functions of no_sync
+    Concern("changes/tf32", "replayed", ("torch.optim.Optimizer.__init__",)),
+    Concern("changes/threads", "replayed", ("torch.set_num_threads",)),
+    Concern("changes/tuned_convolutions", "replayed", ()),  # by those of tf32
     Concern(
-        "remedies/unscale_before_clip", "replayed",
+        "changes/unscale_before_clip", "replayed",
         (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
          "torch.optim.Optimizer.__init__"),
     ),
-    Concern("remedies/weigh_ranks", "replayed", ("torch.autograd.backward",)),
-    Concern("remedies/workers", "replayed", (f"{_LOADER}.__init__",)),
+    Concern("changes/weigh_ranks", "replayed", ("torch.autograd.backward",)),
+    Concern("changes/workers", "replayed", (f"{_LOADER}.__init__",)),
 )  # fmt: skip
 
 WRAPPED: tuple[Concern, ...] = (
@@ -410,13 +415,13 @@ CONCERNS = {concern.name: concern for concern in WRAPPED}
 
 
 def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
-    """The concerns that are at work in a run and that it could do without."""
-    kinds: dict[RunKind, bool] = {
+    """The concerns that act in a run and that it can do without."""
+    kinds: dict[WrappedIn, bool] = {
         "every": True,
         "plain": True,
-        "inspected": spec.inspect,
-        "examined": spec.examine,
-        "replayed": spec.show_gradients,
+        "inspected": spec.inspected,
+        "examined": spec.examined is not None,
+        "replayed": spec.shows_gradients,
     }
     return tuple(
         one
@@ -426,7 +431,7 @@ def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
 
 
 def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
-    """What a run cannot show, of which these concerns were left out: a sentence for each."""
+    """Sentences about what a run cannot show because these concerns were left out, one for each."""
     return tuple(
         f"scalewise's own {name} failed in this script ({why}) and was left out, so this was not observed: "
         f"{CONCERNS[name].without if name in CONCERNS else 'what it sees'}"
@@ -435,7 +440,7 @@ def not_observed(without_hooks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def left_out_with(name: str) -> str:
-    """The concern to leave out where this one has failed; empty where the run needs it."""
+    """The concern to leave out if this one has failed; empty if the run needs it."""
     concern = CONCERNS.get(name)
     if concern is None or not concern.removable:
         return ""

@@ -1,1 +1,1 @@
-"""From evidence to pages: sections say what a report holds, renderers how it looks."""
+"""Turns evidence into report pages: sections decide what a report contains, renderers how it looks."""

@@ -1,4 +1,4 @@
-"""The one style of all figures, and the way from a drawn figure to text that is the same on every machine."""
+"""The common style of all figures, and the rendering of a figure to SVG text that is the same on every machine."""
 
 import io
 import re
@@ -11,13 +11,13 @@ from typing import Any
 
 from scalewise.report.palette import FAINT, GREY, INK, PAPER
 
-FONTS = ("STIXGeneral", "DejaVu Sans")  # both come with matplotlib; the second has more letters
+FONTS = ("STIXGeneral", "DejaVu Sans")  # both come with matplotlib; the second has more characters
 POINTS_PER_INCH = 72
 
 STYLE: dict[str, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "scalewise",
-    "text.parse_math": False,  # a dollar sign in the name of a script is a dollar sign
+    "text.parse_math": False,  # a dollar sign in a script's name does not begin a formula
     "font.family": list(FONTS),
     "font.size": 8,
     "axes.labelsize": 8,
@@ -66,7 +66,7 @@ STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Hit:
-    """A place of a figure and what hovering there shows; in points, from the upper left corner."""
+    """A region of a figure and the text that hovering there shows; in points, from the upper left corner."""
 
     x: float
     y: float
@@ -77,7 +77,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as SVG without anything that changes from one drawing to the next."""
+    """A figure as SVG, without anything that differs between two drawings of it."""
 
     svg: str
     width_points: float
@@ -85,11 +85,11 @@ class Drawing:
     hits: tuple[Hit, ...]
 
 
-Paint = Callable[[Any, Any], Callable[[], list[Hit]]]  # (figure, axes) -> hits, asked for after the layout
+Paint = Callable[[Any, Any], Callable[[], list[Hit]]]  # the function that it returns is called after the layout
 
 
 def drawn(paint: Paint, width_points: float, height_points: float) -> Drawing:
-    """What `paint` draws on axes of a figure of this size."""
+    """Returns what `paint` draws on the axes of a figure of this size."""
     with _own_style():
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
@@ -108,13 +108,13 @@ def drawn(paint: Paint, width_points: float, height_points: float) -> Drawing:
 
 
 def place(axes: Any, x: float, y: float) -> tuple[float, float]:
-    """Where a point of the axes lies on the page: points from the upper left corner."""
+    """Returns the position on the page of a point of the axes: points from the upper left corner."""
     across, up = axes.transData.transform((x, y))
     return float(across), float(axes.figure.bbox.height - up)
 
 
 def text_width(figure: Any, text: str, size: float) -> float:
-    """In points."""
+    """Returns the width of the text in points."""
     probe = figure.text(0, 0, text, fontsize=size)
     width = float(probe.get_window_extent().width)
     probe.remove()
@@ -123,14 +123,14 @@ def text_width(figure: Any, text: str, size: float) -> float:
 
 @contextmanager
 def _own_style() -> Iterator[None]:
-    """Our settings and matplotlib's own fonts only, whatever the user's matplotlibrc and system hold."""
+    """Applies only the project's settings and matplotlib's own fonts, whatever matplotlibrc and the system contain."""
     import matplotlib
     from matplotlib.font_manager import fontManager
 
     own = Path(matplotlib.get_data_path())
     before = fontManager.ttflist
     with matplotlib.rc_context(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that no font has becomes a box; no reason to end
+        warnings.simplefilter("ignore")  # a character that no font has becomes a box, which is no reason to stop
         matplotlib.rcdefaults()
         settings: Any = matplotlib.rcParams
         settings.update(STYLE)
@@ -142,7 +142,7 @@ def _own_style() -> Iterator[None]:
 
 
 def _bare(svg: str) -> str:
-    """From the root element on, without comments: they hold the labels' text, which may come from a script."""
+    """Returns the SVG from its root element on, without comments: these hold labels, whose text may be a script's."""
     bare = re.sub(r"<!--.*?-->\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     bare = re.sub(r"\s*<metadata>.*?</metadata>", "", bare, flags=re.DOTALL)
     return re.sub(r"\n\s*", "\n", bare)

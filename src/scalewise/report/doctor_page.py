@@ -1,4 +1,4 @@
-"""A diagnosis as one HTML file that needs nothing else: each finding with its source lines, proof, price and fix."""
+"""Renders a diagnosis as one self-contained HTML file: each finding with its source lines, proof, price and fix."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,13 +25,13 @@ HERE = ' class="here"'
 
 
 def write_doctor_page(path: Path, diagnosis: Diagnosis) -> None:
-    """Writes the page, making its folder."""
+    """Writes the page, and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(doctor_page(diagnosis), encoding="utf-8", errors="replace")
 
 
 def doctor_page(diagnosis: Diagnosis) -> str:
-    """The page; whatever comes from the script is text in it, never markup."""
+    """Returns the page; whatever comes from the script is text in it, never markup."""
     root = root_of(Path(diagnosis.script))
     checks = {rule.check.name: rule.check for rule in rules()}
     found = sort_findings(diagnosis)
@@ -87,7 +87,7 @@ def _badge(finding: Finding) -> str:
 
 
 def _places(places: Sequence[PlaceRow], root: Path) -> Iterator[str]:
-    """Each place with the lines around it; one that is among lines already shown is marked there."""
+    """Yields each place with the lines around it; a place among lines already shown is marked there."""
     shown_already: set[tuple[str, int]] = set()
     for place in places:
         if (place.file, place.line) in shown_already:

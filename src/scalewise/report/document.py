@@ -1,33 +1,33 @@
-"""What a report holds, before anybody decides how it looks: sections of tables, figures and answers as values."""
+"""The content of a report, independent of its looks: sections of tables, figures and answers as values."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-# With a star: the prediction rests on guesses.
+# With a star: the prediction is based on guesses.
 Mark = Literal["measured", "emulated", "oversubscribed", "predicted", "predicted*", "failed", "missing"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table: the text for people, the number behind it for CSV and for hovering.
+    """One cell of a table: the text for people, and the number behind it for CSV and for hovering.
 
-    `text` is the value alone; its interval stands apart, since tables set it small and sentences may leave it out.
+    `text` is the value alone; its interval is separate, as tables set it small and sentences may leave it out.
     """
 
     text: str
-    number: float | None = None  # in the column's unit
-    low: float | None = None  # of its interval
+    number: float | None = None  # the value in the column's unit
+    low: float | None = None  # lower end of its interval
     high: float | None = None
     mark: Mark = "measured"  # shown unless it is `measured`
-    note: str = ""  # what hovering shows beside the interval
-    doubt: str = ""  # a caveat that shakes this number, in words for the reader; shown as a footnote of the table
-    interval: str = ""  # `[33.7, 44.1]`, rounded as the text is; empty where there is none
-    level: float = 0.95  # of the interval, where there is one
+    note: str = ""  # tooltip text beside the interval
+    doubt: str = ""  # a caveat that makes this number doubtful, in words for the reader; a footnote of the table
+    interval: str = ""  # `[33.7, 44.1]`, rounded as the text is; empty if there is none
+    level: float = 0.95  # confidence level of the interval, if there is one
 
 
 @dataclass(frozen=True)
 class Column:
-    """A heading, its unit, and whether numbers stand in it."""
+    """A heading with its unit, and whether the column contains numbers."""
 
     title: str
     unit: str = ""
@@ -36,21 +36,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the course, or one of ours."""
+    """A table that the course asks for, or one of our own."""
 
     id: str  # file name of its CSV: `h1-2-strong-scaling`
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()  # below the table: marks, what was chosen smaller and why
+    notes: tuple[str, ...] = ()  # below the table: marks, and what was made smaller and why
     runs: tuple[tuple[str, ...], ...] = ()  # the runs behind each row, to link the raw rows
-    caption: str = ""  # DIM, DEPTH, batch, ranks, steps, repeats, and what a bracket is
-    groups: tuple[tuple[int, str], ...] = ()  # (index of a row, heading that stands above it)
+    caption: str = ""  # DIM, DEPTH, batch, ranks, steps, repeats, and what a bracket means
+    groups: tuple[tuple[int, str], ...] = ()  # (index of a row, heading above it)
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one line, with the interval around each where there is one."""
+    """The points of one line, with the interval around each point if there is one."""
 
     name: str
     x: tuple[float, ...]
@@ -79,12 +79,12 @@ class Lines:
     spans: tuple[Span, ...] = ()
     log_x: bool = False
     log_y: bool = False
-    x_ticks: tuple[float, ...] = ()  # empty: chosen by the drawing
+    x_ticks: tuple[float, ...] = ()  # empty: the drawing chooses them
 
 
 @dataclass(frozen=True)
 class Part:
-    """One colour of a stack over all bars."""
+    """One colour of a stack, over all bars."""
 
     name: str
     values: tuple[float, ...]
@@ -92,23 +92,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Bars:
-    """Stacked bars, or single ones where there is one part."""
+    """Stacked bars; plain bars if there is only one part."""
 
     bars: tuple[str, ...]  # names along the axis
     parts: tuple[Part, ...]
     value_label: str
     low: tuple[float, ...] = ()  # interval of the whole bar
     high: tuple[float, ...] = ()
-    marks: tuple[Mark, ...] = ()  # one a bar, or empty
+    marks: tuple[Mark, ...] = ()  # one per bar, or empty
     totals: tuple[float, ...] = ()  # the number at the end of each bar; empty: the sum of its parts
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One device of a timeline, or one kind of work: the stretches in which it worked.
+    """One device of a timeline, or one kind of work, with the stretches in which it worked.
 
     A number at the end of a phase, as in `forward 3` or `all-reduce 2`, is written into the stretch, and the stretch
-    has the colour of the phase without it. So micro-batches and buckets are told apart.
+    has the colour of the phase without it. This tells micro-batches and buckets apart.
     """
 
     name: str
@@ -117,9 +117,10 @@ class Lane:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Who worked when.
+    """The lanes of a timeline, which show when each device worked.
 
-    Where one lane computes and another holds phases called `all-reduce`, what computing hides of them is drawn lighter.
+    If one lane computes and another has phases called `all-reduce`, the parts hidden behind computing are drawn
+    lighter.
     """
 
     lanes: tuple[Lane, ...]
@@ -137,7 +138,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Strips:
-    """Distributions side by side: every value a dot, median and quartiles drawn over them."""
+    """Distributions side by side: every value is a dot, with median and quartiles drawn over them."""
 
     samples: tuple[Sample, ...]
     value_label: str
@@ -148,7 +149,7 @@ Plot = Lines | Bars | Timeline | Strips
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot with its caption; `width` is the share of the text's width it wants."""
+    """A plot with its caption; `width` is the share of the text's width that it needs."""
 
     id: str
     title: str
@@ -159,30 +160,30 @@ class Figure:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text."""
+    """A paragraph of plain text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A displayed formula: in Typst's notation for the page, in plain letters for everything else."""
+    """A displayed formula: in Typst's notation for the PDF, in plain letters for everything else."""
 
     typst: str
     plain: str
-    mathml: str = ""  # the content of a <math> element; where it is empty, HTML shows `plain`
+    mathml: str = ""  # the content of a <math> element; if it is empty, HTML shows `plain`
 
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of a script or a command, as they are."""
+    """Lines of a script or a command, unchanged."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Lines of a script that the task asks to submit, with their line numbers; `marked` are the ones that matter."""
+    """Lines of a script that the task asks to submit, with line numbers; `marked` are the important ones."""
 
     id: str
     title: str
@@ -194,27 +195,28 @@ class Listing:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one question of the course, in the order in which a reader wants it.
+    """The answer to one question of the course, in the order in which a reader wants its parts.
 
-    Every number in `verdict`, `number`, `why` and `practice` stands in a table or figure that the answer rests on, with
-    the same rounding. At most one interval stands in a sentence.
+    Every number in `verdict`, `number`, `why` and `practice` occurs in a table or figure that the answer is based on,
+    with
+    the same rounding. A sentence has one interval at most.
     """
 
-    row: str  # of the course: H1.2
-    question: str  # as the sheet asks it
+    row: str  # the course's task: H1.2
+    question: str  # as the course's task sheet asks it
     verdict: str  # one sentence in plain words
     number: str = ""  # the sentence with the one number that shows it
     why: str = ""  # the mechanism
     practice: str = ""  # what it means for practice
-    decided: str = ""  # the rule and its numbers: appendix of the PDF, tooltip in HTML
+    decided: str = ""  # the rule that decided it, with its numbers: appendix of the PDF, tooltip in HTML
     rests_on: tuple[str, ...] = ()  # ids of tables, figures and listings
-    shaken_by: tuple[str, ...] = ()  # caveats that shake this answer, in words for the reader
-    hint: str = ""  # which numbers to use, for a report that leaves the answers to the student
+    shaken_by: tuple[str, ...] = ()  # caveats that make this answer doubtful, in words for the reader
+    hint: str = ""  # which numbers to use, in a report that leaves the answers to the student
 
 
 @dataclass(frozen=True)
 class TitleBlock:
-    """Who hands in what; an empty field is a line to write on."""
+    """The author and subject of a report that is handed in; an empty field is a line to write on."""
 
     name: str = ""
     student_number: str = ""
@@ -225,7 +227,7 @@ class TitleBlock:
 
 @dataclass(frozen=True)
 class Summary:
-    """The report in a box on its first page: what was found, and which answers stand on shaky numbers."""
+    """The box on a report's first page: what was found, and which answers are based on doubtful numbers."""
 
     sentences: tuple[str, ...]
     shaken: tuple[str, ...] = ()  # `H1.5A: steps of 2 ranks vary by 30 %`
@@ -236,7 +238,7 @@ Block = Paragraph | Formula | Code | Listing | Table | Figure | Answer
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and the blocks below it."""
 
     id: str
     title: str
@@ -254,4 +256,4 @@ class Document:
     most_pages: int | None  # the course's limit
     title_block: TitleBlock | None = None  # None: not a hand-in
     summary: Summary | None = None
-    answers: Literal["full", "hints"] = "full"  # hints: tables and figures are filled, answers are lines to write on
+    answers: Literal["full", "hints"] = "full"  # hints: tables and figures are filled in, answers are lines to write on

@@ -9,13 +9,13 @@ from scalewise.report.draw_lines import lines_height, paint_lines
 from scalewise.report.draw_strips import paint_strips, strips_height
 from scalewise.report.draw_timeline import paint_timeline, timeline_height
 
-TEXT_POINTS = 482.0  # width of the text where nothing else is said: A4 less 20 mm on both sides
+TEXT_POINTS = 482.0  # default width of the text: A4 less 20 mm on both sides
 GUTTER_POINTS = 14.0
 
 
-@lru_cache(maxsize=128)  # the page and the HTML show the same drawings
+@lru_cache(maxsize=128)  # the PDF and the HTML show the same drawings
 def draw(figure: Figure, scale: float = 1.0, text_points: float = TEXT_POINTS) -> Drawing:
-    """At the width that it has in a text of this width; `scale` below 1 makes it lower, not narrower."""
+    """Draws a figure at its width in a text of this width; `scale` below 1 makes it lower, not narrower."""
     width = width_points(figure.width, text_points)
     plot = figure.plot
     if isinstance(plot, Lines):
@@ -28,7 +28,7 @@ def draw(figure: Figure, scale: float = 1.0, text_points: float = TEXT_POINTS) -
 
 
 def width_points(share: float, text_points: float = TEXT_POINTS) -> float:
-    """Of a figure that wants this share of the text's width, beside others of its row."""
+    """Returns the width of a figure with this share of the text's width, beside the others of its row."""
     bounded = min(max(share, 0.25), 1.0)
     beside = max(1, round(1 / bounded))
     return bounded * (text_points - GUTTER_POINTS * (beside - 1))

@@ -1,4 +1,4 @@
-"""Stacked bars that lie on their side, so that their names can be read."""
+"""Draws stacked bars horizontally, so that their names can be read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ NO_BAR: tuple[Mark, ...] = ("failed", "missing")
 
 
 def bars_height(plot: Bars, width_points: float, scale: float) -> float:
-    """In points: as many bars, one axis, and a legend where there is more than one part."""
+    """Returns the height in points of the bars, one axis, and a legend if there is more than one part."""
     lines = sum(1.0 + 0.35 * bar_name(name).count("\n") for name in plot.bars)
     names = [part.name for part in plot.parts]
     legend = legend_points(names, width_points) if len(names) > 1 else 0.0
@@ -23,7 +23,7 @@ def bars_height(plot: Bars, width_points: float, scale: float) -> float:
 
 
 def paint_bars(figure: Any, axes: Any, plot: Bars) -> Callable[[], list[Hit]]:
-    """First bar on top."""
+    """Draws the bars, the first one on top, and returns the function that gives their hits."""
     colours = colours_of([part.name for part in plot.parts])
     rows = range(len(plot.bars))
     marks: tuple[Mark, ...] = plot.marks or tuple(_measured() for _ in rows)
@@ -53,7 +53,7 @@ def _measured() -> Mark:
 
 
 def _paint_piece(axes: Any, row: int, left: float, value: float, colour: str, mark: Mark) -> None:
-    """Hollow where oversubscribed, dashed where emulated, dotted where predicted."""
+    """Draws one part of a bar: outlined if oversubscribed, dashed if emulated, dotted if predicted."""
     if value <= 0 or mark in NO_BAR:
         return
     if mark == "measured":
@@ -73,7 +73,7 @@ def _paint_intervals(axes: Any, plot: Bars, totals: list[float]) -> None:
 
 
 def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark, ...]) -> None:
-    """The number at the end of each bar, rounded as tables round it; shares that all add up to 100 % need none."""
+    """Writes the number at the end of each bar, rounded as in tables; not if all bars add up to 100 %."""
     shares = "%" in plot.value_label and len(plot.parts) > 1 and all(abs(total - 100) < 1 for total in totals)
     for row, total in enumerate(totals):
         told = plot.totals[row] if plot.totals else total

@@ -1,4 +1,4 @@
-"""Lines over a common axis: intervals as bars or bands, names at the lines' ends, warm-up shaded."""
+"""Draws lines over a common axis: intervals as bars or bands, names at the lines' ends, warm-up shaded."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,15 +11,15 @@ from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, 
 from scalewise.report.palette import GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
 
 NAME_SIZE = 7.5
-WIDEST_NAME = 0.36  # of the figure: longer names at the lines' ends would leave too little for the lines
+WIDEST_NAME = 0.36  # share of the figure: longer names at the lines' ends leave too little room for the lines
 MOST_NAMED = 7
-EARLY = 0.9  # of the axis: a line that ends before has its name above the figure
-FAR_ABOVE = 1.8  # an ideal or a model that reaches so many times higher than the data is cut
-CLOSE = 0.01  # of the range: lines no farther apart lie on each other
+EARLY = 0.9  # share of the axis: if a line ends before it, names are above the figure
+FAR_ABOVE = 1.8  # an ideal or a model that reaches so many times higher than the data is cut off
+CLOSE = 0.01  # share of the range: lines that are no farther apart lie on each other
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-MANY_POINTS = 18  # from here on markers hide the line, and intervals are a band
+MANY_POINTS = 18  # with more points, markers would hide the line, and intervals are drawn as a band
 HIT_POINTS = 9.0
-AXIS_SHARE = 0.55  # of a figure's height, that is sure to be left for the upright axis
+AXIS_SHARE = 0.55  # share of a figure's height that the vertical axis always has
 PATTERNS: dict[str, Any] = {
     "measured": "-",
     "emulated": (0, (4, 2)),
@@ -31,20 +31,20 @@ PATTERNS: dict[str, Any] = {
 
 
 def lines_height(plot: Lines, width_points: float) -> float:
-    """In points: flatter the wider it is."""
+    """Returns the height in points: the wider the figure, the flatter it is."""
     names = list(dict.fromkeys(one.name for one in plot.series))
     return min(0.62 * width_points, 165.0) + (legend_points(names, width_points) if _above(plot, width_points) else 0)
 
 
 def _above(plot: Lines, width_points: float) -> bool:
-    """Whether the names cannot stand at the lines' ends: too many, too long, or a line ends far from the edge."""
+    """Returns True if names do not fit at the lines' ends: too many, too long, or a line ends far from the edge."""
     names = list(dict.fromkeys(one.name for one in plot.series))
     longest = max((len(elided(name)) for name in names), default=0) * LETTER_POINTS
     return len(names) > MOST_NAMED or longest > WIDEST_NAME * width_points or _ends_early(plot)
 
 
 def _ends_early(plot: Lines) -> bool:
-    """Whether a line stops so far from the right edge that a leader to its name would look like a line of data."""
+    """Returns True if a line ends so far from the right edge that a leader to its name would look like data."""
     ends: dict[str, float] = {}
     for one in plot.series:
         ends[one.name] = max([ends.get(one.name, -inf), *one.x])
@@ -58,7 +58,7 @@ def _ends_early(plot: Lines) -> bool:
 
 
 def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
-    """Draws them; the hits are the points."""
+    """Draws the lines, and returns the function that gives their hits, which are the points."""
     named = [one.name for one in plot.series if one.style != "ideal"]
     colours = {**colours_of(named), **{one.name: GREY for one in plot.series if one.style == "ideal"}}
     markers, weights = _markers(plot), _weights(plot)
@@ -79,7 +79,7 @@ def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
 
 
 def in_height(figure: Any, label: str) -> str:
-    """The label that stands upright, in two lines where one is longer than the axis of so low a figure."""
+    """Returns the label of the vertical axis, in two lines if it is longer than the axis of a low figure."""
     spaces = [at for at, letter in enumerate(label) if letter == " "]
     if not spaces or text_width(figure, label, 8) <= AXIS_SHARE * figure.bbox.height:
         return label
@@ -88,7 +88,7 @@ def in_height(figure: Any, label: str) -> str:
 
 
 def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
-    """Sets scales and ticks; the labels of both axes, with the power of ten that very small numbers are told in."""
+    """Sets scales and ticks, and returns both axes' labels, with the power of ten that very small numbers have."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     labels = []
@@ -110,7 +110,7 @@ def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
 
 
 def _small_power(plot: Lines, along_x: bool) -> int:
-    """0 unless all values are below a thousandth."""
+    """Returns the power of ten of the largest value; 0 unless all values are below a thousandth."""
     most = max(
         (abs(value) for one in plot.series for value in (one.x if along_x else one.y) if value == value), default=0
     )
@@ -118,7 +118,7 @@ def _small_power(plot: Lines, along_x: bool) -> int:
 
 
 def _short(value: float) -> str:
-    """1000000 as 1M: ticks of a small figure have room for few letters."""
+    """Returns 1000000 as 1M: ticks of a small figure have room for few letters."""
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 10 * scale or (abs(value) >= scale and value % scale == 0):
             return f"{value / scale:g}{letter}"
@@ -135,9 +135,10 @@ def _decades(plot: Lines, along_x: bool) -> float:
 
 
 def _limits(axes: Any, plot: Lines) -> float | None:
-    """A time or a speedup is read against nothing, so the axis begins there unless it is logarithmic.
+    """Begins the axis at zero unless it is logarithmic: a time or a speedup is compared with zero.
 
-    Gives the upper limit where an ideal or a model would leave the data a corner of the figure, and is cut there.
+    Returns the upper limit at which an ideal or a model is cut off, if it would leave the data only a corner of the
+    figure.
     """
     axes.margins(x=0.03)
     if plot.log_y:
@@ -162,12 +163,12 @@ def _limits(axes: Any, plot: Lines) -> float | None:
 
 
 def _marked(one: Series) -> bool:
-    """Whether its points are drawn; beside a law's curve they then speak for themselves, with a hair between them."""
+    """Returns True if the line's points are drawn with markers, as data with few points are."""
     return one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS
 
 
 def _weights(plot: Lines) -> list[float]:
-    """The width of each line: of lines that lie on each other, the one below is wider, so that all are seen."""
+    """Returns the width of each line: of lines that lie on each other, the lower one is wider, so that all are seen."""
     reach = [value for one in plot.series for value in one.y if value == value]
     close = CLOSE * (max(reach) - min(reach)) if reach else 0.0
     weights = []
@@ -198,7 +199,7 @@ def _paint_series(axes: Any, one: Series, colour: str, marker: str, weight: floa
 
 
 def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str], top: float | None) -> None:
-    """At the ends of the lines where they are few and short, else in a row above; a cut line is named at its cut."""
+    """Writes names at the ends of the lines if they are few and short, else in a row above; cut lines at their cut."""
     ends: dict[str, tuple[float, float]] = {}
     for one in plot.series:
         points = [point for point in zip(one.x, one.y, strict=True) if point[1] == point[1]]
@@ -222,13 +223,13 @@ def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str], top: fl
         end = axes.transAxes.inverted().transform(axes.transData.transform(ends[name]))
         axes.text(1 + 5 / axes.bbox.width, across, elided(name), transform=axes.transAxes, color=_dark(colours[name]),
                   va="center", ha="left", fontsize=NAME_SIZE, clip_on=False, in_layout=False)  # fmt: skip
-        if abs(end[1] - across) * axes.bbox.height > 3:  # the name had to move: a short stroke outside the axes
+        if abs(end[1] - across) * axes.bbox.height > 3:  # the name had to move: a short line connects it
             axes.plot([1, 1 + 4 / axes.bbox.width], [end[1], across], color=GREY, linewidth=0.4,
                       transform=axes.transAxes, clip_on=False, zorder=0, in_layout=False)  # fmt: skip
 
 
 def _name_at_cut(axes: Any, one: Series, top: float, colour: str) -> None:
-    """Where the line leaves the figure, with an arrow and the number that it reaches."""
+    """Writes the name at the point where the line leaves the figure, with an arrow and the number that it reaches."""
     crossing = one.x[-1]
     for (x0, y0), (x1, y1) in pairwise(zip(one.x, one.y, strict=True)):
         if y0 <= top < y1:
@@ -245,7 +246,7 @@ def _dark(colour: str) -> str:
 
 
 def _apart(heights: dict[str, float], lowest: float, highest: float, least: float = 9.0) -> dict[str, float]:
-    """The same heights, moved so far that no two names overlap and none leaves the figure; the order is kept."""
+    """Returns the heights, moved so that no two names overlap and none leaves the figure; their order is kept."""
     order = sorted(heights, key=lambda name: heights[name])
     moved = dict(heights)
     for _ in range(200):
@@ -278,9 +279,9 @@ def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
 
 
 def _markers(plot: Lines) -> dict[str, str]:
-    """One for each name that is drawn with markers."""
+    """Returns one marker for each name that is drawn with markers."""
     named = dict.fromkeys(one.name for one in plot.series if _marked(one))
-    # From the seventh on colours come again, with another marker each.
+    # From the seventh name on colours repeat, with a different marker each.
     return {name: MARKERS[(index + index // len(SERIES)) % len(MARKERS)] for index, name in enumerate(named)}
 
 

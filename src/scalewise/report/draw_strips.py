@@ -1,4 +1,4 @@
-"""Distributions side by side: every value a dot, the quartiles a box and the median a line."""
+"""Draws distributions side by side: every value a dot, the quartiles a box and the median a line."""
 
 from collections.abc import Callable, Sequence
 from statistics import median, quantiles
@@ -11,18 +11,18 @@ from scalewise.report.palette import GREY, INK, PAPER, colours_of
 from scalewise.units import significant
 
 STRIP_POINTS = 26.0
-REACH = 0.3  # of a strip's height, over which dots are spread so that equal values are seen apart
-OUTSIDE = 4.0  # a value so many times farther away than the box is wide is an arrow at the edge, with its number
+REACH = 0.3  # share of a strip's height over which dots are spread, so that equal values stay visible
+OUTSIDE = 4.0  # a value farther away than so many widths of the box becomes an arrow at the edge, with its number
 MEASURED: Mark = "measured"
 
 
 def strips_height(plot: Strips, scale: float) -> float:
-    """In points."""
+    """Returns the height in points."""
     return max(2, len(plot.samples)) * STRIP_POINTS * max(scale, 0.75) + 34
 
 
 def paint_strips(figure: Any, axes: Any, plot: Strips) -> Callable[[], list[Hit]]:
-    """First sample on top."""
+    """Draws the samples, the first one on top, and returns the function that gives their hits."""
     colour = colours_of(["only"])["only"]
     known = [[value for value in sample.values if value == value] for sample in plot.samples]
     low, high = _window([value for values in known for value in values], known)
@@ -45,7 +45,7 @@ def paint_strips(figure: Any, axes: Any, plot: Strips) -> Callable[[], list[Hit]
 
 
 def _window(every: Sequence[float], known: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """What the axis shows: all values, but for a few that would squeeze the others into a corner."""
+    """Returns the range of the axis: all values except a few that would squeeze the others into a corner."""
     if not every:
         return 0.0, 1.0
     boxes = [_quartiles(values) for values in known if values]
@@ -69,7 +69,7 @@ def _paint_sample(
 ) -> None:
     first, middle, third = _quartiles(values)
     shown = [(index, value) for index, value in enumerate(values) if window[0] <= value <= window[1]]
-    # Dots are spread by the golden ratio: evenly, and the same in every drawing.
+    # The golden ratio spreads the dots evenly, and the same in every drawing.
     heights = [row + REACH * (2 * (index * 0.6180339887 % 1) - 1) for index, _ in shown]
     axes.scatter([value for _, value in shown], heights, s=7, linewidths=0.6, alpha=0.55, zorder=2,
                  edgecolors=colour, facecolors=colour if filled else PAPER)  # fmt: skip

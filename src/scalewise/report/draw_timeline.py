@@ -1,4 +1,4 @@
-"""Who worked when: one lane a device or a kind of work, a colour a phase."""
+"""Draws when each device worked: one lane per device or kind of work, one colour per phase."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ NUMBER_SIZE = 6.5
 REDUCE = "all-reduce"
 HIDDEN = "all-reduce behind computing"
 COMPUTING = ("forward", "backward", "optimizer")
-DARK = 0.45  # of a colour's lightness: letters on darker ones are light
+DARK = 0.45  # lightness of a colour: letters on darker colours are light
 
 
 def timeline_height(plot: Timeline, scale: float, width_points: float) -> float:
-    """In points."""
+    """Returns the height in points."""
     lanes = max(2, len(plot.lanes)) * LANE_POINTS * max(scale, 0.75)
     return lanes + 32 + legend_points([*_phases(plot), HIDDEN, "idle"], width_points)
 
 
 def paint_timeline(figure: Any, axes: Any, plot: Timeline) -> Callable[[], list[Hit]]:
-    """First lane on top; a lane's shade is where nothing of it goes on."""
+    """Draws the lanes, the first one on top, and shades the times in which a lane has no work."""
     phases = _phases(plot)
     colours = colours_of(phases)
     end = max((stop for lane in plot.lanes for _, stop, _ in lane.stretches), default=1.0)
@@ -38,7 +38,7 @@ def paint_timeline(figure: Any, axes: Any, plot: Timeline) -> Callable[[], list[
             if base == REDUCE:
                 veiled = [(a, b - a) for a, b in _common(begin, stop, cover)]
                 axes.broken_barh(veiled, (row - 0.33, 0.66), facecolors=PAPER, alpha=0.55, linewidth=0)
-            # A hair of paper keeps stretches of one phase apart.
+            # A thin white line separates stretches of one phase.
             axes.plot([stop, stop], [row - 0.33, row + 0.33], color=PAPER, linewidth=0.5, solid_capstyle="butt")
     axes.set_yticks(range(len(plot.lanes)), [bar_name(lane.name) for lane in plot.lanes])
     axes.set_ylim(len(plot.lanes) - 0.4, -0.6)
@@ -53,7 +53,7 @@ def paint_timeline(figure: Any, axes: Any, plot: Timeline) -> Callable[[], list[
 
 
 def _base(phase: str) -> str:
-    """The phase without its number: `forward 3` is forward."""
+    """Returns the phase without its number: `forward 3` is forward."""
     return re.sub(r" \d+$", "", phase)
 
 
@@ -62,7 +62,7 @@ def _phases(plot: Timeline) -> list[str]:
 
 
 def _computing(plot: Timeline) -> list[tuple[float, float]]:
-    """Where the one lane that computes does so; nothing where several do, or where no lane is for all-reduces."""
+    """Returns when the only computing lane computes; nothing if several compute or no other lane has all-reduces."""
     lanes = [lane for lane in plot.lanes if any(_base(phase) in COMPUTING for _, _, phase in lane.stretches)]
     reduces = [lane for lane in plot.lanes if any(_base(phase) == REDUCE for _, _, phase in lane.stretches)]
     if len(lanes) != 1 or not [lane for lane in reduces if lane not in lanes]:
@@ -71,14 +71,14 @@ def _computing(plot: Timeline) -> list[tuple[float, float]]:
 
 
 def _common(begin: float, stop: float, cover: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The parts of a stretch that lie under the cover."""
+    """Returns the parts of a stretch that overlap with the cover."""
     return [(max(begin, a), min(stop, b)) for a, b in cover if max(begin, a) < min(stop, b)]
 
 
 def _paint_numbers(
     figure: Any, axes: Any, plot: Timeline, colours: dict[str, str], cover: Sequence[tuple[float, float]]
 ) -> None:
-    """The numbers of micro-batches and buckets, where a stretch has room for its own."""
+    """Writes the numbers of micro-batches and buckets into the stretches that have room for them."""
     for row, lane in enumerate(plot.lanes):
         for begin, stop, phase in lane.stretches:
             base = _base(phase)
@@ -108,7 +108,7 @@ def _legend(figure: Any, phases: Sequence[str], colours: dict[str, str], hidden:
 
 
 def _lighter(colour: str) -> tuple[float, float, float]:
-    """As the veil of paper makes it."""
+    """Returns the colour as it looks under the half-transparent white layer."""
     red, green, blue = (0.45 * int(colour[at : at + 2], 16) / 255 + 0.55 for at in (1, 3, 5))
     return red, green, blue
 

@@ -1,4 +1,4 @@
-"""From a suite's folder to a document: evidence, the sections that know the suite, and what could not be made."""
+"""Turns a suite's folder into a document: evidence, the sections for the suite, and what could not be made."""
 
 import importlib
 import pkgutil
@@ -24,31 +24,31 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class SuitePages:
-    """What a suite with a report of its own brings: its section files, the page limit, what to sum up."""
+    """The own parts of a suite's report: its section modules, the page limit, its summary and closing."""
 
     modules: tuple[ModuleType, ...] = ()
     most_pages: int | None = None
     summary: Callable[[Evidence, Sequence[Section]], Summary] | None = None
-    closing: Callable[[Evidence, Sequence[Section]], Section | None] | None = None  # after all others
+    closing: Callable[[Evidence, Sequence[Section]], Section | None] | None = None  # follows all other sections
 
 
-PagesOf = Callable[[str], SuitePages]  # by the suite's name
+PagesOf = Callable[[str], SuitePages]  # takes the suite's name
 
 
 def no_pages(_: str) -> SuitePages:
-    """Suites without a report of their own get the sections for any suite."""
+    """Returns an empty SuitePages for any suite, so that the general sections are used."""
     return SuitePages()
 
 
 def evidence_of(folder: Path) -> Evidence:
-    """Everything that the folder shows; what is missing is left out."""
+    """Returns everything that the folder shows; what is missing is left out."""
     loaded = load(folder)
     machine = next((run.machine for run in loaded.runs if run.machine is not None), None)
     return Evidence(loaded, summarise(loaded), inspections_of(loaded.runs), machine)
 
 
 def document_of(evidence: Evidence, say: Say, pages_of: PagesOf = no_pages) -> Document:
-    """The report as values; a section that cannot be made is a named hole in it."""
+    """Returns the report as values; a section that cannot be made is replaced by a sentence that says so."""
     loaded = evidence.loaded
     own = pages_of(loaded.name)
     found = tuple(section for module in section_modules(own) for section in _built(module, evidence, say))
@@ -66,7 +66,7 @@ def document_of(evidence: Evidence, say: Say, pages_of: PagesOf = no_pages) -> D
 
 
 def _title_block(loaded: LoadedSuite, machine: MachineFacts | None) -> TitleBlock:
-    """Without an author; who hands it in is for the caller to say."""
+    """Returns the title block without an author, whom the caller adds."""
     return TitleBlock(date=_dates(loaded), machine=machine_line(machine) if machine else "")
 
 
@@ -75,13 +75,13 @@ def _summed_up(own: SuitePages, evidence: Evidence, found: Sequence[Section], sa
         return None
     try:
         return own.summary(evidence, found)
-    except Exception as error:  # a report without its summary is still a report
+    except Exception as error:  # a report without its summary is still useful
         say(f"the summary could not be made: {_told(error)}")
         return None
 
 
 def section_modules(own: SuitePages) -> tuple[ModuleType, ...]:
-    """The suite's own sections, or those for any suite, in their order."""
+    """Returns the suite's own section modules, or the general ones, in their order."""
     names = sorted(one.name for one in pkgutil.iter_modules(sections.__path__))
     modules = (importlib.import_module(f"{sections.__name__}.{name}") for name in names)
     chosen = own.modules or tuple(module for module in modules if hasattr(module, "build"))
@@ -92,7 +92,7 @@ def _built(module: ModuleType, evidence: Evidence, say: Say) -> Iterator[Section
     name = module.__name__.rpartition(".")[2]
     try:
         built: Section | Sequence[Section] | None = module.build(evidence)
-    except Exception as error:  # one broken section must not cost the others
+    except Exception as error:  # one broken section must not prevent the others
         say(f"section {name} could not be made: {_told(error)}")
         text = f"This section could not be made from these runs: {type(error).__name__}: {error}."
         yield Section(name, name.replace("_", " ").capitalize(), (Paragraph(text),))
@@ -115,7 +115,7 @@ def _subtitle(loaded: LoadedSuite, machine: MachineFacts | None) -> str:
 
 
 def _dates(loaded: LoadedSuite) -> str:
-    """`2026-11-18`, or `2026-11-17 to 2026-11-18`; empty where no run says when it was made."""
+    """Returns `2026-11-18`, or `2026-11-17 to 2026-11-18`; empty if no run says when it was made."""
     times = [at for run in loaded.runs if (at := run.started_unix_seconds) is not None]
     if not times:
         return ""
@@ -124,7 +124,7 @@ def _dates(loaded: LoadedSuite) -> str:
 
 
 def machine_line(machine: MachineFacts) -> str:
-    """The machine in one line."""
+    """Returns the machine in one line."""
     gpus = [gpu.name for gpu in machine.gpus]
     kinds = [f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)] or ["no GPU"]
     cores = f"{len(machine.cores)} core{'' if len(machine.cores) == 1 else 's'}"

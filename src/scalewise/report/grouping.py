@@ -1,16 +1,16 @@
-"""Which blocks of a section stand side by side on paper, so that no half of a page stays white."""
+"""Decides which blocks of a section are side by side on paper, so that no half of a page stays empty."""
 
 from collections.abc import Sequence
 
 from scalewise.report.document import Answer, Block, Figure, Paragraph, Table
 
-ROW = 1.001  # figures stand side by side while their widths add up to this
+ROW = 1.001  # figures are side by side while their widths add up to this
 NARROW = 0.5
-TABLE_LETTERS = 56  # in the longest cells of all columns: about half of the text's width
+TABLE_LETTERS = 56  # letters in the longest cells of all columns: about half of the text's width
 
 
 def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Each group is set as one: a row of figures, a narrow table with the figure after it, or a block alone."""
+    """Groups blocks that are set together: a row of figures, a narrow table with a figure, or a block alone."""
     groups: list[list[Block]] = []
     for block in gathered(blocks):
         if groups and isinstance(block, Figure) and _joins(groups[-1], block):
@@ -21,7 +21,7 @@ def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
 
 
 def gathered(blocks: Sequence[Block]) -> list[Block]:
-    """A lone narrow figure draws the next narrow one of its section to its side, over the text between them."""
+    """Moves the next narrow figure of the section beside a narrow figure that is alone, past the text between them."""
     order = list(blocks)
     index = 0
     while index < len(order):
@@ -36,7 +36,7 @@ def gathered(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _narrow_run(blocks: Sequence[Block], begin: int) -> int:
-    """How many narrow figures follow each other from there on."""
+    """Returns how many narrow figures follow each other from there on."""
     end = begin
     while end < len(blocks) and _narrow(blocks[end]):
         end += 1
@@ -58,7 +58,7 @@ def _joins(group: Sequence[Block], figure: Figure) -> bool:
 
 
 def _beside_tables(groups: list[list[Block]]) -> list[list[Block]]:
-    """A narrow figure alone goes beside the narrow table above it."""
+    """Moves a narrow figure that is alone beside the narrow table above it."""
     made: list[list[Block]] = []
     for group in groups:
         above = made[-1] if made else []
@@ -75,7 +75,7 @@ def _narrow(block: Block) -> bool:
 
 
 def _narrow_table(table: Table) -> bool:
-    """Whether it is likely to leave room for a figure; the page measures it."""
+    """Returns True if the table probably leaves room for a figure; the page measures it."""
     letters = 0
     for index, column in enumerate(table.columns):
         head = len(column.title) + len(column.unit) + 2

@@ -1,4 +1,4 @@
-"""A document as one HTML file that needs nothing else: no network, no other file, no script to be read."""
+"""Renders a document as one self-contained HTML file: no network, no other file, readable without scripts."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -40,15 +40,15 @@ MATHML_ATTRIBUTES = {"mathvariant", "stretchy", "form", "lspace", "rspace"}
 
 @dataclass(frozen=True)
 class _Page:
-    """What every block of one page is made with."""
+    """The settings that every block of one page is made with."""
 
     numbers: Numbers
-    full: bool  # answers are shown; else there is room to write them
-    raw_rows: tuple[Path, Path] | None  # (folder of the runs, folder of the page) where raw rows are to be linked
+    full: bool  # answers are shown; otherwise there is room to write them
+    raw_rows: tuple[Path, Path] | None  # (folder of the runs, folder of the page), if raw rows are linked
 
 
 def html_text(document: Document, raw_rows: tuple[Path, Path] | None = None) -> str:
-    """The page; with `raw_rows`, links lead from the page's folder (second) to the runs' folders (under the first)."""
+    """Returns the page. With `raw_rows` (folder of the runs, folder of the page) it links to the runs' raw rows."""
     page = _Page(numbers_of(document), document.answers == "full", raw_rows)
     heads = [
         f'<span class="no">{shown(label)}</span> {shown(section.title)}' if label else shown(section.title)
@@ -67,29 +67,29 @@ def html_text(document: Document, raw_rows: tuple[Path, Path] | None = None) -> 
 
 
 def page_text(title: str, subtitle: str, contents: Sequence[str], body: Sequence[str]) -> str:
-    """The page around what is given: title and subtitle as text, contents and body as HTML."""
+    """Returns the whole page from title and subtitle as text, and contents and body as HTML."""
     parts = {
         "title": shown(title),
         "subtitle": " · ".join(f'<span class="whole">{shown(part)}</span>' for part in subtitle.split(" · ")),
         "contents": "\n".join(contents),
         "body": "\n".join(body),
     }
-    # In one pass: what is put in is not looked at again.
+    # All places are filled in one pass, so that the inserted text is not searched for places.
     return _PLACE.sub(lambda found: parts[found[1]], PAGE.read_text(encoding="utf-8"))
 
 
 def shown(text: str) -> str:
-    """Text as HTML, with control characters made visible."""
+    """Returns the text as HTML, with control characters made visible."""
     return escape(plain_text(text))
 
 
 def prose(text: str) -> str:
-    """Sentences with proper signs; what stands between backticks is code."""
+    """Returns sentences as HTML with typographic signs; text between backticks becomes code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", shown(bound_text(text)))
 
 
 def _title_block(block: TitleBlock) -> str:
-    """Who hands in what; what is empty is a line to write on."""
+    """Returns the title block as HTML; an empty field is a line to write on."""
     named = (
         ("Name", block.name),
         ("Student number", block.student_number),
@@ -112,7 +112,7 @@ def _summary(summary: Summary, full: bool) -> str:
 
 
 def _blocks(section: Section, page: _Page) -> Iterator[str]:
-    """Neighbouring figures share a row; a narrow one alone has its caption at its side where there is room."""
+    """Yields the blocks as HTML: neighbouring figures share a row; a single narrow one has its caption beside it."""
     row: list[Figure] = []
     for block in (*gathered(section.blocks), None):
         if isinstance(block, Figure):
@@ -143,7 +143,7 @@ def _block(block: Block, page: _Page) -> str:
 
 
 def _formula(formula: Formula) -> str:
-    """As MathML where it is well-formed and only that, else in plain letters."""
+    """Returns the formula as MathML if it is well-formed and has no other elements; else in plain letters."""
     try:
         tree = ElementTree.fromstring(f"<math>{formula.mathml}</math>")
     except ElementTree.ParseError:
@@ -178,7 +178,7 @@ def _figure(figure: Figure, numbers: Numbers, lone: bool) -> str:
     drawing = draw(figure)
     picture = svg_markup(drawing, f"f{number}", f"{figure.title}. {figure.caption}")
     most = f"max-width:{drawing.width_points / POINTS_PER_REM:.1f}rem"
-    least = f"min-width:{drawing.width_points * LEAST_PIXELS:.0f}px"  # a wide figure scrolls before it cannot be read
+    least = f"min-width:{drawing.width_points * LEAST_PIXELS:.0f}px"  # a wide figure scrolls before it is unreadable
     dot = "" if figure.title.endswith((".", "?")) else "."
     return (
         f'<figure id="figure{number}" class="drawn{kind}" style="{"" if lone else most}">'

@@ -1,4 +1,4 @@
-"""A table as HTML: values to hover over, raw rows to follow, and a button that copies it as CSV."""
+"""Renders a table as HTML: values with tooltips, links to raw rows, and a button that copies it as CSV."""
 
 import os
 import textwrap
@@ -14,11 +14,12 @@ from scalewise.report.view import RowView, bound_text, plain_text, table_view, t
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
 HEAD_LETTERS = 20  # in a line of a heading
+DENSE = 13  # columns, intervals counted as such: a table with more is set more tightly
 LONG_TEXT = 30  # letters; such a cell is given room, so that it does not become a column of single words
 
 
 def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None = None) -> str:
-    """With caption and notes; a table wider than the window scrolls, its caption and its first column do not."""
+    """Returns the table with caption and notes. A wide table scrolls, but its caption and first column do not."""
     view = table_view(table)
     raw = raw_rows is not None and any(table.runs)
     heads = "".join(_head(column, wide) for column, wide in zip(table.columns, view.beside, strict=True))
@@ -30,6 +31,7 @@ def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None =
         + "</tr>"
         for index, row in enumerate(view.rows)
     )
+    dense = ' class="dense"' if len(table.columns) + sum(view.beside) >= DENSE else ""
     notes = [
         f'<p class="small"><sup class="doubt">{letter}</sup> {_shown(text)}</p>' for letter, text in view.footnotes
     ]
@@ -42,7 +44,7 @@ def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None =
         f'<button type="button" class="copy" hidden data-csv="{escape(csv_text(table))}">Copy CSV</button> '
         '<span class="scrolls" hidden>more columns to the right: scroll →</span></p>'
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="table{number}-caption">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{''.join(notes)}</div>"
+        f"<table{dense}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>{''.join(notes)}</div>"
     )
 
 
@@ -53,7 +55,7 @@ def _group(heading: str, columns: int) -> str:
 
 
 def _head(column: Column, wide: bool) -> str:
-    """Broken here and not by the browser, which in a narrow window would put every word on a line of its own."""
+    """Returns the heading, broken into lines here: in a narrow window a browser would break it at every word."""
     span = ' colspan="2"' if wide else ""
     lines = textwrap.wrap(plain_text(column.title), HEAD_LETTERS, break_long_words=False) or [""]
     shown = "<br>".join(escape(line) for line in lines)
@@ -68,14 +70,14 @@ def _kind(column: Column) -> str:
 
 
 def _cells(table: Table, index: int, view: RowView, beside: Sequence[bool]) -> Iterator[str]:
-    """A number and, in a column of its own so that numbers stand below each other, its interval.
+    """Yields each number and, in a column of its own to align the numbers, its interval.
 
-    The mark of the row stands in its first cell, which stays in sight when the table is scrolled.
+    The mark of the row is in its first cell, which stays visible when the table is scrolled.
     """
     runs = table.runs[index] if index < len(table.runs) else ()
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
     for place, (column, cell, wide) in enumerate(zip(table.columns, view.cells, beside, strict=True)):
-        # The title is for readers without scripts; the page's own script shows the same, and sooner.
+        # The title is for browsers without scripts; the page's own script shows the same text sooner.
         source = f"; run {runs[0]}{more}" if runs and column.numeric else ""
         tip = f' title="{_shown(cell.tip + source)}"' if cell.tip else ""
         focus = ' tabindex="0"' if cell.tip else ""
@@ -95,7 +97,7 @@ def _chip(word: str) -> str:
 
 
 def _links(table: Table, index: int, runs: Path, out: Path) -> str:
-    """To rank 0's rows of the runs behind the row, where they are."""
+    """Returns links to rank 0's rows of the runs behind the row, if they exist."""
     names = table.runs[index] if index < len(table.runs) else ()
     found = [(name, file) for name in names if (file := _raw_file(runs, name)) is not None]
     links = [

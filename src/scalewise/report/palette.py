@@ -1,13 +1,13 @@
-"""The colours of every figure: told apart by colour-blind eyes, and neighbours in grey print."""
+"""The colours of all figures: distinct for colour-blind readers, and neighbouring ones distinct in grey print."""
 
 from collections.abc import Mapping, Sequence
 
 # In an order in which neighbours of a stack and of a legend differ in grey, too.
-SERIES = ("#12436d", "#e8752a", "#17766e", "#801650", "#a285d1", "#6b6b3a")
+SERIES = ("#12436d", "#e8752a", "#17766e", "#3f0b29", "#b79fe0", "#6b6b3a")
 INK, GREY, FAINT, SHADE, PAPER = "#1a1a1a", "#7a7a7a", "#d4d4d4", "#efece4", "#fefefe"
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
-# One meaning, one colour, in every figure of every report.
+# One meaning, one colour, in every figure of every report; any two of them differ in grey print.
 MEANINGS: Mapping[str, str] = {
     "forward": SERIES[0],
     "backward": SERIES[1],
@@ -15,10 +15,10 @@ MEANINGS: Mapping[str, str] = {
     "communication": SERIES[3],
     "all-reduce": SERIES[3],
     "data": SERIES[4],
-    "rest": "#b9b9b9",
+    "rest": "#d9d9d9",
 }
 
-# In a page of HTML the colours are variables, so that the dark page can lighten them.
+# In HTML the colours are variables, so that the dark mode can lighten them.
 VARIABLES: Mapping[str, str] = {
     **{colour: f"--s{number}" for number, colour in enumerate(SERIES, 1)},
     INK: "--ink",
@@ -31,7 +31,7 @@ VARIABLES: Mapping[str, str] = {
 
 
 def colours_of(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each name: that of its meaning where it has one, else the next that is free."""
+    """Returns a colour for each name: that of its meaning if it has one, else the next free one."""
     meant = {name: MEANINGS[name] for name in names if name in MEANINGS}
     free = [colour for colour in SERIES if colour not in meant.values()] or list(SERIES)
     others = [name for name in dict.fromkeys(names) if name not in meant]

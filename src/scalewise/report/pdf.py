@@ -1,4 +1,4 @@
-"""Sets a document as PDF with Typst; data goes in as JSON, never as source, so no string of a script can be code."""
+"""Sets a document as PDF with Typst. Data is passed as JSON, never as source, so that no text can act as code."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,33 +37,35 @@ from scalewise.report.view import (
 PAGE = Path(__file__).with_name("page.typ")
 POINTS_PER_MM = 72 / 25.4
 A4_POINTS = 297 * POINTS_PER_MM
-LARGEST_HOLE = 0.06  # of a page, that is left white at its end without trying other figures
+LARGEST_HOLE = 0.06  # share of a page that may stay empty at its end before other figure sizes are tried
 FIGURE_SCALES = (0.9, 1.12, 0.8)
-LOWER_FIGURES = (0.88, 0.76)  # of the tightest setting's: before a report exceeds the course's pages
+LOWER_FIGURES = (0.88, 0.76)  # shares of the tightest setting's height, tried before a report exceeds the page limit
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How tightly a page is set."""
+    """The sizes that determine how tightly a page is set."""
 
     text_points: float
     leading_em: float
-    figures: float  # height of figures, of the full one
+    figures: float  # height of figures, as a share of the full height
     margin_mm: float
+    run_in: bool = False  # a question stands in the first line of its answer, not above it
 
     @property
     def width_points(self) -> float:
-        """Of the text, on A4."""
+        """The width of the text on A4."""
         return (210 - 2 * self.margin_mm) * POINTS_PER_MM
 
 
-# In this order: first air, then size of type; the last is as small as can be read on paper.
+# First the spacing shrinks, then the type; the last setting is as small as can be read on paper.
 SETTINGS = (
     Setting(10.0, 0.62, 1.0, 20.0),
     Setting(9.5, 0.58, 0.92, 18.0),
     Setting(9.0, 0.54, 0.85, 17.0),
     Setting(8.5, 0.52, 0.78, 15.0),
-    Setting(8.0, 0.50, 0.72, 14.0),
+    Setting(8.5, 0.50, 0.72, 14.0, run_in=True),
+    Setting(8.0, 0.48, 0.70, 12.5, run_in=True),
 )
 
 
@@ -72,15 +74,18 @@ class Compiled:
     """A document set in one way."""
 
     content: bytes
-    pages: int  # without the appendix
-    hole: float  # the largest white end of a page but the last, as a share of a page
+    pages: int  # number of pages without the appendix
+    hole: float  # the largest empty end of a page, except the last, as a share of a page
 
 
 def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
-    """The first setting that keeps the course's number of pages; the tightest, and a word about it, if none does.
+    """Returns the PDF in the first setting that keeps the course's page limit; the tightest one if none does.
 
-    The last resort are lower figures. Where the chosen setting leaves a white hole at the end of a page, figures of
-    other heights are tried. Where answers are left to the student, the limit waits for the student's own words.
+    The last resort is lower figures; if these do not help either, a message says so. If the chosen setting leaves a
+    page
+    with an empty end, figures of other heights are tried. If answers are left to the student, there is no limit yet, as
+    the
+    student's own words will need room.
     """
     limit = None if document.answers == "hints" else document.most_pages
     for setting in SETTINGS:
@@ -102,7 +107,7 @@ def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
 
 
 def compiled(document: Document, setting: Setting, say: Callable[[str], None]) -> Compiled:
-    """The file and how it fills its pages; a formula that Typst does not understand is shown in plain letters."""
+    """Compiles the PDF and measures its pages; a formula that Typst does not understand is set in plain letters."""
     compiler = compiler_of(document, setting)
     from typst import TypstError
 
@@ -120,7 +125,10 @@ def compiled(document: Document, setting: Setting, say: Callable[[str], None]) -
 
 
 def hole_of(places: Sequence[tuple[str, int, float]], pages: int, setting: Setting) -> float:
-    """From where blocks begin and end: (which, page, points from the top). A block over a page's end fills it."""
+    """Returns the largest empty end of a page, from where blocks begin and end: (which, page, points from the top).
+
+    A page counts as full if a block continues on the next one.
+    """
     bottom = A4_POINTS - (setting.margin_mm - 1) * POINTS_PER_MM
     crossed = {
         first[1]
@@ -134,7 +142,7 @@ def hole_of(places: Sequence[tuple[str, int, float]], pages: int, setting: Setti
 
 
 def without_formulas(document: Document) -> Document:
-    """The same with every formula in plain letters."""
+    """Returns the document with every formula in plain letters."""
     sections = tuple(
         replace(
             section,
@@ -146,7 +154,7 @@ def without_formulas(document: Document) -> Document:
 
 
 def compiler_of(document: Document, setting: Setting = SETTINGS[0]) -> Any:
-    """Typst's compiler, holding the document, with no fonts but its own."""
+    """Returns Typst's compiler for the document, with no fonts but its own."""
     try:
         import typst
     except ImportError:
@@ -162,7 +170,7 @@ def compiler_of(document: Document, setting: Setting = SETTINGS[0]) -> Any:
 
 
 def page_data(document: Document, setting: Setting) -> dict[str, Any]:
-    """The document in the words of `page.typ`."""
+    """Returns the document as the data that `page.typ` expects."""
     numbers = numbers_of(document)
     full = document.answers == "full"
     sections = [
@@ -181,13 +189,13 @@ def page_data(document: Document, setting: Setting) -> dict[str, Any]:
         "full": full,
         "sections": [one for one in sections if not (decided and one["small"])],
         "decided": _halves(decided),
-        # With an appendix, the small print stands there and leaves the counted pages to the answers.
+        # If there is an appendix, it contains the small print and leaves the counted pages to the answers.
         "appended": [one for one in sections if decided and one["small"]],
     }
 
 
 def prose(text: str) -> str:
-    """Sentences with proper signs, whose numbers keep their units when lines are broken."""
+    """Returns sentences with typographic signs, whose numbers keep their units when lines are broken."""
     return bound_text(plain_text(text))
 
 
@@ -203,7 +211,7 @@ def _fields(block: TitleBlock) -> list[dict[str, str]]:
 
 
 def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
-    """For the appendix: how each answer was decided."""
+    """Returns how each answer was decided, for the appendix."""
     blocks = (block for section in document.sections for block in section.blocks)
     answers = [block for block in blocks if isinstance(block, Answer)]
     return [
@@ -222,7 +230,7 @@ def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, 
     groups = groups_of(section.blocks)
     blocks = [_group(group, numbers, setting) for group in groups]
     for block, following in zip(blocks, groups[1:], strict=False):
-        if block["kind"] == "paragraph":  # what introduces a table or a figure stays with it
+        if block["kind"] == "paragraph":  # a paragraph that introduces a table or a figure stays with it
             block["sticky"] = isinstance(following[0], Table | Figure | Listing)
     small = section.id == "closing"
     return {
@@ -234,14 +242,14 @@ def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, 
 
 
 def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Two columns of about the same length: small print is cut where half of its letters stand on either side."""
+    """Splits blocks of small print into two columns of about the same number of letters."""
     lengths = [len(str(block.get("text", ""))) + 60 for block in blocks]
     cut = min(range(len(blocks) + 1), key=lambda place: abs(sum(lengths[:place]) - sum(lengths[place:])))
     return [blocks[:cut], blocks[cut:]]
 
 
 def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
-    """Figures of a row share its whole width, in proportion to what they want."""
+    """Returns the blocks of a group; figures of a row share its width in proportion to the widths they ask for."""
     wanted = sum(one.width for one in group if isinstance(one, Figure))
     row = len(group) > 1 and all(isinstance(one, Figure) for one in group)
     wide = [replace(one, width=one.width / wanted) if row and isinstance(one, Figure) else one for one in group]
@@ -272,7 +280,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Listing):
         return _listing(block, numbers)
     if isinstance(block, Formula):
-        # `#` would begin code: sections have no need of it, so such a formula is shown in plain letters.
+        # `#` would begin code. No section needs it, so such a formula is shown in plain letters.
         return {"kind": "formula", "typst": "" if "#" in block.typst else block.typst, "plain": plain_text(block.plain)}
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}

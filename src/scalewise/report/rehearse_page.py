@@ -1,4 +1,4 @@
-"""A rehearsal as one HTML file that needs nothing else: efficiency and throughput over ranks, and what follows."""
+"""Renders a rehearsal as one self-contained HTML file: efficiency and throughput over ranks, and conclusions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -48,13 +48,13 @@ NOTE = f"Rows without a mark were measured. {INTERVALS}"
 
 
 def write_rehearse_page(path: Path, answer: Answer, found: Conclusions) -> None:
-    """Writes the page, making its folder."""
+    """Writes the page, and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rehearse_page(answer, found), encoding="utf-8", errors="replace")
 
 
 def rehearse_page(answer: Answer, found: Conclusions) -> str:
-    """The page; whatever comes from the script is text in it, never markup."""
+    """Returns the page; whatever comes from the script is text in it, never markup."""
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
     arguments = " ".join(answer.args)
     subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
@@ -70,13 +70,13 @@ def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
             *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
             *_paragraphs([table.together] if table.together else []),
             *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
-            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), _table(table, found.guesses),
+            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), ranks_table(table, found.guesses),
         ))  # fmt: skip
         yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
     yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks_text(answer))))
     for changes in found.changes[-1:]:
         title = f"What to change at {ranks_text(changes.ranks)}"
-        yield Section("changes", title, (_changes(changes, found.guesses), *_paragraphs(change_notes(changes))))
+        yield Section("changes", title, (changes_table(changes, found.guesses), *_paragraphs(change_notes(changes))))
     memory = (*map(memory_text, found.memory), *memory_notes(found.memory))
     yield Section("memory", "Memory", tuple(_paragraphs(memory)))
     costs = (cost_text(row, answer.device, found.guesses) for row in found.costs)
@@ -106,7 +106,7 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
 
 
 def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
-    """Speedup where samples are not known; both mean the same."""
+    """Returns the figure of speedups, which is throughput over that of one rank."""
     rows = table.further
     numbers = tuple(float(row.ranks) for row in rows)
     series = [
@@ -140,13 +140,14 @@ def _measured(table: ScalingTable, chosen: Callable[[Figures], Estimate], scale:
 
 
 def _ticks(table: ScalingTable) -> tuple[float, ...]:
-    """One rank and those that were rehearsed, not more than there is room for."""
+    """Returns the ticks: one rank and the rehearsed numbers, but no more than there is room for."""
     numbers = [1, *(row.ranks for row in table.further)]
     every = -(-len(numbers) // MOST_TICKS)
     return tuple(float(one) for one in numbers[::every])
 
 
-def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
+def ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
+    """A row for each number of ranks, measured or predicted."""
     columns = (
         Column("ranks"),
         Column("step", "ms"),
@@ -191,7 +192,8 @@ def _cell(told: Estimate, scale: float, mark: Mark) -> Cell:
     return interval_cell(told.value * scale, told.low * scale, told.high * scale, level=told.level, mark=mark)
 
 
-def _changes(changes: Changes, guesses: Sequence[str]) -> Table:
+def changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
+    """A row for each change, the largest gain first."""
     columns = (
         Column("change", numeric=False),
         Column("throughput", "times"),

@@ -1,4 +1,4 @@
-"""A diagnosis as SARIF 2.1.0, so that editors and code hosts show each finding at its line."""
+"""Renders a diagnosis as SARIF 2.1.0, so that editors and code hosts show each finding at its line."""
 
 import hashlib
 import json
@@ -19,13 +19,13 @@ LEVELS = {"wrong": "error", "slow": "warning", "note": "note"}
 
 
 def write_sarif(path: Path, diagnosis: Diagnosis) -> None:
-    """Writes the log, making its folder."""
+    """Writes the log, and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(sarif_log(diagnosis), indent=1) + "\n", encoding="utf-8")
 
 
 def sarif_log(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The log with one run: all checks as rules, each finding as a result, each abstention as a notification."""
+    """Returns the log with one run: all checks as rules, findings as results, checks not made as notifications."""
     root = root_of(Path(diagnosis.script))
     checks = [rule.check for rule in rules()]
     driver = {
@@ -71,7 +71,7 @@ def _rule(check: Check) -> dict[str, Any]:
 
 
 def _result(finding: Finding, diagnosis: Diagnosis, numbers: dict[str, int], root: Path) -> dict[str, Any]:
-    """Without a line of its own a finding is shown at the head of the script: a code host drops what has no place."""
+    """Returns one finding; without a line it is placed at the script's first, as code hosts drop what has no place."""
     head = PlaceRow(0, diagnosis.script, 1, "<module>", "")
     price = [f"Price: {price_text(finding.price)}."] if finding.price else []
     lines = [finding.sentence, *(f"- {fact}" for fact in finding.evidence), f"Proof: {sure_text(finding)}.", *price]
@@ -112,7 +112,7 @@ def _artifact(file: str, root: Path) -> dict[str, str]:
 
 
 def _fingerprint(finding: Finding, root: Path) -> str:
-    """The same for the same finding on the same text, wherever in its file the line has moved to."""
+    """Returns the same value for the same finding on the same text, even if the line has moved in its file."""
     place = finding.where
     parts = [finding.check, *([_artifact(place.file, root)["uri"], place.function, place.text] if place else [])]
     return hashlib.sha256("\0".join(parts).encode("utf-8", errors="replace")).hexdigest()[:32]

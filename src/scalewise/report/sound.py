@@ -1,4 +1,4 @@
-"""Looks at every block before it is set: one that cannot be shown becomes a sentence, and costs no report."""
+"""Checks every block before it is set: one that cannot be shown becomes a sentence, so that the report is made."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from scalewise.report.draw import draw
 
 
 def sound(document: Document, say: Callable[[str], None]) -> Document:
-    """The same document, with a named hole where a figure cannot be drawn or a table's rows do not fit its head."""
+    """Returns the document with a sentence for each figure that cannot be drawn or table whose rows do not fit."""
     sections = tuple(
         replace(section, blocks=tuple(_shown(block, say) for block in section.blocks)) for section in document.sections
     )
@@ -34,6 +34,6 @@ def _figure_trouble(block: Block) -> str:
         return ""
     try:
         draw(block)
-    except Exception as error:  # whatever a plot holds, the rest of the report is worth having
+    except Exception as error:  # whatever is wrong with a plot, the rest of the report is made
         return f"{type(error).__name__}: {error}"
     return ""

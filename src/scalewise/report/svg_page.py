@@ -1,4 +1,4 @@
-"""A drawing made part of an HTML page: colours become variables, names unique, and points can be hovered over."""
+"""Embeds a drawing in an HTML page: colours become variables, ids unique, and points get tooltips."""
 
 import re
 from html import escape
@@ -9,7 +9,7 @@ from scalewise.report.view import plain_text
 
 
 def svg_markup(drawing: Drawing, prefix: str, title: str) -> str:
-    """Inline SVG; `prefix` keeps its ids apart from those of other figures."""
+    """Returns inline SVG; `prefix` makes its ids differ from those of other figures."""
     body = drawing.svg[drawing.svg.index(">") + 1 : drawing.svg.rindex("</svg>")]
     body = _own_names(body, prefix)
     for colour, variable in VARIABLES.items():
@@ -27,7 +27,7 @@ def svg_markup(drawing: Drawing, prefix: str, title: str) -> str:
 
 
 def _own_names(body: str, prefix: str) -> str:
-    """Ids that nothing refers to are dropped."""
+    """Returns the SVG with prefixed ids; ids that nothing refers to are removed."""
     used = set(re.findall(r"(?:url\(#|xlink:href=\"#)([^\")]+)", body))
     body = re.sub(
         r' id="([^"]+)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", body

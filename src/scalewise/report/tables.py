@@ -1,22 +1,23 @@
-"""Each table of a document as CSV for programs and as Markdown for people."""
+"""Renders each table of a document as CSV for programs and as Markdown for people."""
 
 import csv
 import io
 import re
+from collections.abc import Sequence
 
-from scalewise.report.document import Column, Document, Table
-from scalewise.report.view import plain_text, table_view
+from scalewise.report.document import Cell, Column, Document, Table
+from scalewise.report.view import plain_text, row_view, table_view
 
-_ORDERS = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for a formula
+_ORDERS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that begins with one of these for a formula
 
 
 def tables_of(document: Document) -> tuple[Table, ...]:
-    """In the order of the document."""
+    """Returns the tables in the order of the document."""
     return tuple(block for section in document.sections for block in section.blocks if isinstance(block, Table))
 
 
 def table_files(document: Document) -> dict[str, str]:
-    """File name -> text."""
+    """Returns file name -> text."""
     files: dict[str, str] = {}
     for table in tables_of(document):
         files[f"{file_name(table.id)}.csv"] = csv_text(table)
@@ -25,12 +26,12 @@ def table_files(document: Document) -> dict[str, str]:
 
 
 def file_name(identity: str) -> str:
-    """An id as a name that every file system takes and that leads nowhere else."""
+    """Returns an id as a name that is valid in every file system and does not lead out of the folder."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", identity).strip(".-") or "table"
 
 
 def csv_text(table: Table) -> str:
-    """Numbers in full, beside each its interval where the column has any, and the runs behind the row."""
+    """Returns full numbers, each with its interval if the column has any, and the runs behind the row."""
     bounds = [_bounded(table, index) for index in range(len(table.columns))]
     head: list[str] = []
     for column, bounded in zip(table.columns, bounds, strict=True):
@@ -44,14 +45,23 @@ def csv_text(table: Table) -> str:
         for cell, bounded in zip(row, bounds, strict=True):
             fields.append(_number(cell.number) if cell.number is not None else _harmless(cell.text))
             fields += [_number(cell.low), _number(cell.high)] if bounded else []
-        marks = dict.fromkeys(cell.mark for cell in row if cell.mark != "measured")
         runs = table.runs[number] if number < len(table.runs) else ()
-        writer.writerow([*fields, " ".join(marks) or "measured", _harmless(" ".join(runs))])
+        writer.writerow([*fields, _marks(table, row), _harmless(" ".join(runs))])
     return text.getvalue()
 
 
+def _marks(table: Table, row: Sequence[Cell]) -> str:
+    """What the row is, as the page shows it, and the columns that are something else; an empty cell is neither."""
+    view = row_view(row)
+    apart: dict[str, list[str]] = {}
+    for column, cell in zip(table.columns, view.cells, strict=True):
+        if cell.mark:
+            apart.setdefault(cell.mark, []).append(_titled(column))
+    return "; ".join([view.mark or "measured", *(f"{mark}: {', '.join(names)}" for mark, names in apart.items())])
+
+
 def markdown_text(table: Table) -> str:
-    """As a reader of Markdown shows it: the mark of a row in its first cell, doubts and notes below."""
+    """Returns the table as Markdown: the mark of a row in its first cell, doubts and notes below."""
     view = table_view(table)
     heads = [_escaped(_titled(column)) for column in table.columns]
     rules = ["---:" if column.numeric else ":---" for column in table.columns]
@@ -83,7 +93,7 @@ def _raised(letter: str) -> str:
 
 
 def _interval(text: str) -> str:
-    """Brackets around two numbers are no link, and read better as they are."""
+    """Returns the interval unescaped, as brackets around two numbers are not a link in Markdown."""
     return text if re.fullmatch(r"\[[-−∞\d.,e+\s]*\]", text) else _escaped(text)
 
 
@@ -100,7 +110,7 @@ def _number(value: float | None) -> str:
 
 
 def _harmless(text: str) -> str:
-    """A text that a spreadsheet shows, and does not obey."""
+    """Returns a text that a spreadsheet shows but does not execute."""
     shown = plain_text(text)
     return f"'{shown}" if shown.startswith(_ORDERS) else shown
 
@@ -110,7 +120,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """No character of the text is Markdown or HTML."""
+    """Returns the text with all Markdown and HTML characters escaped."""
     single = " ".join(plain_text(text).split())
     marked = re.sub(r"([\\`*_\[\]|~#$!])", r"\\\1", single)
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

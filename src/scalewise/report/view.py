@@ -1,4 +1,4 @@
-"""What page and HTML show alike: marks as words, footnotes, references by number."""
+"""The parts that PDF and HTML share: marks as words, footnotes, references by number."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,23 +19,24 @@ _SIGNS = (
     (re.compile(r"(?<=\d)%"), " %"),
 )
 NO_LETTERS: Mapping[str, str] = {}
+NOT_HERE = ("predicted", "predicted*")  # a row with this mark may hold numbers that were measured
 MOST_LETTERS = 26  # footnotes of one table
 
 
 @dataclass(frozen=True)
 class CellView:
-    """A cell in the pieces that look different."""
+    """A cell in pieces that are rendered differently."""
 
     text: str
     interval: str  # empty: none
-    mark: str  # empty: measured, or said once for the row
-    tip: str  # for hovering
-    footnote: str = ""  # the letter of the doubt that shakes it
+    mark: str  # empty: measured, or the row has the mark
+    tip: str  # tooltip
+    footnote: str = ""  # the letter of the footnote with its doubt
 
 
 @dataclass(frozen=True)
 class RowView:
-    """A row; `mark` holds for all its cells that have none of their own."""
+    """A row whose `mark` holds for all its cells that have none of their own."""
 
     cells: tuple[CellView, ...]
     mark: str
@@ -46,13 +47,13 @@ class TableView:
     """A table's rows as they are shown, and what its columns need room for."""
 
     rows: tuple[RowView, ...]
-    beside: tuple[bool, ...]  # for each column: an interval or a mark stands beside some number, in a column of its own
+    beside: tuple[bool, ...]  # by column: True if some number has an interval or a mark, shown in a column beside it
     footnotes: tuple[tuple[str, str], ...]  # letter, doubt
-    groups: dict[int, str]  # the heading above a row
+    groups: dict[int, str]  # index of a row -> the heading above it
 
     @property
     def marked(self) -> bool:
-        """Whether any row has a mark of its own."""
+        """True if any row has a mark of its own."""
         return any(row.mark for row in self.rows)
 
 
@@ -65,7 +66,7 @@ class Numbers:
     listings: dict[str, int]
 
     def rests_on(self, answer: Answer) -> str:
-        """`Table 2, Figure 3, Listing 1`; what has no number, such as a run, is not named."""
+        """Returns `Table 2, Figure 3, Listing 1`; sources without a number, such as a run, are left out."""
         kinds = (("Table", self.tables), ("Figure", self.figures), ("Listing", self.listings))
         found = [
             f"{kind}\u00a0{known[one]}"
@@ -77,7 +78,7 @@ class Numbers:
 
 
 def numbers_of(document: Document) -> Numbers:
-    """Counted from 1 over the whole document."""
+    """Numbers tables, figures and listings from 1 over the whole document."""
     blocks = [block for section in document.sections for block in section.blocks]
 
     def counted(kind: type[Table] | type[Figure] | type[Listing]) -> dict[str, int]:
@@ -88,7 +89,7 @@ def numbers_of(document: Document) -> Numbers:
 
 
 def labels_of(document: Document) -> list[str]:
-    """What stands before the title of each section: the questions that it answers, H1.2, or else plain numbers.
+    """Returns the label before each section's title: the questions that it answers (H1.2), or else plain numbers.
 
     In a report that answers questions, a section that answers none has no label.
     """
@@ -106,7 +107,7 @@ def _rows_of(section: Section) -> list[str]:
 
 
 def table_view(table: Table) -> TableView:
-    """Rows with their marks; the same doubt on several cells is one footnote."""
+    """Returns rows with their marks; the same doubt on several cells is one footnote."""
     doubts = list(dict.fromkeys(cell.doubt for row in table.rows for cell in row if cell.doubt))
     letters = {doubt: chr(ord("a") + index % MOST_LETTERS) for index, doubt in enumerate(doubts)}
     rows = tuple(row_view(row, letters) for row in table.rows)
@@ -119,7 +120,7 @@ def table_view(table: Table) -> TableView:
 
 
 def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> RowView:
-    """The mark of the first cell where it names the row, or of several cells alike, is that of the row.
+    """Returns a row; its mark is that of the first cell if that names the row, or the one that several cells share.
 
     `letters` are those of the footnotes.
     """
@@ -129,16 +130,18 @@ def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> 
     first = bool(cells) and cells[0].mark != "measured" and not _hole(cells[0]) and not _has_interval(cells[0])
     alike = len(marked) > 1 and len(set(marked)) == 1
     shared = cells[0].mark if first else marked[0] if alike else ""
-    return RowView(tuple(_cell_view(cell, shared, letters) for cell in cells), shared)
+    return RowView(tuple(_cell_view(cell, shared, letters, place == 0) for place, cell in enumerate(cells)), shared)
 
 
 def _hole(cell: Cell) -> bool:
-    """A dash says by itself that something is missing; hovering says what."""
+    """Returns True for a dash, which itself shows that something is missing; its tooltip says what."""
     return cell.mark == "missing" and cell.number is None and len(cell.text) <= 1
 
 
-def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str]) -> CellView:
-    mark = "" if cell.mark in ("measured", shared) or _hole(cell) else cell.mark
+def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str], first: bool) -> CellView:
+    """In a row that was not measured, a number that was says so."""
+    apart = cell.mark == "measured" and shared in NOT_HERE and _has_interval(cell) and not first
+    mark = "" if cell.mark == shared or (cell.mark == "measured" and not apart) or _hole(cell) else cell.mark
     level = f"{level_text(cell.level)} interval"
     between = f"{level} {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""
@@ -153,7 +156,7 @@ def _has_interval(cell: Cell) -> bool:
 
 
 def typeset(text: str) -> str:
-    """Signs as print has them: ≥, ×, −, µs, 10⁻³; what stands between backticks is code and stays as it is."""
+    """Returns typographic signs: ≥, ×, −, µs, 10⁻³; text between backticks is code and is left as it is."""
     pieces = text.split("`")
     return "`".join(piece if index % 2 else _signs(piece) for index, piece in enumerate(pieces))
 
@@ -174,17 +177,17 @@ def _raised(digits: str) -> str:
 
 
 def bound_text(text: str) -> str:
-    """Text with proper signs, whose numbers stay with their units and intervals in one piece when lines are broken."""
+    """Returns typographic signs and non-breaking spaces, so that units and intervals are not separated from numbers."""
     text = typeset(text)
     whole = re.sub(r"\[[^\[\] ]+, [^\[\] ]+\]", lambda found: found[0].replace(" ", "\u00a0"), text)
     return re.sub(r"(?<=\d) (?=(?:%|[kMG]?i?B|[munµ]?s|steps?|ranks?|samples?|GFLOP|[KMGT]iB)\b|%)", "\u00a0", whole)
 
 
 def plain_text(text: str) -> str:
-    """Control characters made visible: none may steer what reads the file."""
+    """Returns the text with control characters made visible, so that none can affect a program that reads the file."""
     return "".join(char if char.isprintable() or char in "\n\t" or _space(char) else repr(char)[1:-1] for char in text)
 
 
 def _space(char: str) -> bool:
-    """A space that does not break, or a thin one, is to be seen as a space."""
+    """Returns True for spaces of all kinds, such as non-breaking or thin ones, which are kept."""
     return category(char) == "Zs"

@@ -1,4 +1,4 @@
-"""Writes reports: a suite's folder in; PDF, HTML, and each table as CSV and Markdown out."""
+"""Writes reports: from a suite's folder to PDF, HTML, and each table as CSV and Markdown."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +18,17 @@ AnswerMode = Literal["full", "hints"]
 
 
 def _silent(_: str) -> None:
-    """For callers that have nobody to tell."""
+    """Does nothing, for callers that show no messages."""
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What a person wants of a report."""
+    """The options of a report."""
 
     out: Path = DEFAULT_OUT
     formats: Sequence[str] = FORMATS
-    link_raw_rows: bool = False  # in the HTML, to the folder of the runs
-    author: TitleBlock = NOBODY  # who hands it in; its machine and date come from the runs
+    link_raw_rows: bool = False  # whether the HTML links to the folder of the runs
+    author: TitleBlock = NOBODY  # the person who hands it in; machine and date come from the runs
     answers: AnswerMode = "full"
     pages_of: PagesOf = no_pages
 
@@ -37,12 +37,12 @@ DEFAULT = ReportOptions()
 
 
 def write_report(folder: Path, options: ReportOptions = DEFAULT, say: Say = _silent) -> tuple[Path, ...]:
-    """The files of one suite's report; what could not be made is said, and named in the report."""
+    """Writes one suite's report and returns its files; the report and a message name what could not be made."""
     return write_reports([folder], options, say)
 
 
 def write_reports(folders: Sequence[Path], options: ReportOptions = DEFAULT, say: Say = _silent) -> tuple[Path, ...]:
-    """One report for each folder; of two suites with the same name, the later keeps its folder's name."""
+    """Writes one report for each folder; if two suites have the same name, the later uses its folder's name."""
     made: list[Path] = []
     taken: set[str] = set()
     for folder in folders:
@@ -58,7 +58,7 @@ def write_reports(folders: Sequence[Path], options: ReportOptions = DEFAULT, say
 def write_merged_report(
     folder: Path, elsewhere: Sequence[Path], options: ReportOptions = DEFAULT, say: Say = _silent
 ) -> tuple[Path, ...]:
-    """One report of a suite that was measured on several machines; it is about the machine of the first folder."""
+    """Writes one report of a suite measured on several machines; it is about the first folder's machine."""
     path = folder.resolve()
     twice = next((one for one in elsewhere if one.resolve() == path), None)
     if twice is not None:
@@ -93,7 +93,7 @@ def _not_used(others: Sequence[Evidence]) -> Iterator[str]:
 
 
 def _document(evidence: Evidence, options: ReportOptions, say: Say) -> Document:
-    """The report as values, with its author."""
+    """Returns the report as values, with its author."""
     document = document_of(evidence, say, options.pages_of)
     if document.title_block is None:
         return document
@@ -102,7 +102,7 @@ def _document(evidence: Evidence, options: ReportOptions, say: Say) -> Document:
 
 
 def suite_folders(path: Path) -> tuple[Path, ...]:
-    """The folder itself where it holds runs, else the suites in it."""
+    """Returns the folder itself if it contains runs, else the suites in it."""
     if RunFolder(path).spec.is_file() or not path.is_dir() or SuiteFolder(path).runs():
         return (path,)
     found = [one for one in sorted(path.iterdir()) if one.is_dir() and SuiteFolder(one).runs()]
@@ -110,7 +110,7 @@ def suite_folders(path: Path) -> tuple[Path, ...]:
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
-    """`pdf,html` as a person writes it."""
+    """Parses formats as a person writes them: `pdf,html`."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     unknown = [word for word in words if word not in FORMATS]
     if unknown or not words:
@@ -125,9 +125,9 @@ def parse_formats(text: str) -> tuple[str, ...]:
 def write_document(
     document: Document, runs: Path, out: Path, formats: Sequence[str], say: Say, link_raw_rows: bool = False
 ) -> tuple[Path, ...]:
-    """The files of a document whose raw rows lie under `runs`.
+    """Writes the files of a document whose raw rows are under `runs`.
 
-    The page links to the raw rows only if that is asked: such links die when the page is handed in without the runs.
+    The page links to the raw rows only on request: such links break when the page is handed in without the runs.
     """
     from scalewise.report.sound import sound
     from scalewise.report.tables import file_name
@@ -185,7 +185,7 @@ def _write_tables(document: Document, folder: Path, say: Say) -> list[Path]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """A reader never sees half a file."""
+    """Replaces the file at once, so that a reader never sees half a file."""
     aside = path.with_name(f".{path.name}.part")
     aside.write_bytes(content)
     aside.replace(path)

@@ -37,13 +37,13 @@ from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 Kind = TypeVar("Kind")
 
-MOST_NAMED = 5  # of runs that are gone
-A_MILLION = 10**6  # more ranks are damage
-A_YEAR_NS = 366 * 86_400 * 10**9  # longer is damage, and would not fit the arithmetic that follows
+MOST_NAMED = 5  # in the sentence about runs that are gone
+A_MILLION = 10**6  # a file with more ranks is damaged
+A_YEAR_NS = 366 * 86_400 * 10**9  # a longer time is damage, and would overflow the arithmetic that follows
 
 
 def load(path: Path) -> LoadedSuite:
-    """The runs under this folder: a suite's folder, or one run's own."""
+    """The runs under this folder, which is that of a suite or of one run."""
     if RunFolder(path).spec.is_file():
         run, note = _run(RunFolder(path))
         if run is None:
@@ -71,7 +71,7 @@ def load(path: Path) -> LoadedSuite:
 
 
 def _gone(folder: SuiteFolder) -> list[str]:
-    """Runs that were made here and are not here any more."""
+    """A note that names the runs that were made here and have been removed since; empty if there are none."""
     made = made_runs(folder)
     gone = [name for name in made if not folder.run(name).path.exists()]
     if not gone:
@@ -90,7 +90,7 @@ def _why_not(path: Path) -> str:
 
 
 def _where_else(path: Path) -> str:
-    """Folders near by that do hold runs, nearest name first."""
+    """A hint that names up to five folders near by that do hold runs, after the one with the most similar name."""
     places = [path, path.parent, path.parent / "runs", Path("runs")]
     found = {str(one) for place in places for one in _folders_with_runs(place)}
     if not found:
@@ -109,7 +109,7 @@ def _folders_with_runs(place: Path) -> list[Path]:
 
 
 def _run(folder: RunFolder) -> tuple[Run | None, str]:
-    """The run, or why its spec cannot be read."""
+    """The run and an empty text, or None and the reason why its spec cannot be read."""
     try:
         spec = read_json(folder.spec, RunSpec)
     except BadRecord as problem:
@@ -176,7 +176,7 @@ def _rows(path: Path, notes: list[str]) -> RankRows:
 
 
 def _possible(row: StepRow) -> bool:
-    """Whether durations and counts can be such: a damaged digit must not become a measurement."""
+    """Tells whether the row's durations and counts are possible: a damaged digit must not become a measurement."""
     phases = (row.forward_ns, row.backward_ns, row.optimizer_ns, row.rest_ns, row.between_ns)
     durations = (
         row.data_ns,
@@ -233,7 +233,7 @@ def _samples(path: Path, notes: list[str]) -> tuple[SampleRow, ...]:
 
 
 def _suite_texts(path: Path) -> tuple[LoadedSuite, tuple[str, ...]]:
-    """Titles and questions, read leniently: a suite of another version still gives its headings."""
+    """Titles and questions of a suite, read leniently: a suite of another version still gives its headings."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

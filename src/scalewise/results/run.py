@@ -1,9 +1,9 @@
-"""A run as read back from its folder: what it was to do, what each rank recorded, how it ended."""
+"""A run as read back from its folder: what it was asked to do, what each rank recorded, how it ended."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.records.examination import ExaminationRow
+from scalewise.records.examination import ExaminationRow, RemedyRow
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
@@ -21,14 +21,14 @@ from scalewise.records.rows import (
     StepRow,
     TroubleRow,
 )
-from scalewise.records.spec import InterventionKind, RunSpec
+from scalewise.records.spec import RunSpec
 from scalewise.records.traffic import Traffic
 from scalewise.records.utilisation import UtilisationRow
 
 
 @dataclass(frozen=True)
 class RankRecord:
-    """Everything one rank's file holds, by kind."""
+    """Everything that one rank's file holds, by kind."""
 
     rank: int
     start: StartRow | None = None
@@ -40,20 +40,26 @@ class RankRecord:
     end: EndRow | None = None
     torn_lines: int = 0
     bad_lines: tuple[str, ...] = ()
-    inspection: tuple[InspectionRow, ...] = ()  # of an inspected run only
-    notes: tuple[Note, ...] = ()  # of an examined run only
+    inspection: tuple[InspectionRow, ...] = ()  # only in an inspected run
+    notes: tuple[Note, ...] = ()  # only in an examined run
     examination: tuple[ExaminationRow, ...] = ()
-    rehearsal: tuple[RehearsalRow, ...] = ()  # of a rehearsed run only
+    rehearsal: tuple[RehearsalRow, ...] = ()  # only in a rehearsed run
     levels: tuple[LevelRow, ...] = ()
-    traffic: Traffic | None = None  # what it exchanged with other ranks; None: not read
+    traffic: Traffic | None = None  # what the rank exchanged with other ranks; None: not read
     parameters: ParametersRow | None = None
     roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
-    utilisation: tuple[UtilisationRow, ...] = ()  # of an inspected run only
+    utilisation: tuple[UtilisationRow, ...] = ()  # only in an inspected run
+
+    def applied(self, change: str) -> int:
+        """How often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
+        told = [row.applied for row in self.examination if isinstance(row, RemedyRow) and row.remedy == change]
+        counts = self.end.interventions_applied if self.end else {}
+        return max([counts.get(change, 0), counts.get(f"remedy:{change}", 0), *told])
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run; `notes` say what of its folder could not be read."""
+    """One run; `notes` say what in its folder could not be read."""
 
     folder: Path
     spec: RunSpec
@@ -65,32 +71,32 @@ class Run:
 
     @property
     def measured(self) -> bool:
-        """Whether its rows may be used as a measurement."""
+        """Tells whether the run's rows may be used as a measurement."""
         return self.outcome is not None and self.outcome.measured and any(rank.steps for rank in self.ranks)
 
     @property
     def started_unix_seconds(self) -> float | None:
-        """When its first rank started; None where no rank says so."""
+        """The time at which the first rank started; None if no rank recorded it."""
         return min((rank.start.started_unix_seconds for rank in self.ranks if rank.start), default=None)
 
-    def applied(self, kind: InterventionKind) -> int:
-        """How often the intervention took effect, over all ranks."""
-        return sum(rank.end.interventions_applied.get(kind, 0) for rank in self.ranks if rank.end)
+    def applied(self, change: str) -> int:
+        """How often it took effect over all ranks: by their last rows, or by what an ended run wrote on the way."""
+        return sum(rank.applied(change) for rank in self.ranks)
 
 
 @dataclass(frozen=True)
 class ExperimentText:
-    """What the suite says about an experiment, for headings."""
+    """The texts that the suite gives to an experiment, for headings."""
 
     name: str
     title: str = ""
     question: str = ""
-    ranks: tuple[int, ...] = ()  # that it asks for, fewest first; empty: not said
+    ranks: tuple[int, ...] = ()  # numbers of ranks asked for, fewest first; empty: not said
 
 
 @dataclass(frozen=True)
 class LoadedSuite:
-    """The runs of a folder, and what the suite says about itself."""
+    """The runs of a folder, and the texts that the suite gives."""
 
     path: Path
     name: str

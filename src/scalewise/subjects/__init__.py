@@ -1,1 +1,1 @@
-"""Built-in training scripts: plain PyTorch that torchrun could run, nothing of scalewise imported."""
+"""Built-in training scripts: plain PyTorch that torchrun could run, without any import of scalewise."""

@@ -1,4 +1,4 @@
-"""One all-reduce, or another collective, per optimizer step, over many sizes: what the link between the ranks costs.
+"""Runs one all-reduce, or another collective, per optimizer step, over many sizes: what the ranks' link costs.
 
 torchrun --nproc-per-node 2 allreduce.py --sizes 4,1024,1048576 --repeats 8
 """
@@ -20,15 +20,15 @@ KINDS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one sentence instead of a page of usage."""
+    """A parser that refuses in one sentence instead of a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr, exit code 2."""
+        """Writes one line on stderr and exits with code 2."""
         self.exit(2, f"allreduce.py: {message}\n")
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """Numbers of bytes with commas between."""
+    """The numbers of bytes in a text with commas between."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 and int(part) % FLOAT_BYTES == 0 for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of bytes, each a multiple of {FLOAT_BYTES}")
@@ -36,7 +36,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 
 def kinds_of(text: str) -> tuple[str, ...]:
-    """Collectives with commas between."""
+    """The collectives in a text with commas between."""
     parts = tuple(part.strip() for part in text.split(","))
     if not set(parts) <= set(KINDS):
         raise argparse.ArgumentTypeError(f"{text!r} is not a list of collectives: {', '.join(KINDS)}")
@@ -61,13 +61,13 @@ def arguments() -> argparse.Namespace:
 
 
 def whole(size_bytes: int, device: torch.device) -> torch.Tensor:
-    """A message of that size, or a little more: it must fall into as many pieces as there are ranks."""
+    """A message of that size, or a little more: it must divide into as many pieces as there are ranks."""
     piece = -(-size_bytes // FLOAT_BYTES // RANKS) if size_bytes >= RANKS * FLOAT_BYTES else 0
     return torch.ones(piece * RANKS or size_bytes // FLOAT_BYTES, device=device)
 
 
 def send(kind: str, message: torch.Tensor) -> None:
-    """One collective; its result does not matter."""
+    """Runs one collective; its result does not matter."""
     if kind == "all_reduce":
         dist.all_reduce(message)
         return
@@ -79,7 +79,7 @@ def send(kind: str, message: torch.Tensor) -> None:
 
 
 def train(args: argparse.Namespace, device: torch.device) -> None:
-    """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
+    """Goes through all sizes in rounds, so that a drift of the machine affects all of them alike."""
     model = nn.Linear(1, 1).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     one, weight = torch.ones(1, 1, device=device), torch.ones(512, 512, device=device)
@@ -91,7 +91,7 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
                 weight @ weight  # all threads of the rank are awake now, and stay so for a while
             send(kind, message)
             if device.type == "cuda":
-                torch.cuda.synchronize()  # the step ends behind it, not behind its launch
+                torch.cuda.synchronize()  # the step ends after it, not after its launch
             optimizer.step()
             optimizer.zero_grad()
             message.fill_(1.0)  # sums of sums would overflow
@@ -100,7 +100,7 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
 
 
 def main() -> None:
-    """One rank from start to end."""
+    """Runs one rank from start to end."""
     args = arguments()
     device = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""The same stack of Linear+ReLU layers under nn.DataParallel: one process drives every visible GPU.
+"""Trains a stack of Linear+ReLU layers under nn.DataParallel: one process drives every visible GPU.
 
     python data_parallel.py --dim 1024 --batch 64
 
@@ -14,10 +14,10 @@ from torch import nn
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one sentence instead of a page of usage."""
+    """A parser that refuses in one sentence instead of a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr, exit code 2."""
+        """Writes one line on stderr and exits with code 2."""
         self.exit(2, f"data_parallel.py: {message}\n")
 
 
@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Scatter, replicate, gather: once per step, from the first GPU."""
+    """Scatters, replicates and gathers once per step, from the first GPU."""
     args = arguments()
     torch.manual_seed(0)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

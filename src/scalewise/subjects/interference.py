@@ -1,9 +1,9 @@
-"""Computing and an all-reduce, each alone and both at once, and two all-reduces: what they cost and spare each other.
+"""Times computing and an all-reduce, alone and both at once, and two all-reduces: what they cost each other.
 
 torchrun --nproc-per-node 2 interference.py --sizes 4194304,33554432 --repeats 8
 
 Every five steps belong together: nothing at all, computing alone, the all-reduce alone, computing while the all-reduce
-is under way, two all-reduces at once. What nothing takes is in all the others, too.
+is under way, two all-reduces at once. The time of the empty step is in all the others, too.
 """
 
 import argparse
@@ -20,14 +20,14 @@ RANKS = int(os.environ.get("WORLD_SIZE", "1"))
 FLOAT_BYTES = 4
 WIDTH, ROWS = 1024, 64  # of the layers that are computed
 KINDS = ((False, 0), (True, 0), (False, 1), (True, 1), (False, 2))  # of steps: computing or not, so many all-reduces
-LONGER = 1.5  # computing lasts so many times as long as the all-reduce, so that all of it has company
+LONGER = 1.5  # computing lasts so many times as long as the all-reduce, so that it covers all of it
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one sentence instead of a page of usage."""
+    """A parser that refuses in one sentence instead of a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr, exit code 2."""
+        """Writes one line on stderr and exits with code 2."""
         self.exit(2, f"interference.py: {message}\n")
 
 
@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Work(nn.Module):
-    """Layers as those of a training step: a product with a weight that does not stay in the cache, and its gradient."""
+    """The layers of a training step: a product with a weight that does not stay in the cache, and its gradient."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Work(nn.Module):
         self.rows = torch.randn(ROWS, WIDTH)
 
     def forward(self, rounds: int) -> Tensor:
-        """So many layers, none of them kept for backward."""
+        """Computes that many layers, none of them kept for backward."""
         with torch.no_grad():
             rows = self.rows
             for index in range(rounds):
@@ -69,7 +69,7 @@ class Work(nn.Module):
 
 
 def rounds_for(work: Work, message: Tensor) -> int:
-    """How many layers last long enough beside this message, the same number on every rank."""
+    """The number of layers that last long enough beside this message, the same on every rank."""
     marks = []
     for _ in range(2):  # the first warms up
         marks = [time.perf_counter()]
@@ -84,7 +84,7 @@ def rounds_for(work: Work, message: Tensor) -> int:
 
 
 def train(args: argparse.Namespace) -> None:
-    """Rounds over all sizes, so that a drift of the machine falls on all of them alike."""
+    """Goes through all sizes in rounds, so that a drift of the machine affects all of them alike."""
     torch.manual_seed(RANK)
     work, opener = Work(), nn.Linear(1, 1)
     optimizer = torch.optim.SGD([*work.parameters(), *opener.parameters()], lr=1e-9)
@@ -107,7 +107,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """One rank from start to end."""
+    """Runs one rank from start to end."""
     args = arguments()
     dist.init_process_group("gloo")
     train(args)

@@ -1,8 +1,8 @@
-"""Layer-wise model parallelism: the layers are dealt out over the visible devices and the activations travel.
+"""Trains with layer-wise model parallelism: layers are spread over the visible devices, activations are moved.
 
     python layers.py --dim 1024 --depth 8 --batch 64
 
-While one device computes the others wait: this buys memory, not time. Without GPUs all layers are on the CPU.
+While one device computes the others wait: this gains memory, not time. Without GPUs all layers are on the CPU.
 """
 
 import argparse
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one sentence instead of a page of usage."""
+    """A parser that refuses in one sentence instead of a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr, exit code 2."""
+        """Writes one line on stderr and exits with code 2."""
         self.exit(2, f"layers.py: {message}\n")
 
 
@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
 
 
 class Spread(nn.Module):
-    """Consecutive layers on consecutive devices."""
+    """A model with consecutive layers on consecutive devices."""
 
     def __init__(self, dim: int, depth: int, devices: list[torch.device]) -> None:
         super().__init__()
@@ -47,14 +47,14 @@ class Spread(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(dim, dim).to(device) for device in self.devices)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each layer first fetches its input from the device before it."""
+        """Computes the layers; each first fetches its input from the device before it."""
         for layer, device in zip(self.layers, self.devices, strict=True):
             x = torch.relu(layer(x.to(device)))
         return x
 
 
 def main() -> None:
-    """One process, all devices, one after the other."""
+    """Trains in one process on all devices, one after the other."""
     args = arguments()
     torch.manual_seed(0)
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
@@ -70,7 +70,7 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        # Reading the loss waits for the last device only; the first ones finished backward after it.
+        # Reading the loss waits for the last device only; the first ones finish backward after it.
         value = loss.item()
         for gpu in gpus:
             torch.cuda.synchronize(gpu)

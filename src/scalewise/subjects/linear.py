@@ -1,4 +1,4 @@
-"""A stack of Linear+ReLU layers trained with SGD on random data: one process, or many under torchrun.
+"""Trains a stack of Linear+ReLU layers with SGD on random data: one process, or many under torchrun.
 
 python linear.py --dim 1024 --depth 2 --batch 64
 torchrun --nproc-per-node 2 linear.py --batch 64 --accumulate 4 --amp bfloat16
@@ -25,10 +25,10 @@ STEPS_PER_EPOCH = 8  # of the loader
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in one sentence instead of a page of usage."""
+    """A parser that refuses in one sentence instead of a page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        """One line on stderr, exit code 2."""
+        """Writes one line on stderr and exits with code 2."""
         self.exit(2, f"linear.py: {message}\n")
 
 
@@ -63,7 +63,7 @@ def arguments() -> argparse.Namespace:
 
 
 def batches(args: argparse.Namespace, device: torch.device) -> Iterator[tuple[Tensor, Tensor]]:
-    """This rank's micro-batches, without end; all ranks together see one global batch, however many."""
+    """The micro-batches of this rank, without end; all ranks together see one global batch, however many there are."""
     micro = args.batch // (RANKS * args.accumulate)
     if args.data == "synthetic":
         x, y = torch.randn(2, args.batch, args.dim)[:, RANK::RANKS].contiguous().to(device)
@@ -80,12 +80,12 @@ def batches(args: argparse.Namespace, device: torch.device) -> Iterator[tuple[Te
 
 
 def without_sync(model: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Where DDP does not all-reduce; both forward and backward must be inside, for DDP decides in forward."""
+    """A context without DDP's all-reduce; forward and backward must both be inside, as DDP decides in forward."""
     return model.no_sync() if isinstance(model, DistributedDataParallel) else contextlib.nullcontext()
 
 
 def train(args: argparse.Namespace, device: torch.device) -> None:
-    """The training loop; everything that talks to other ranks dies with this function."""
+    """Runs the training loop; everything that communicates with other ranks is freed when it returns."""
     torch.manual_seed(0)
     layers = [layer for _ in range(args.depth) for layer in (nn.Linear(args.dim, args.dim), nn.ReLU())]
     model: nn.Module = nn.Sequential(*layers).to(device)
@@ -117,7 +117,7 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
 
 
 def main() -> None:
-    """One rank from start to end."""
+    """Runs one rank from start to end."""
     args = arguments()
     device = torch.device("cuda", LOCAL_RANK) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""How fast this device multiplies matrices in each precision, and how fast it copies; prints one line of JSON.
+"""Measures how fast this device multiplies matrices in each precision, and copies; prints one line of JSON.
 
 python peaks.py --device cpu --seconds 0.4
 """
@@ -30,7 +30,7 @@ def synchronize(device: str) -> None:
 
 
 def shortest_seconds(work: Callable[[], object], device: str, seconds: float) -> float:
-    """The best of several calls; whatever disturbs one can only make it longer."""
+    """The shortest of several calls; whatever disturbs one can only make it longer."""
     work()
     synchronize(device)
     best, repeats, began = float("inf"), 0, time.perf_counter()
@@ -44,7 +44,7 @@ def shortest_seconds(work: Callable[[], object], device: str, seconds: float) ->
 
 
 def product_rate(precision: str, device: str, seconds: float) -> float:
-    """Operations per second of the best size, a multiply-add being two; random numbers, as in training."""
+    """The operations per second of the best size, a multiply-add being two; random numbers, as in training."""
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     best = 0.0
     for size in SIZES[device]:
@@ -58,14 +58,14 @@ def product_rate(precision: str, device: str, seconds: float) -> float:
 
 
 def copy_rate(device: str, seconds: float) -> float:
-    """Bytes per second that are read and written, of a copy that no cache holds."""
+    """The bytes per second that a copy reads and writes, too large for any cache."""
     source = torch.ones(COPY_BYTES[device] // 4, device=device)
     target = torch.empty_like(source)
     return 2 * COPY_BYTES[device] / shortest_seconds(lambda: target.copy_(source), device, seconds)
 
 
 def main() -> None:
-    """Measures all, leaves out what this device cannot do."""
+    """Measures all rates, and leaves out what this device cannot do."""
     parser = argparse.ArgumentParser(description="Measures the peak rates of one rank's device.")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seconds", type=float, default=0.3, help="for each figure, about")

@@ -1,1 +1,1 @@
-"""What runs inside a rank: the watcher and what brings it there. Needs torch, numpy and the standard library only."""
+"""The watcher that runs inside a rank, and what starts it there. Needs torch, numpy and the standard library only."""

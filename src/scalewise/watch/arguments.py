@@ -1,4 +1,4 @@
-"""Finds one argument of a call, however the script has spelled it: by its place, by its name, or not at all."""
+"""Finds one argument of a call, however the script has passed it: by position, by name, or not at all."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,12 +8,12 @@ _Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def receiver(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a method is called on: first by place, or `self` by name, which Python allows as well."""
+    """The object a method is called on: the first positional argument, or `self` by name, which Python also allows."""
     return args[0] if args else kwargs.get("self")
 
 
 class Argument:
-    """One parameter of a function, of which the position is known once and for all."""
+    """One parameter of a function, whose position is looked up once."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         names = list(inspect.signature(function).parameters)
@@ -21,13 +21,13 @@ class Argument:
         self._position = names.index(name) if name in names else len(names)
 
     def of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], default: Any = None) -> Any:
-        """What the call gives for it; the default where it gives nothing."""
+        """The value that a call gives for this parameter; the default if it gives none."""
         if self.name in kwargs:
             return kwargs[self.name]
         return args[self._position] if len(args) > self._position else default
 
     def replaced(self, value: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Given:
-        """The arguments of the call with another value for this one."""
+        """The arguments of the call with another value for this parameter."""
         if self.name not in kwargs and len(args) > self._position:
             return (*args[: self._position], value, *args[self._position + 1 :]), dict(kwargs)
         return args, {**kwargs, self.name: value}

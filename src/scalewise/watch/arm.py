@@ -1,8 +1,9 @@
-"""Brings the watcher into a rank: reads the run's spec, takes the rank's seat, and hooks into torch."""
+"""Starts the watcher in a rank: reads the run's spec, sets up what the rank uses (`seat`), and hooks into torch."""
 
 import atexit
 import contextlib
 import functools
+import importlib
 import os
 from pathlib import Path
 from types import CodeType
@@ -21,7 +22,7 @@ from scalewise.watch.turns import Ring
 
 
 def arm_from_environment(inject_folder: str) -> None:
-    """Arms a rank that a new interpreter was started for; leaves torchrun's own agent process alone."""
+    """Starts the watcher in a rank that has a new interpreter; leaves torchrun's own agent process alone."""
     spec_path, out = Path(os.environ[hidden.SPEC]), Path(os.environ[hidden.OUT])
     if "LOCAL_RANK" not in os.environ and _needs_local_rank(spec_path):
         return
@@ -30,7 +31,7 @@ def arm_from_environment(inject_folder: str) -> None:
 
 
 def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: CodeType | None = None) -> None:
-    """Never raises: whatever goes wrong here, the script runs as it would have, and the report says what is missing.
+    """Starts the watcher in this rank. Never raises: the script runs in any case, and the report says what is missing.
 
     A rank that the fork server itself has launched takes its run's turns; processes that a script starts do not. Its
     script is run by a function of ours, `runs_script`; elsewhere Python itself runs it.
@@ -41,11 +42,12 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         spec = read_json(spec_path, RunSpec)
         # A plain python process is rank 0 whatever variables a cluster's shell may have left it.
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
-        if spec.rehearse is not None:
+        if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
         seat.take_seat(spec, folder, rank, local_rank)
-        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.interventions)
-        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspect or spec.examine)
+        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.changes)
+        recorder.spec = spec
+        recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
         if spec.turns is not None and launched:
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
@@ -71,12 +73,12 @@ def _needs_local_rank(spec_path: Path) -> bool:
 
 
 def _pulse(folder: RunFolder, rank: int) -> memoryview:
-    """The rank's signs of life; a private scratch area where there is no file or no room for this rank in it."""
+    """The rank's signs of life; a private scratch area if there is no file or no room for this rank in it."""
     try:
         pulse = open_pulse(folder.pulses, rank)
         if len(pulse) == SLOTS:
             return pulse
-    except (OSError, ValueError, TypeError):  # the last: a size that is no multiple of an integer's
+    except (OSError, ValueError, TypeError):  # TypeError: a size that is no multiple of an integer's
         pass
     return memoryview(bytearray(SLOTS * 8)).cast("q")
 
@@ -88,87 +90,48 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         seat.set_threads(spec)
         farewell.keep_groups_until_exit()
         if spec.on_cpu or spec.stand_ins:
-            _redirect(recorder, spec.devices if spec.stand_ins else 0)
-        if spec.rehearse is not None:
+            devices = spec.devices if spec.stand_ins else 0
+            _add(recorder, "standing in for devices" if devices else "redirecting to the CPU", "redirect", devices)
+        if spec.rehearsed is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 
-            rehearsal.install(recorder, spec.rehearse, local_rank)
-        _emulate(recorder, spec, folder)
-        _set_workers(recorder)
+            rehearsal.install(recorder, spec.rehearsed, local_rank)
+        _change(recorder, spec, before_hooks=True)
         hooks.install(recorder, local_rank, spec.without_hooks)
         atexit.register(_finish, recorder)
-        if spec.inspect and "inspection/inspector" not in spec.without_hooks:
-            _inspect(recorder, folder)
-        if spec.examine:
-            _examine(recorder, folder, spec)
-        if spec.remedies or spec.show_gradients:
-            _replay(recorder, spec)
+        if spec.inspected and "inspection/inspector" not in spec.without_hooks:
+            _add(recorder, "inspecting", "inspection", recorder, folder)
+        if spec.examined:
+            _add(recorder, "examining", "examination", recorder, folder, spec.without_hooks)
+        if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
+            _add(recorder, "showing gradients", "gradient_rows", recorder)
+        _change(recorder, spec, before_hooks=False)  # last of all, so that they lie around everything that watches
         os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
 
 
-def _redirect(recorder: Recorder, devices: int) -> None:
+def _change(recorder: Recorder, spec: RunSpec, before_hooks: bool) -> None:
+    if spec.changes:
+        from scalewise.watch import changes
+
+        changes.install(recorder, spec.changes, before_hooks)
+
+
+def _add(recorder: Recorder, where: str, part: str, *given: object) -> None:
+    """Installs a part of the watcher that the run can do without; it is imported only here."""
     try:
-        from scalewise.watch import redirect
-
-        redirect.install(devices)
+        importlib.import_module(f"scalewise.watch.{part}").install(*given)
     except Exception as error:
-        recorder.journal.trouble("standing in for devices" if devices else "redirecting to the CPU", error)
-
-
-def _emulate(recorder: Recorder, spec: RunSpec, folder: RunFolder) -> None:
-    """A rehearsed rank sends nothing that a link could hold back."""
-    links = [item for item in recorder.interventions if item.kind == "emulate_link"]
-    if links and spec.rehearse is None:
-        from scalewise.watch import emulation
-
-        emulation.install(recorder, links[0], spec, folder)
-
-
-def _set_workers(recorder: Recorder) -> None:
-    """An arm of its own may give the loaders another number of worker processes."""
-    for item in recorder.interventions:
-        if item.kind == "workers":
-            from scalewise.watch.remedies.workers import set_workers
-
-            set_workers(item.count, lambda: recorder.intervene("workers"))
-
-
-def _inspect(recorder: Recorder, folder: RunFolder) -> None:
-    try:
-        from scalewise.watch import inspection
-
-        inspection.install(recorder, folder)
-    except Exception as error:
-        recorder.journal.trouble("inspecting", error)
-
-
-def _examine(recorder: Recorder, folder: RunFolder, spec: RunSpec) -> None:
-    try:
-        from scalewise.watch import examination
-
-        examination.install(recorder, folder, spec.without_hooks)
-    except Exception as error:
-        recorder.journal.trouble("examining", error)
-
-
-def _replay(recorder: Recorder, spec: RunSpec) -> None:
-    """Last of all, so that remedies lie around everything that watches."""
-    try:
-        from scalewise.watch import gradient_rows, remedies
-
-        if spec.show_gradients and "gradient_rows" not in spec.without_hooks:
-            gradient_rows.install(recorder)
-        if spec.remedies:
-            remedies.install(recorder, spec.remedies)
-    except Exception as error:
-        recorder.journal.trouble("replaying", error)
+        recorder.journal.trouble(where, error)
 
 
 def _leave(recorder: Recorder) -> None:
-    """In a forked child: Python would print what is raised here, and the file to note it in is the parent's."""
+    """Switches the watcher off in a forked child.
+
+    Errors are dropped: Python would print what is raised here, and the file to note it in is the parent's.
+    """
     recorder.on = False
     with contextlib.suppress(Exception):
         recorder.leave()

@@ -1,4 +1,4 @@
-"""How the steps of a GPU are timed: by events in its own stream, or by waiting for several devices at once."""
+"""Times the steps of a GPU: by events in its own stream, or by waiting for several devices at once."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from scalewise.records.rows import ClockName
 if TYPE_CHECKING:
     import torch
 
-# Events of so many steps are looked at together, which is cheaper than after each step.
+# The events of this many steps are read together, which is cheaper than after each step.
 RESOLVE_EVERY = 16
-# So many steps may wait for the device before the oldest is waited for.
+# At most this many steps wait for the device; then the host waits for the oldest.
 MOST_WAITING = 256
 
 _PHASE_AFTER = {
@@ -32,28 +32,31 @@ Note = Callable[..., None]
 
 
 class Clock(Protocol):
-    """Told of the ends of every step, and of what lies between in marked ones, before the host takes its stamp."""
+    """A device clock, which times the steps of a GPU.
+
+    It is called at the ends of every step, and at the events inside marked ones, before the host takes its stamp.
+    """
 
     name: ClockName
     marks_all: bool  # whether `mark` wants the events of every step
 
     def begin(self, step: int, marked: bool) -> None:
-        """A step opens; a marked one is resolved into phases."""
+        """Opens a step; a marked one is resolved into phases."""
 
     def mark(self, code: int) -> None:
-        """An event inside the step is about to be stamped."""
+        """Marks an event inside the step that is about to be stamped."""
 
     def begin_later(self, forward: int) -> None:
-        """The marked step really began with this one of its module calls, counted from 0."""
+        """Moves the marked step's beginning to this one of its module calls, counted from 0."""
 
     def end(self) -> None:
-        """The step ends (again, when a further optimizer follows)."""
+        """Ends the step (again, if a further optimizer follows)."""
 
     def close(self) -> None:
-        """The last step is over for good: the next one is about to open."""
+        """Closes the last step for good: the next one is about to open."""
 
     def rest(self) -> None:
-        """The steps that follow are not watched."""
+        """Prepares for steps that are not watched."""
 
     def settle(self) -> None:
         """Waits between two steps until the device has done all it was given."""
@@ -63,7 +66,7 @@ class Clock(Protocol):
 
 
 class SynchronisedClock:
-    """Several devices in one process: no single stream sees the whole step, so every stamp waits for all of them."""
+    """A clock for several devices in one process: no stream sees the whole step, so stamps wait for all of them."""
 
     name: ClockName = "synchronised"
     marks_all = True
@@ -83,7 +86,7 @@ class SynchronisedClock:
         self.end()
 
     def begin_later(self, forward: int) -> None:
-        """Nothing to do: the host's stamps are the times."""
+        """Does nothing: the host's stamps are the times."""
 
     def end(self) -> None:
         """Waits for all devices."""
@@ -91,21 +94,21 @@ class SynchronisedClock:
             self._synchronize(device)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def rest(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def settle(self) -> None:
         """Waits for all devices."""
         self.end()
 
     def drain(self) -> None:
-        """Nothing waits."""
+        """Does nothing: no step is ever unresolved."""
 
 
 class EventClock:
-    """One GPU: events in its stream time the step on the device itself, without ever making the host wait.
+    """A clock for one GPU: events in its stream time the step on the device itself, without ever making the host wait.
 
     In steady state this is the duration a synchronised host clock would read, less the disturbance: the stream cannot
     pass the first event before the step's work is queued, nor the last one before all of it is done.
@@ -128,16 +131,16 @@ class EventClock:
         self._stream: Callable[[], Any] = _stream_reader()
 
     def begin(self, step: int, marked: bool) -> None:
-        """The first event of the step."""
+        """Records the first event of the step."""
         self._current = None
         if self._capturing():
             raise RuntimeError("a CUDA graph is being captured: its steps are replayed out of the watcher's sight")
         self._current = _DeviceStep(step, marked, self._last_end, self._record())
 
     def mark(self, code: int) -> None:
-        """An event for each phase, in marked steps only: each costs the host some microseconds.
+        """Records an event for each phase, in marked steps only: each costs the host some microseconds.
 
-        What comes after the step has ended is not in it, unless a further optimizer opens it again.
+        What comes after the end of the step is not part of it, unless a further optimizer opens the step again.
         """
         current = self._current
         if current is None or code not in _PHASE_AFTER:
@@ -150,7 +153,7 @@ class EventClock:
         current.marks.append((_PHASE_AFTER[code], self._record()))
 
     def begin_later(self, forward: int) -> None:
-        """The mark of that call becomes the first event; those before it are free again."""
+        """Makes the mark of that module call the first event of the step, and frees the events before it."""
         current = self._current
         if current is not None:
             calls = [index for index, (phase, _) in enumerate(current.marks) if phase == FORWARD]
@@ -161,7 +164,7 @@ class EventClock:
                 del current.marks[: at + 1]
 
     def end(self) -> None:
-        """The last event of the step."""
+        """Records the last event of the step."""
         current = self._current
         if current is not None:
             if current.last is not None:
@@ -169,12 +172,12 @@ class EventClock:
             current.last = self._record()
 
     def lend(self, loss: Callable[[], float]) -> None:
-        """A loss on the device, to be fetched when the step is known to be over."""
+        """Keeps a loss that lies on the device, to be fetched when the step is known to be over."""
         if self._current is not None:
             self._current.losses.append(loss)
 
     def close(self) -> None:
-        """Queues the step behind its last event; now and then notes those whose events have passed, many at once."""
+        """Queues the step behind its last event; every 16 steps, and after marked ones, notes steps that are over."""
         current = self._current
         self._current = None
         if current is not None and current.last is not None:
@@ -184,17 +187,17 @@ class EventClock:
                 self._resolve_passed()
 
     def rest(self) -> None:
-        """What lies between this step and the next one watched is not to be told."""
+        """Forgets the last step's end: the time until the next watched step is not measured."""
         self.close()
         self._last_end = None
 
     def settle(self) -> None:
-        """Waits for the whole device, side streams and all; not in a capture, which would not survive it."""
+        """Waits for the whole device, side streams included; not during a graph capture, which would fail by it."""
         if not self._capturing():
             self._synchronize()
 
     def drain(self) -> None:
-        """Waits for the device and notes the rest."""
+        """Waits for the device and notes all remaining steps."""
         self.close()
         while self._waiting:
             self._resolve(self._waiting.popleft())
@@ -231,11 +234,11 @@ class _DeviceStep:
         self.losses: list[Callable[[], float]] = []
 
     def passed(self) -> bool:
-        """Whether the device has done all of it."""
+        """Returns whether the device has done all of the step."""
         return bool(self.last.query())
 
     def times(self) -> tuple[int, int, int | None, list[int] | None, float | None]:
-        """Step number, duration, time since the previous step, phases where marked, loss where lent."""
+        """Returns step number, duration, time since the previous step, phases if marked, and loss if there is one."""
         self.last.synchronize()
         phases, step_ns = None, _elapsed_ns(self.first, self.last)
         if self.marked:
@@ -256,7 +259,7 @@ class _DeviceStep:
 def _stream_reader() -> Callable[[], Any]:
     """A quicker `torch.cuda.current_stream`, which makes a new object at each call: a microsecond or two, twice a step.
 
-    The function that tells the stream's address is private to torch; without it the public one serves.
+    The function that gives the stream's address is private to torch; if it is missing, the public one is used.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Keeps the watcher's own frames out of the tracebacks a script prints when it fails, and tells whose failure it is."""
+"""Keeps the watcher's own frames out of the tracebacks a script prints when it fails, and finds whose failure it is."""
 
 import contextlib
 import linecache
@@ -21,17 +21,17 @@ Raised = TypeVar("Raised", bound=BaseException)
 
 
 class NotesFailure(Protocol):
-    """Whoever wants to know which exception ended the script."""
+    """A receiver of the exception that ended the script."""
 
     def failed(self, description: str) -> None:
-        """Called before the traceback is printed."""
+        """Takes a description of the exception, before the traceback is printed."""
 
     def raised(self, concerns: tuple[str, ...], error: BaseException) -> None:
-        """Called where the exception seems to be the watcher's own, with the parts of it that may have raised."""
+        """Takes an exception that seems to be the watcher's own, with the parts of it that may have raised it."""
 
 
 def keep_tracebacks_clean(listener: NotesFailure, removable: Sequence[Concern] = ()) -> None:
-    """Puts a step before the exception hook in force; a hook that the script sets later simply replaces it.
+    """Puts a step before the current exception hook; a hook that the script sets later simply replaces it.
 
     `removable`: the concerns at work here that the run could do without.
     """
@@ -49,16 +49,16 @@ def keep_tracebacks_clean(listener: NotesFailure, removable: Sequence[Concern] =
 
 
 def for_the_script(error: Raised) -> Raised:
-    """Marks an exception that torch would raise here as well: whoever gets it is to blame, not the watcher."""
+    """Marks an exception that torch would raise here as well: the script is to blame for it, not the watcher."""
     setattr(error, _FOR_SCRIPT, True)
     return error
 
 
 def raised_by(error: BaseException, removable: Sequence[Concern] = ()) -> tuple[str, ...]:
-    """The concerns of the watcher that may have raised this error, or one that it came from; empty: none has.
+    """The concerns of the watcher that may have raised this error, or one of its causes; empty if none has.
 
-    May have: a run without them tells for sure. Of arguments that do not fit a wrapper, the caller's frame is the last,
-    and the error names what was wrapped.
+    Only a run without them can say for sure. If arguments do not fit a wrapper, the caller's frame is the last, and the
+    error names the wrapped function.
     """
     for one in _with_causes(error):
         if isinstance(one, KeyboardInterrupt) or hasattr(one, _FOR_SCRIPT):
@@ -78,7 +78,7 @@ def raised_by(error: BaseException, removable: Sequence[Concern] = ()) -> tuple[
 
 
 def strip_error(error: BaseException, trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without the watcher's frames; the errors it came from are cleaned in place."""
+    """The traceback without the watcher's frames; the tracebacks of the error's causes are cleaned in place."""
     for other in _with_causes(error):
         if other is not error:
             other.__traceback__ = strip_trace(other.__traceback__)
@@ -96,7 +96,7 @@ def strip_trace(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and all that it came from, each once."""
+    """The error and all errors it came from, each once."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -118,7 +118,7 @@ def _is_ours(step: TracebackType) -> bool:
 
 
 def _passes_on(step: TracebackType) -> bool:
-    """Whether the frame stood in its call of torch with the script's own arguments: C code has no frame to blame."""
+    """Returns whether this frame was calling torch with the script's own arguments: C code has no frame to blame."""
     code = step.tb_frame.f_code
     line, end, first, last = list(code.co_positions())[step.tb_lasti // 2]
     if line is None or line != end or first is None or last is None:

@@ -1,4 +1,4 @@
-"""Tells from its name what kind of work a kernel or an operator does; one table for GPU kernels and CPU operators.
+"""Finds from its name what kind of work a kernel or an operator does; one table for GPU kernels and CPU operators.
 
 The first pattern that matches wins, so the order matters: a fused attention kernel has `gemm` in its name, too.
 """
@@ -41,7 +41,7 @@ _TABLE = (
 )  # fmt: skip
 _PATTERNS = tuple((family, re.compile(pattern, re.IGNORECASE)) for family, pattern in _TABLE)
 
-# Operators that only look at memory they were given: they do no work.
+# Operators that only describe given memory in another way: they do no work.
 VIEWS = frozenset(
     f"aten::{name}"
     for name in (

@@ -1,14 +1,14 @@
-"""How a forked rank ends: without the deadlock that torch's gloo groups are prone to, and without needless work.
+"""Ends a forked rank without the deadlock that torch's gloo groups are prone to, and without needless work.
 
 The thread of a gloo group drops the last all-reduce of a backward pass, and with it a Python object, for which it must
 hold the GIL (torch 2.13). A script that ends right after its last step destroys the group while holding the GIL and
-waits for that thread for ever; or the interpreter shuts down first and the thread aborts the process. Preloaded
-modules make the first more likely: imported lazily, some would have kept the group alive. So groups are kept until
-the interpreter ends, and the thread gets its turn before.
+waits for that thread for ever; or the interpreter shuts down first and the thread aborts the process. Preloaded modules
+make the first more likely: imported lazily, some would have kept the group alive. So groups are kept until the
+interpreter ends, and the thread is given time to run before.
 
 What the server has preloaded is the same in every rank, and taking it apart takes longer than a short run. The script,
-its own modules and its exit handlers come to their end as ever; preloaded modules and the static objects of their
-libraries are left to the kernel.
+its own modules and its exit handlers end as usual; preloaded modules and the static objects of their libraries are left
+to the kernel.
 """
 
 import atexit
@@ -25,7 +25,7 @@ _kept: list[Any] = []
 
 
 def keep_groups_until_exit() -> None:
-    """Call it before the script, so that the script's own exit handlers run first."""
+    """Keeps process groups until exit; called before the script, so that the script's own exit handlers run first."""
     import torch.distributed as dist
 
     if not dist.is_available():
@@ -49,7 +49,7 @@ def _leave() -> None:
 
 
 def _groups() -> list[Any]:
-    """Every group there is; the table is private to torch, and without it there is nothing to keep."""
+    """All process groups; the table is private to torch, and without it there is nothing to keep."""
     import torch.distributed as dist
 
     world = getattr(dist.distributed_c10d, "_world", None)
@@ -57,7 +57,10 @@ def _groups() -> list[Any]:
 
 
 def spare_modules_at_exit() -> dict[str, ModuleType]:
-    """Call it before any import that may register an exit handler, then fill the table it returns."""
+    """Keeps preloaded modules from being taken apart at exit; returns the table to fill with them.
+
+    It must be called before any import that may register an exit handler.
+    """
     spared: dict[str, ModuleType] = {}
     atexit.register(_spare, spared)
     return spared
@@ -71,18 +74,18 @@ def _spare(spared: dict[str, ModuleType]) -> None:
 
 
 def spare_finalizers_at_exit() -> None:
-    """Preloaded modules ask for objects of theirs to be undone at exit (torch: every registered kernel)."""
+    """Switches off finalizers that preloaded modules have registered for exit (torch: for every registered kernel)."""
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
         finalizer.atexit = False
 
 
 def spare_libraries_at_exit() -> None:
-    """Ends the process after Python's own shutdown, with what C code has printed, before the libraries' destructors.
+    """Ends the process after Python's own shutdown, with C output flushed, before the libraries' destructors.
 
-    Call it when they are loaded: those of libraries that are loaded later, by the script, still have their turn.
+    It must be called when they are loaded: the destructors of libraries that the script loads later still run.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit") and hasattr(libc, "__cxa_atexit"):
-        # The last registered is called first: a flush of every stream, then _exit with the status given to exit.
+        # The last one registered is called first: a flush of every stream, then _exit with the status given to exit.
         libc.on_exit(libc._exit, None)
         getattr(libc, "__cxa_atexit")(libc.fflush, None, None)

@@ -1,4 +1,4 @@
-"""Turns a copy of the fork server into what `python script.py` would have been, with nothing of the server to see."""
+"""Turns a copy of the fork server into what `python script.py` would have started, with no trace of the server."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ _OWN_FILES = (__file__, "<string>")
 
 
 def become_rank(order: RankOrder) -> Callable[[], None]:
-    """Puts on the rank's streams, environment, folder, seeds and watcher; the script itself is left to the caller."""
+    """Sets up the rank's streams, environment, folder, seeds and watcher; running the script is left to the caller."""
     _take_streams(order.stdout, order.stderr)
     _join(order.view)
     _open_text_streams(order.unbuffered)
@@ -89,7 +89,7 @@ def _exit_code_of(script: str, namespace: dict[str, Any]) -> int:
 
 
 def _flush_streams() -> None:
-    """As Python does when the script's file is through, before it shows an exception, joins threads or exits."""
+    """Flushes the streams as Python does at the script's end, before it shows an exception, joins threads or exits."""
     for name in ("stderr", "stdout"):
         with contextlib.suppress(Exception):
             getattr(sys, name).flush()
@@ -102,7 +102,7 @@ def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _join(view: int) -> None:
-    """Without the private view it was promised, a script is not run at all: it could overwrite the user's files."""
+    """Joins the private view; without it the script is not run at all, as it could overwrite the user's files."""
     if view:
         try:
             from scalewise.watch.view import join_view
@@ -133,7 +133,7 @@ def _take_streams(stdout: str, stderr: str) -> None:
 
 
 def _open_text_streams(unbuffered: bool) -> None:
-    """Streams over descriptors 0, 1 and 2 as a new interpreter would open them."""
+    """Opens streams over descriptors 0, 1 and 2 as a new interpreter would."""
     stdin = io.TextIOWrapper(open(0, "rb", closefd=False), sys.stdin.encoding, "strict", "\n")  # noqa: SIM115
     outputs = []
     for number, errors in ((1, sys.stdout.errors), (2, "backslashreplace")):
@@ -147,7 +147,7 @@ def _open_text_streams(unbuffered: bool) -> None:
 
 
 def _forget_multiprocessing() -> None:
-    """multiprocessing notes the folder it was imported in, and a key of which no two processes may share one."""
+    """Renews what multiprocessing notes on import: the folder, and a key that no two processes may share."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
@@ -155,7 +155,7 @@ def _forget_multiprocessing() -> None:
 
 
 def _draw_seeds() -> None:
-    """A new interpreter seeds every generator from the system's entropy; a copy must do so again."""
+    """Seeds every generator from the system's entropy, as a new interpreter does; a copy must do so again."""
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()

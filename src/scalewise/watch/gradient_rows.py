@@ -11,7 +11,7 @@ STEPS = 4  # the first is enough to compare; those after it show that it was no 
 
 
 def install(recorder: Recorder) -> None:
-    """Before the steps that really are made: by then a scaler has unscaled, and a clip has clipped."""
+    """Registers a look before each step that really runs: by then scalers have unscaled and clips have clipped."""
     left = STEPS
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:

@@ -1,8 +1,8 @@
 """Variables that native libraries and child processes see and the script's `os.environ` does not.
 
 A script must find exactly the environment that torchrun gives it, yet a process it spawns must still find the watcher.
-Python keeps its own copy of the environment: what is put into the C environment behind its back is inherited by
-children and read by getenv(), and is invisible to the script.
+Python keeps its own copy of the environment: what is put only into the C environment is inherited by children and read
+by getenv(), and is invisible to the script.
 """
 
 import os

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def after_import(name: str, call: Callable[[], None]) -> None:
-    """Calls at once when the module is there already, else when it has been imported."""
+    """Calls a function at once if the module is imported already, else when it has been imported."""
     if name in sys.modules:
         call()
     else:

@@ -1,4 +1,4 @@
-"""The rank's append-only file: rows are acknowledged when they are written, and written whole."""
+"""Writes the rank's append-only file: rows count as noted when they are written, and are written whole."""
 
 import json
 import os
@@ -9,8 +9,8 @@ from scalewise.records.codec import encode
 from scalewise.records.folder import RunFolder
 from scalewise.records.rows import ROW_KINDS, TroubleRow
 
-# Events wait in memory this long at most before the next step writes them: one system call then serves hundreds of
-# steps of a fast script, and a slow one writes each step at once.
+# Events wait in memory at most this long before the next step writes them: one system call then serves hundreds of
+# steps of a fast script, and a slow script writes each step at once.
 FLUSH_NS = 50_000_000
 MOST_TROUBLES = 20
 
@@ -18,12 +18,15 @@ _KIND_OF = {kind: name for name, kind in ROW_KINDS.items()}
 
 
 class Journal:
-    """Opened by the first write, so that processes that never train leave no file; who trains first owns it."""
+    """The rank's file, opened by the first write.
+
+    Processes that never train leave no file; the first process to train owns it.
+    """
 
     def __init__(self, folder: RunFolder, rank: int) -> None:
-        self.events: list[Any] = []  # the same list for good: hooks hold on to its append
+        self.events: list[Any] = []  # always the same list: hooks keep a reference to its append
         self.troubles = 0
-        self._folder = folder
+        self.folder = folder
         self.rank = rank
         self._descriptor = -1
         self._broken = False
@@ -31,14 +34,14 @@ class Journal:
         self._flushed_ns = 0
 
     def row(self, row: object) -> None:
-        """Adds a record, behind the events noted before it."""
+        """Adds a record, after the events noted before it."""
         self._gather_events()
         values = encode(row)
         del values["schema"]  # a reader takes a line without a version as its own
         self._lines.append(json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":")))
 
     def flush_if_due(self) -> bool:
-        """Writes what waits if the last write is a while ago; says whether it was."""
+        """Writes what waits if the last write is a while ago; returns whether it was."""
         now_ns = time.perf_counter_ns()
         if now_ns - self._flushed_ns > FLUSH_NS:
             self._flushed_ns = now_ns
@@ -56,14 +59,14 @@ class Journal:
         try:
             if self._descriptor < 0:
                 flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY
-                self._descriptor = os.open(self._folder.rank(self.rank), flags, 0o644)
+                self._descriptor = os.open(self.folder.rank(self.rank), flags, 0o644)
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             self._broken = True
 
     def trouble(self, where: str, error: BaseException) -> None:
-        """Notes that a hook failed; only the first few, for a hook that fails will fail at every step."""
+        """Notes that a hook failed; only the first few times, as a hook that fails will fail at every step."""
         self.troubles += 1
         if self.troubles <= MOST_TROUBLES:
             self.row(TroubleRow(where=where, error=f"{type(error).__name__}: {error}"[:500]))
@@ -75,7 +78,7 @@ class Journal:
         self.flush()
 
     def leave(self) -> None:
-        """In a forked child: the file belongs to the parent."""
+        """Stops writing in a forked child: the file belongs to the parent."""
         self._broken = True
         self.events.clear()
         self._lines.clear()

@@ -1,6 +1,6 @@
-"""Says how parameters lie over the ranks: sharded by FSDP, or split by DTensor as in tensor parallelism.
+"""Finds how parameters lie over the ranks: sharded by FSDP, or split by DTensor as in tensor parallelism.
 
-Everything is read from what torch keeps about them; nothing is sent, and no value of a tensor is looked at.
+Everything is read from what torch keeps about them; nothing is sent, and no value of a tensor is read.
 """
 
 import sys
@@ -13,15 +13,15 @@ import torch
 
 @dataclass(frozen=True)
 class Layout:
-    """Of one rank's parameters."""
+    """The layout of one rank's parameters."""
 
     averaged_over: tuple[int, ...] = ()  # ranks over which FSDP averages gradients
     split_over: tuple[int, ...] = ()  # ranks that each hold a part of one tensor, those of FSDP not counted
-    placements: tuple[str, ...] = ()  # of those that are DTensors
+    placements: tuple[str, ...] = ()  # of those parameters that are DTensors
 
 
 def layout_of(parameters: Iterable[torch.Tensor]) -> Layout:
-    """Of these parameters, as an optimizer holds them."""
+    """The layout of the parameters that an optimizer holds."""
     sharded = [one for one in parameters if hasattr(one, "_local_tensor") and hasattr(one, "placements")]
     if not sharded and not any(_fsdp_states()):
         return Layout()
@@ -40,7 +40,7 @@ def averaging_ranks(state: Any) -> tuple[int, ...]:
 
 
 def _fsdp_states() -> Iterator[Any]:
-    """Those of FSDP2, which torch keeps by module."""
+    """The states of FSDP2, which torch keeps by module."""
     registry = sys.modules.get("torch.distributed._composable_state")
     for held in list(getattr(registry, "_module_state_mapping", {}).values()):
         state = held()

@@ -1,7 +1,7 @@
-"""Lets a script rename a folder in a private view: an overlay refuses it where the folder was there before the run.
+"""Lets a script rename a folder in a private view: an overlay refuses it if the folder was there before the run.
 
 The kernel answers as it does between two disks (EXDEV). The folder is then copied under its new name and removed under
-the old one, which is what the script finds after a rename. Where the two names really lie on different disks, the error
+the old one, which is what the script finds after a rename. If the two names really lie on different disks, the error
 stays.
 """
 
@@ -19,7 +19,7 @@ _OURS = "lowerdir=/proc/self/fd/"  # as `watch.view` mounts them
 
 
 def install() -> None:
-    """`Path.rename`, `shutil.move` and `os.renames` go through these two."""
+    """Wraps the two functions that `Path.rename`, `shutil.move` and `os.renames` call."""
     for name in ("rename", "replace"):
         setattr(os, name, _watched(getattr(os, name)))
 
@@ -46,7 +46,7 @@ def _in_one_view(old: str, new: str) -> bool:
 
 
 def _view_of(path: str) -> str | None:
-    """The private view that holds the name; None: it lies in none."""
+    """The private view that holds the name; None if it lies in none."""
     parent = os.path.dirname(os.path.abspath(path.rstrip("/")))
     real, best, ours = os.path.realpath(parent), "", False
     with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
@@ -59,7 +59,7 @@ def _view_of(path: str) -> str | None:
 
 
 def _move(rename: Callable[..., None], old: str, new: str, error: OSError) -> None:
-    """Beside its new place first, so that it is there whole or not at all."""
+    """Copies the folder beside its new place first, so that it is there whole or not at all."""
     parent = os.path.dirname(os.path.abspath(new.rstrip("/")))
     if os.path.isdir(new):
         try:

@@ -1,4 +1,4 @@
-"""One training step in one precision, in a process of its own: some CPUs die of instructions they advertise."""
+"""Tries one training step in one precision, in a process of its own: some CPUs die of instructions they advertise."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ RAISED = 3
 
 
 def run_probe(order: ProbeOrder) -> None:
-    """Exits 0 when the step survives; dies as the step makes it die."""
+    """Exits 0 if the step survives; dies if the step makes it die."""
     os.environ.pop("ONEDNN_MAX_CPU_ISA", None)
     if order.isa_cap:
         os.environ["ONEDNN_MAX_CPU_ISA"] = order.isa_cap
@@ -18,12 +18,12 @@ def run_probe(order: ProbeOrder) -> None:
         train_one_step(order.precision)
     except Exception:
         sys.exit(RAISED)
-    # The verdict is in; what the interpreter does at its end is not what is being tried.
+    # The result is known; what the interpreter does at its end is not what is being tried.
     os._exit(WORKS)
 
 
 def train_one_step(precision: str) -> None:
-    """Linear forward and backward, large enough for the kernels that real training uses."""
+    """Runs a linear layer forward and backward, large enough for the kernels that real training uses."""
     import torch
 
     dtype = getattr(torch, precision)

@@ -1,4 +1,4 @@
-"""Looks at the rank and its model at sampled steps: who it is, what it trains, how much memory that takes."""
+"""Looks at the rank and its model at sampled steps: what the rank is, what it trains, how much memory that takes."""
 
 import ctypes
 import hashlib
@@ -36,14 +36,14 @@ MOST_SUMMED = 1000  # parameters, and values of each, that are read at the end
 
 
 class PeakReader(Protocol):
-    """Reads the peaks of a GPU's memory stretch by stretch."""
+    """A reader of the peaks of a GPU's memory, stretch by stretch."""
 
     def end_stretch(self, device: int) -> int:
-        """The most bytes that were allocated on it since the last call."""
+        """The most bytes that were allocated on a device since the last call."""
 
 
 class TorchProbe:
-    """Counts optimizers, reads memory, and describes the model once all its optimizers have stepped."""
+    """A probe that counts optimizers, reads memory, and describes the model once all its optimizers have stepped."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -66,7 +66,7 @@ class TorchProbe:
         return index
 
     def choose_clock(self, module: nn.Module) -> None:
-        """By where the parameters of the first module called live."""
+        """Chooses the clock by where the parameters of the first module called lie."""
         devices = {parameter.device for parameter in module.parameters() if parameter.is_cuda}
         if len(devices) == 1:
             self._recorder.use_clock(EventClock(self._recorder.note))
@@ -82,7 +82,7 @@ class TorchProbe:
         self._recorder.attention = True
 
     def look(self, step: int) -> None:
-        """Between two steps: describes newly seen optimizers and reads the reducers that asked for it."""
+        """Describes new optimizers and reads the reducers that asked for it, between two steps."""
         if self._described < len(self._optimizers):
             self._described = len(self._optimizers)
             self._recorder.journal.row(self._model(step))
@@ -102,15 +102,15 @@ class TorchProbe:
         self._recorder.journal.row(LevelRow(step, _rss_bytes(), heap_bytes(), allocated, reserved))
 
     def at_backward(self) -> None:
-        """The activations are alive now."""
+        """Reads the heap when backward begins, while the activations are alive."""
         self._heap_at_backward = heap_bytes()
 
     def after_step(self, step: int) -> None:
-        """Memory as it is right after the step."""
+        """Writes the memory in use right after the step."""
         self._recorder.journal.row(self._memory(step))
 
     def at_end(self, step: int) -> None:
-        """The last word on the peaks."""
+        """Writes the last figures: peaks of memory, and sums of the parameters if there are several ranks."""
         if self._described < len(self._optimizers):
             self.look(step)
         self._heap_at_backward = None
@@ -164,7 +164,7 @@ class TorchProbe:
 
 
 def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
-    """The rank as it is when its first step opens."""
+    """The row on the rank as it is when its first step opens."""
     return StartRow(
         rank=recorder.rank,
         local_rank=local_rank,
@@ -176,7 +176,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
         threads=torch.get_num_threads(),
         affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
         started_unix_seconds=time.time(),
-        interventions=tuple(item.label() for item in recorder.interventions),
+        interventions=tuple(item.label() for item in recorder.changes),
         rss_bytes=_rss_bytes(),
         libraries=_loaded_libraries(),
         isa=f"{torch.backends.cpu.get_cpu_capability()}",
@@ -184,7 +184,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
 
 
 def world_size() -> int:
-    """How many ranks there are: as the process group has it, else as torchrun gave it."""
+    """The number of ranks: as the process group has it, else as torchrun gave it."""
     dist = torch.distributed
     if dist.is_available() and dist.is_initialized():
         return dist.get_world_size()
@@ -192,7 +192,7 @@ def world_size() -> int:
 
 
 def _parameters_row(parameters: Sequence[torch.Tensor]) -> ParametersRow | None:
-    """The first values of each; the script has ended, so nobody waits for what is read from a device."""
+    """Sums the first values of each parameter; the script has ended, so nobody waits for reads from a device."""
     total = squares = 0.0
     read = 0
     with torch.no_grad():
@@ -208,7 +208,7 @@ def _parameters_row(parameters: Sequence[torch.Tensor]) -> ParametersRow | None:
 
 
 def _local_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Bytes held by this rank: of a sharded tensor its shard only, which is read without communicating."""
+    """The bytes held by this rank: for a sharded tensor its shard only, which is read without communicating."""
     local = (getattr(tensor, "_local_tensor", tensor) for tensor in tensors)
     return sum(tensor.numel() * tensor.element_size() for tensor in local)
 
@@ -219,7 +219,7 @@ def _tensors_in(states: Iterable[Any]) -> list[torch.Tensor]:
 
 
 def _over_gpus(read: Callable[[int], int]) -> int | None:
-    """Sums a figure of torch's allocator over the GPUs; None where the process has not used any."""
+    """The sum of a figure of torch's allocator over the GPUs; None if the process has not used any."""
     if not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return None
     return sum(map(read, range(torch.cuda.device_count())))
@@ -234,7 +234,7 @@ def _rss_bytes() -> int:
 
 
 def _loaded_libraries() -> dict[str, str]:
-    """Native libraries that decide speed, as the kernel has mapped them."""
+    """The native libraries that decide speed, as the kernel has mapped them."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             paths = {line.split(maxsplit=5)[5].strip() for line in file if ".so" in line}
@@ -249,7 +249,7 @@ def _loaded_libraries() -> dict[str, str]:
 
 
 class _Mallinfo2(ctypes.Structure):
-    """As in malloc.h; only the fields read here have names that matter."""
+    """The C structure as in malloc.h; only the fields read here have proper names."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -268,7 +268,7 @@ _read_heap = _mallinfo2()
 
 
 def heap_bytes() -> int | None:
-    """Bytes in use on the C heap, where CPU tensors live; None where the C library cannot tell."""
+    """The bytes in use on the C heap, where CPU tensors lie; None if the C library cannot tell."""
     if _read_heap is None:
         return None
     info = _read_heap()

@@ -1,7 +1,7 @@
-"""Notes the events of a training loop; knows nothing of torch, and does as little as it can on the script's time.
+"""Notes the events of a training loop; knows nothing of torch, and takes as little of the script's time as it can.
 
-A hook's whole duty in the timed region is to append a stamp and at most two values to a list. What the events mean is
-worked out when they are read (`records.steps`); they are written between two steps, many at once.
+In the timed region a hook only appends a stamp and at most two values to a list. What the events mean is worked out
+when they are read (`records.steps`); they are written between two steps, many at once.
 """
 
 import time
@@ -27,7 +27,7 @@ from scalewise.records.events import (
 )
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change, RunSpec
 from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 from scalewise.watch.sampling import (
@@ -45,36 +45,37 @@ from scalewise.watch.turns import Ring
 
 
 class Recorder:
-    """The eye on one rank's training loop. One instance per process; only the script's main thread calls it."""
+    """The record of one rank's training loop. One instance per process; only the script's main thread calls it."""
 
-    def __init__(
-        self, journal: Journal, pulse: memoryview, rank: int, interventions: Sequence[Intervention] = ()
-    ) -> None:
+    def __init__(self, journal: Journal, pulse: memoryview, rank: int, changes: Sequence[Change] = ()) -> None:
         self.journal = journal
         self.pulse = pulse
         self.on = True  # False: this process is not, or no longer, watched
         self.awake = True  # False: these steps are not watched, only counted
         self.rested = 0  # steps since the last watched one
-        self.after_backward: Callable[[], None] | None = None  # where a wrapper may have communicated in it
+        self.after_backward: Callable[[], None] | None = None  # for a wrapper that may have communicated in it
         self.on_unseen_forward: Callable[[], None] = lambda: None
         self.on_rest: list[Callable[[bool], None]] = []  # hooks that step aside while steps are not watched
         self.on_stepped: list[Callable[[], None]] = []  # told when a step has ended
-        self.may_rest = not interventions  # nothing has been seen that must be watched at every step
+        self.may_rest = not changes  # nothing has been seen that must be watched at every step
         self._rest_after = host_rest
         self.rest_steps = REST_STEPS  # to count before one is watched again
         self._opened_ns = 0
         self.value = journal.events.append  # adds a value to the event just stamped
         self.stamp = self._host_stamp = self._device_stamp = host_stamper(pulse, journal.events.append)
         self.clock: Clock | None = None  # None: when a call returns, its work is done
-        self.ring: Ring | None = None  # of runs that make their steps in turns
+        self.ring: Ring | None = None  # for runs that make their steps in turns
         self.probe: Probe | None = None
         self.describe: Callable[[], StartRow] | None = None
-        self._all_interventions = tuple(interventions)
+        self.spec: RunSpec | None = None  # None: the rank was not armed by one
+        self._all_changes = tuple(changes)
+        self.on_rank: list[Callable[[], None]] = []  # told when the rank is known
+        self.slow_seconds = self.delay_seconds = 0.0  # slept in each step, and before each backward pass
         self.take_rank(rank)
         self.applied: dict[str, int] = {}
         self.exception: str | None = None
         self.started = False
-        self.step = -1  # of the step that is open or was the last to be
+        self.step = -1  # of the step that is open, or of the last one
         self._ended_steps = 0
         self.open = self.sampled = False
         self.marked = False  # the device marks the phases of this step
@@ -83,7 +84,7 @@ class Recorder:
         self._stepped = 0  # bit i: optimizer i has ended the last step
         self.optimizer_depth = 0
         self.backward_depth = 0
-        self.optimizer_steps = 0  # that really ran: a scaler may skip its optimizer's
+        self.optimizer_steps = 0  # steps that really ran: a scaler may skip its optimizer's
         self.compiles = False  # torch.compile is at work in this script
         self.compiled_entry = False  # a compiled function has been entered since the last step
         self.attention = False  # a hook wants the probe to look before the next step opens
@@ -94,19 +95,19 @@ class Recorder:
         self.uses: FollowedCalls | None = None
         self.stepped_in_backward: int | None = None  # the optimizer that has stepped inside the backward under way
         self.called_in_evaluation = False  # a trained module was called in evaluation mode, with gradients enabled
-        self.trains_in_evaluation = False  # and such calls are how this script trains
+        self.trains_in_evaluation = False  # such calls are how this script trains
 
     def take_rank(self, rank: int) -> None:
-        """Becomes this rank, which decides the file and the interventions; before the first row is written."""
+        """Becomes this rank, which decides the file and the changes; before the first row is written."""
         self.rank = self.journal.rank = rank
-        self.interventions = tuple(item for item in self._all_interventions if item.rank in (None, rank))
-        self._slow_seconds = self._seconds("slow_rank")
-        self._delay_seconds = self._seconds("sleep_before_backward")
+        self.changes = tuple(one for one in self._all_changes if one.rank in (None, rank))
+        for tell in self.on_rank:
+            tell()
 
-    # ---- events of the loop; those with nothing to decide are stamped by their hooks alone
+    # ---- events of the loop; simple ones are stamped by their hooks alone
 
     def open_step(self) -> None:
-        """Between two steps: writes, looks around, and opens the next one."""
+        """Writes, reads what is due, and opens the next step, between two steps."""
         if not self.started:
             self._start()
         if self.clock is not None:
@@ -123,7 +124,7 @@ class Recorder:
                 self.ring = None
         self.step = step = self.step + 1
         self.sampled = sampled = step & (step - 1) == 0  # steps 0, 1, 2, 4, 8, ...
-        self.plain_backward = not sampled and not self._delay_seconds
+        self.plain_backward = not sampled and not self.delay_seconds
         self.open = True
         self._stepped = 0
         self.passes += 1  # calls before this moment belong to no pass of this step
@@ -138,42 +139,42 @@ class Recorder:
             self.marked = marked = sampled or followed or step % MARK_EVERY == 0 or self.clock.marks_all
             self.stamp = self._device_stamp if marked else self._host_stamp
             self.clock.begin(step, marked)
-        if self._slow_seconds:
+        if self.slow_seconds:
             self.stamp(FORWARD)  # the step has begun; what follows is a delay inside it
             self.value(None)
-            self._sleep("slow_rank", self._slow_seconds)
+            self._sleep("slow_rank", self.slow_seconds)
 
     def open_in_transform(self) -> None:
         """Opens a step that began when torch.func began: what it did until now is a part of the step.
 
-        What is done between two steps in `open_step` is none, so the beginning is moved by as much.
+        The watcher's own work in `open_step` is not, so the beginning is moved by as much.
         """
         prepared_ns = now_ns() - self.transform_ns
         self.open_step()
         self.journal.events.append(now_ns() - prepared_ns & TIME_MASK | TRANSFORM)
 
     def evaluating(self) -> None:
-        """The outermost module is called without gradients or in evaluation mode: a sign of life, not a step."""
+        """Shows life when the outermost module is called without gradients or in evaluation mode, which is no step."""
         self.show_life(EVALUATE)
 
     def show_life(self, code: int) -> None:
-        """A sign of life that is no event of a step."""
+        """Writes a sign of life that is no event of a step."""
         self.pulse[STAMP] = now_ns() & TIME_MASK | code
 
     def prepare_backward(self) -> None:
-        """Gradients are about to be computed in a step that is not open, not plain, or not sampled away."""
+        """Prepares for a backward pass: opens a step if none is open, delays it if asked, reads memory if sampled."""
         if self.called_in_evaluation and self.uses is not None and (not self.open or self.optimizer_depth):
             self.trains_in_evaluation = self.uses.several = True
         if not self.open:
             self.on_unseen_forward()
             self.open_step()
-        if self._delay_seconds:
-            self._sleep("sleep_before_backward", self._delay_seconds)
+        if self.delay_seconds:
+            self._sleep("sleep_before_backward", self.delay_seconds)
         if self.sampled and self.probe is not None:
             self.probe.at_backward()
 
     def optimizer_begin(self, optimizer: int) -> None:
-        """An optimizer (or the scaler around it) begins its step; closures run forward and backward inside it."""
+        """Begins an optimizer's step (or that of the scaler around it); closures run forward and backward inside it."""
         self.optimizer_depth += 1
         if self.optimizer_depth == 1:
             if not self.open:
@@ -185,7 +186,7 @@ class Recorder:
             self.value(optimizer)
 
     def optimizer_end(self, optimizer: int) -> None:
-        """The parameters are updated: the step ends here, unless another optimizer still follows."""
+        """Ends the step when the parameters are updated, unless another optimizer still follows."""
         self.optimizer_depth -= 1
         if self.optimizer_depth:
             return
@@ -205,25 +206,25 @@ class Recorder:
             self.probe.after_step(self.step)
 
     def end_in_backward(self) -> None:
-        """Optimizers have stepped inside backward, as gradients became ready: the step ends with the backward pass."""
+        """Ends the step with the backward pass, if optimizers have stepped inside it, as gradients became ready."""
         optimizer, self.stepped_in_backward = self.stepped_in_backward, None
         if optimizer is not None and not self.optimizer_depth:
             self.optimizer_begin(optimizer)
             self.optimizer_end(optimizer)
 
     def begin_later(self, unused: int, begins: int, began: int) -> None:
-        """So many calls at the head of the pass led to no gradient; the step began with call `begins`, stamped so.
+        """Notes that the first `unused` calls of the pass led to no gradient: the step began with call `begins`.
 
-        A step that is delayed on purpose began before its first call: it stays as it is.
+        `began` is that call's stamp. A step that is delayed on purpose began before its first call: it stays as it is.
         """
-        if self._slow_seconds:
+        if self.slow_seconds:
             began, unused = 0, unused + 1  # the delay was noted as a call of its own
         self.note(UNUSED, unused, began)
         if began and self.clock is not None and self.marked:
             self.clock.begin_later(begins)
 
     def drop_step(self, depth: int) -> None:
-        """An optimizer has raised and the script has caught it: what was open is no step."""
+        """Drops the open step, as an optimizer has raised and the script has caught the exception."""
         self.optimizer_depth = depth
         if self.open and not depth:
             self.note(DROPPED)
@@ -240,7 +241,7 @@ class Recorder:
                 tell(True)
 
     def wake(self) -> None:
-        """Enough steps were only counted: the next one is watched, and begins where this one ends."""
+        """Watches the next step, which begins where this one ends, after enough steps were only counted."""
         self._wake()
         self._host_stamp(WAKE)
         self.value(self.step + 1)
@@ -253,52 +254,52 @@ class Recorder:
         self.pulse[STEPS] = self._ended_steps = self.step + 1
 
     def collective_begin(self) -> None:
-        """A collective that the script or a wrapper calls through torch.distributed."""
+        """Begins a collective that the script or a wrapper calls through torch.distributed."""
         self.sync_expected()
         self.stamp(COLLECTIVE)
 
     def collective_end(self, kind: str, size_bytes: int) -> None:
-        """The call has returned, which for an asynchronous one does not mean that it is done."""
+        """Ends a collective's call, which for an asynchronous one does not mean that it is done."""
         self.stamp(COLLECTIVE_END)
         self.value(kind)
         self.value(size_bytes)
 
     def sync_expected(self) -> None:
-        """This rank is about to wait for the others, now or in its next backward pass."""
+        """Notes that this rank is about to wait for the others, now or in its next backward pass."""
         self.may_rest = False
         self.pulse[SYNCS] += 1
 
     def reduces(self, kind: str, count: int, size_bytes: int) -> None:
-        """Collectives that are not seen as calls: those of DDP's reducer."""
+        """Notes collectives that are not seen as calls: those of DDP's reducer."""
         self.note(REDUCER, kind, count, size_bytes)
 
     def note(self, code: int, *values: Any) -> None:
-        """An event without a duration, which is no sign of what the rank is doing."""
+        """Notes an event without a duration, which is no sign of life."""
         self.journal.events += (now_ns() & TIME_MASK | code, *values)
 
     # ---- the life of the recorder
 
     def intervene(self, kind: str) -> None:
-        """Counts that an intervention took effect once more."""
+        """Counts that a change took effect once more."""
         self.applied[kind] = self.applied.get(kind, 0) + 1
 
     def broke(self, where: str, error: BaseException) -> None:
-        """A hook failed: the script goes on; a watcher that keeps failing falls silent."""
+        """Notes that a hook failed: the script goes on; a watcher that keeps failing switches itself off."""
         self.journal.trouble(where, error)
         if self.journal.troubles > MOST_TROUBLES:
             self.on = False
             self._leave_ring()
 
     def failed(self, description: str) -> None:
-        """The script is about to end with this exception."""
+        """Keeps the description of the exception that is about to end the script."""
         self.exception = description
 
     def raised(self, concerns: tuple[str, ...], error: BaseException) -> None:
-        """That exception seems to be the watcher's own."""
+        """Notes an exception that seems to be the watcher's own."""
         self.journal.raised(concerns, error)
 
     def finish(self) -> None:
-        """At interpreter exit: writes what is still to be written."""
+        """Writes what is left to be written when the interpreter exits."""
         self._leave_ring()
         if not self.on or not self.started:
             return
@@ -319,7 +320,7 @@ class Recorder:
         self.show_life(ENDED)
 
     def leave(self) -> None:
-        """In a forked child (a DataLoader worker): nothing here is its business."""
+        """Stops recording in a forked child (a DataLoader worker), which is not watched."""
         self.on, self.awake = False, True
         self.journal.leave()
         if self.ring is not None:
@@ -331,7 +332,7 @@ class Recorder:
             self.ring = None
 
     def use_clock(self, clock: Clock) -> None:
-        """From now on the device's clock is told of every step, before each stamp."""
+        """Uses a device's clock from now on: it is called for every step, and in marked steps before each stamp."""
         self.clock = clock
         self._host_stamp = self.stamp
         self.may_rest = self.may_rest and not clock.marks_all
@@ -354,6 +355,3 @@ class Recorder:
         self.stamp(PAUSE)
         time.sleep(seconds)
         self.intervene(kind)
-
-    def _seconds(self, kind: str) -> float:
-        return sum(item.seconds for item in self.interventions if item.kind == kind)

@@ -1,7 +1,7 @@
 """Reads what DDP's reducer knows of itself: its buckets, and how long communication outlasted computation.
 
-`_get_ddp_logging_data` is private to torch, so every use of it is guarded: where it changes, the counts are missing
-and the report says so, and a test of ours fails.
+`_get_ddp_logging_data` is private to torch, so every use of it is guarded: if it changes, the counts are missing and
+the report says so, and a test of ours fails.
 """
 
 import weakref
@@ -37,12 +37,12 @@ class Reducer:
         self.read_buckets()
 
     def arm(self, alone: bool) -> None:
-        """A forward pass has prepared the reducer; several before one backward prepare it once."""
+        """Notes that a forward pass has prepared the reducer; several before one backward prepare it once."""
         if not self._armed:
             self._armed, self._before = True, [] if alone else [_Seen(one) for one in self._gradients()]
 
     def has_reduced(self, alone: bool) -> bool:
-        """After a backward pass: whether it was this reducer's. One that is alone need not be asked for gradients."""
+        """Returns whether a backward pass was this reducer's; if it is the only one, its gradients are not compared."""
         if not self._armed or not (alone or self._has_new_gradients()):
             return False
         self._armed = False
@@ -50,7 +50,7 @@ class Reducer:
         return True
 
     def _has_new_gradients(self) -> bool:
-        """Whether a backward pass has reached the module's first or last parameter."""
+        """Returns whether a backward pass has reached the module's first or last parameter."""
         gradients = self._gradients()
         return len(gradients) != len(self._before) or any(
             not before.is_still(one) for before, one in zip(self._before, gradients, strict=True)
@@ -60,11 +60,11 @@ class Reducer:
         return [parameter.grad for witness in self._witnesses if (parameter := witness()) is not None]
 
     def wants_reading(self) -> bool:
-        """After the first passes (buckets are rebuilt once) and after every pass that the reducer timed."""
+        """Returns whether to read: after the first passes (buckets are rebuilt once) and each pass that was timed."""
         return self.passes in (2, 3, 9) or self.passes % self._stride == 1
 
     def read_buckets(self) -> dict[str, Any]:
-        """Reads the buckets in force; gives all the reducer says."""
+        """Reads the buckets in use; returns all that the reducer reports."""
         ddp = self._ddp()
         if ddp is None:
             return {}
@@ -75,7 +75,7 @@ class Reducer:
         return said
 
     def read_exposed(self) -> tuple[int, int] | None:
-        """Exposed and whole communication of the last pass the reducer timed, in nanoseconds."""
+        """Exposed and whole communication of the last pass the reducer timed, in ns; None if there was none."""
         said = self.read_buckets()
         communication_ns = int(said.get("backward_comm_time", 0))
         overlap_ns = int(said.get("backward_compute_comm_overlap_time", 0))
@@ -85,7 +85,7 @@ class Reducer:
 
 
 class _Seen:
-    """A gradient as it was; by its address alone, one that was freed could be taken for the next one in its place."""
+    """A gradient as it was: its address alone does not tell it from a later one at the same place."""
 
     __slots__ = ("_reference", "_version")
 
@@ -94,7 +94,7 @@ class _Seen:
         self._version = None if gradient is None else gradient._version
 
     def is_still(self, gradient: Tensor | None) -> bool:
-        """The same tensor, and nothing written to it since."""
+        """Returns whether it is the same tensor, and nothing was written to it since."""
         if gradient is None or self._reference is None:
             return gradient is None and self._reference is None
         return self._reference() is gradient and gradient._version == self._version

@@ -1,4 +1,4 @@
-"""The rank's place on the machine: its share of cores, its threads, its end, and its answer when it hangs."""
+"""Sets up the rank's process: its share of cores, its threads, its end with its parent, and stack dumps if it hangs."""
 
 import ctypes
 import faulthandler
@@ -30,7 +30,7 @@ def die_with_parent() -> None:
 
 
 def answer_with_stacks(out: RunFolder, rank: int) -> None:
-    """Python stacks go to a file of their own on the launcher's signal and on a crash; stderr stays the script's."""
+    """Sends Python stacks to a file of their own on the launcher's signal and on a crash; stderr stays the script's."""
     file = open(out.stack(rank), "a", encoding="utf-8")  # noqa: SIM115
     _open_files.append(file)
     faulthandler.enable(file)
@@ -38,7 +38,7 @@ def answer_with_stacks(out: RunFolder, rank: int) -> None:
 
 
 def set_threads(spec: RunSpec) -> None:
-    """As many threads as the rank's share; a new interpreter reads them from OMP_NUM_THREADS, a forked one cannot."""
+    """Sets as many threads as the rank's share; a new interpreter reads OMP_NUM_THREADS, a forked one cannot."""
     if spec.threads_per_rank is not None:
         import torch
 

@@ -1,8 +1,8 @@
-"""The fork server: imports torch once, then turns each of the parent's orders into a fresh process.
+"""Runs the fork server: it imports torch once, then turns each of the parent's orders into a fresh process.
 
 It stays single-threaded, runs no torch operation and never touches CUDA, because every rank starts as a copy of it.
-`serve` returns a job only in a forked child, which runs it at the top of its own stack: the interpreter then shuts
-down in the child as it does after `python script.py`, with its atexit calls, thread joins and flushes.
+`serve` returns a job only in a forked child, which runs it at the top of its own stack: the interpreter then shuts down
+in the child as it does after `python script.py`, with its atexit calls, thread joins and flushes.
 """
 
 import ctypes
@@ -26,8 +26,9 @@ from scalewise.watch import farewell
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-# What scripts import, and what DDP, the optimizers and the DataLoader import only when first used. All but the first
-# may be missing from a build or a version of torch: a rank then imports, or misses, them as it would anywhere.
+# The modules that scripts import, and those that DDP, the optimizers and the DataLoader import only when first used.
+# All but the first may be missing from a build or a version of torch: a rank then imports, or misses, them as it would
+# anywhere.
 PRELOAD = (
     "torch",
     "numpy",
@@ -57,7 +58,7 @@ Job = Callable[[], None]
 
 
 def serve(descriptor: int, preload: bool) -> Job | None:
-    """Obeys until the parent goes away; a job comes back only in a child, None only in the server."""
+    """Carries out orders until the parent is gone; returns a job in a child, None in the server."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # the import of torch takes a while
     ready: dict[str, Any] = {"event": "ready", "pid": os.getpid()}
     if preload:
@@ -105,7 +106,7 @@ class _Server:
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         self.connection = socket.socket(fileno=descriptor)
         self.received = b""
-        self.descriptors: list[int] = []  # that came with the parent's last words
+        self.descriptors: list[int] = []  # that came with the parent's last message
         self.labels: dict[int, str] = {}
         self.leaving = False
         self.bell, self.bell_end = socket.socketpair()
@@ -170,7 +171,7 @@ class _Server:
             self.leaving = True
 
     def fork(self, label: str) -> bool:
-        """True in the child, which has let go of everything that belongs to the server."""
+        """Forks; returns True in the child, which has closed everything that belongs to the server."""
         pid = os.fork()
         if pid == 0:
             self.let_go()
@@ -210,7 +211,7 @@ class _Server:
             become_program(order)
 
     def fork_branch(self, descriptor: int) -> Job | None:
-        """A server like this one, with a connection of its own: what it starts lives and ends apart from the rest."""
+        """Forks a server like this one, with a connection of its own: what it starts lives and ends apart."""
         if not self.fork("branch"):
             os.close(descriptor)
             return None
@@ -233,7 +234,7 @@ class _Server:
         self.say({"event": "view", "pid": pid, **(json.loads(told) if told else {"error": "it said nothing"})})
 
     def fork_reporting(self, label: str, work: Callable[[int], None]) -> tuple[int, str]:
-        """A child that says one thing, on the pipe that it is given, and goes on; its number, and what it said."""
+        """Forks a child that writes one message to the given pipe and goes on; returns its number and the message."""
         reading, writing = os.pipe()
         if self.fork(label):
             os.close(reading)
@@ -249,7 +250,7 @@ class _Server:
                 os.kill(pid, number)
 
     def reap(self) -> bool:
-        """Reports every child that has ended; False when there is none left."""
+        """Reports every child that has ended; returns False if there is none left."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -268,7 +269,7 @@ class _Server:
                 self.say({**ended, "at_ns": time.monotonic_ns(), "maxrss_bytes": usage.ru_maxrss * 1024})
 
     def kill_all(self) -> None:
-        """Orphans of the dead become children of this process, so killing children until none is left ends all."""
+        """Kills children until none is left; orphans of the dead become children of this process, so this ends all."""
         while self.reap():
             for pid in _children():
                 try:

@@ -1,4 +1,4 @@
-"""The stamp that every hook leaves: a moment and a code, noted and shown as a sign of life at once."""
+"""Makes the stamp that every hook leaves: a time and a code, noted and shown as a sign of life at once."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,10 @@ now_ns = time.perf_counter_ns
 
 
 def host_stamper(pulse: memoryview, append: Callable[[Any], None]) -> Callable[[int], None]:
-    """A function, not a method: with everything it needs in reach, it costs half as much, four times a step."""
+    """A function that stamps; with all it needs in its closure, it costs half of what a method does.
+
+    It is called four times a step.
+    """
     clock, time_mask = now_ns, TIME_MASK
 
     def stamp(code: int) -> None:

@@ -1,6 +1,6 @@
 """Profiles one step with torch's profiler: how long the device was busy, with which kernels, for which operators.
 
-Not for timed runs: the profiler slows the host down. Whoever wants a step profiled calls `prepare` some step before,
+It is not for timed runs: the profiler slows the host down. To profile a step, a caller uses `prepare` some step before,
 `begin` and `end` around it, then `read`. Nothing here changes what the script computes or prints.
 """
 
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass
 class Profile:
-    """What one profiled step shows; times in ns."""
+    """The figures of one profiled step; times in ns."""
 
     device: str  # cuda or cpu
     begin_ns: int
@@ -56,16 +56,16 @@ class Profile:
     uncounted: dict[str, int] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)  # for a trace
     flops: dict[str, int] = field(default_factory=dict)  # by precision, from the shapes of the operators
-    shapeless: set[str] = field(default_factory=set)  # operators whose shapes do not tell their flops
+    shapeless: set[str] = field(default_factory=set)  # operators whose shapes do not show their flops
 
     @property
     def wall_ns(self) -> int:
-        """Of the step."""
+        """The length of the step."""
         return max(1, self.end_ns - self.begin_ns)
 
 
 class StepProfiler:
-    """One profile of one step; it never starts where the script profiles itself."""
+    """One profile of one step; it never starts if the script profiles itself."""
 
     making = False  # a profiler of torch's is being made, and it is ours
 
@@ -76,11 +76,11 @@ class StepProfiler:
         self._cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
 
     def prepare(self) -> None:
-        """Before the step; what must be loaded is loaded now."""
+        """Loads before the step what must be loaded."""
         if _profiler_enabled():
             raise RuntimeError(THE_SCRIPT_PROFILES)
         if "KINETO_LOG_LEVEL" not in os.environ:
-            os.putenv("KINETO_LOG_LEVEL", "99")  # its notes would stand between the script's own lines
+            os.putenv("KINETO_LOG_LEVEL", "99")  # its notes would appear between the script's own lines
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if self._cuda else [])]
         StepProfiler.making = True
         try:
@@ -93,28 +93,28 @@ class StepProfiler:
                 os.unsetenv("KINETO_LOG_LEVEL")  # programs that the script starts must not find it
 
     def begin(self) -> None:
-        """The step opens."""
+        """Begins the profile when the step opens."""
         if _profiler_enabled():
             raise RuntimeError(THE_SCRIPT_PROFILES)
         self._profile.start_trace()
         self._wait()
-        for number in range(MARKS):  # what the profiler's clock says at moments that ours knows
+        for number in range(MARKS):  # what the profiler's clock says at times that ours knows
             before_ns = now_ns()
             with record_function(f"{MARK} {number}"):
                 self._marks.append((before_ns, now_ns()))
         self.begin_ns = now_ns()
 
     def step_ended(self) -> None:
-        """It may end again, where a further optimizer follows."""
+        """Notes that the step has ended; it may end again, if a further optimizer follows."""
         self._wait()
         self.end_ns = now_ns()
 
     def end(self) -> None:
-        """Nothing is profiled any more."""
+        """Stops the profile."""
         self._profile.stop_trace()
 
     def read(self) -> Profile:
-        """Call it once, outside all steps: it takes time."""
+        """Reads the profile; called once, outside all steps, as it takes time."""
         events = self._profile.profiler.kineto_results.events()
         self._profile = None
         number = min(range(MARKS), key=lambda place: self._marks[place][1] - self._marks[place][0])
@@ -129,12 +129,12 @@ class StepProfiler:
 
 
 def covered_ns(spans: Iterable[Span]) -> int:
-    """The length of the union."""
+    """The length of the union of the spans."""
     return sum(b - a for a, b in merged(spans))
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The union, as spans that do not touch."""
+    """The union of the spans, as spans that do not touch."""
     found: list[Span] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -145,7 +145,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def overlap_ns(a: Sequence[Span], b: Sequence[Span]) -> int:
-    """How long both unions are there at once."""
+    """The time in which both unions are present at once."""
     return covered_ns(a) + covered_ns(b) - covered_ns([*a, *b])
 
 
@@ -187,12 +187,12 @@ class _Operator:
 
     @property
     def self_ns(self) -> int:
-        """Its time without that of the operators that it called."""
+        """The operator's time without that of the operators that it called."""
         return max(0, int(self.end_ns - self.begin_ns - self.inner_ns))
 
     @property
     def callers(self) -> Iterator["_Operator"]:
-        """From the nearest to the outermost."""
+        """The operators that called this one, from the nearest to the outermost."""
         one = self.parent
         while one is not None:
             yield one
@@ -200,7 +200,7 @@ class _Operator:
 
     @property
     def is_counted(self) -> bool:
-        """Whether a formula knows its flops, or those of what it is part of."""
+        """Returns whether a formula knows the operator's flops, or those of an operator around it."""
         return any(one.name in FORMULAS for one in (self, *self.callers))
 
 
@@ -221,7 +221,7 @@ def _read(events: Sequence[Any], window: Span, cuda: bool, offset_ns: int, main_
 
 
 def _operators(host: Sequence[Any], window: Span, offset_ns: int) -> list[_Operator]:
-    """Those of the step, each told which one called it."""
+    """The operators of the step, each with the one that called it."""
     chosen = [_Operator(event, offset_ns) for event in host if _is_operator(event)]
     chosen = [one for one in chosen if window[0] <= one.begin_ns <= window[1]]
     chosen.sort(key=lambda one: (one.thread, one.begin_ns, -one.end_ns))
@@ -246,7 +246,7 @@ def _is_operator(event: Any) -> bool:
 
 
 def _is_kernel(event: Any) -> bool:
-    """A kernel or a copy; not a range of the host's that the profiler shows on the device, too."""
+    """Returns whether an event is a kernel or a copy; a range of the host's that is shown on the device is not."""
     if event.device_type() != DeviceType.CUDA or event.name().startswith(_RANGES):
         return False
     is_range = getattr(event, "is_user_annotation", None)
@@ -254,7 +254,7 @@ def _is_kernel(event: Any) -> bool:
 
 
 def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
-    """Collectives from their call to their end, such as `gloo:all_reduce`."""
+    """The collectives from their call to their end, such as `gloo:all_reduce`."""
     found = []
     for event in host:
         name, begin = event.name(), event.start_ns() - offset_ns
@@ -265,7 +265,7 @@ def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
 
 
 def _size_bytes(event: Any) -> int:
-    """Of a collective's tensors, as far as the profiler wrote their shapes."""
+    """The bytes of a collective's tensors, as far as the profiler wrote their shapes."""
     widths = {"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4}
     shapes, dtypes = event.shapes(), event.dtypes()
     total = 0
@@ -280,7 +280,7 @@ def _size_bytes(event: Any) -> int:
 def _add_kernels(
     found: Profile, events: Sequence[Any], operators: Sequence[_Operator], window: Span, offset_ns: int
 ) -> None:
-    """Busy time of the GPUs, time by family; a kernel that no counted operator has launched may hide work."""
+    """Adds the GPUs' busy time and time by family; kernels that no counted operator launched may hide work."""
     by_id = {one.event.correlation_id(): one for one in operators}
     spans: dict[int, list[Span]] = {}
     names: dict[str, dict[str, int]] = {"other": {}, "uncounted": {}}
@@ -306,7 +306,7 @@ def _add_kernels(
 
 
 def _add_host(found: Profile, operators: Sequence[_Operator], messages: Sequence[Call]) -> None:
-    """Time of the main thread by family; with the waiting for messages and the rest it adds up to the step."""
+    """Adds the main thread's time by family; with waits for messages and the rest it adds up to the step."""
     other: dict[str, int] = {}
     uncounted: dict[str, int] = {}
     for one in operators:
@@ -328,14 +328,14 @@ def _add_host(found: Profile, operators: Sequence[_Operator], messages: Sequence
 
 
 def _largest(names: dict[str, int]) -> dict[str, int]:
-    """The first few; the rest is summed up under a name of its own."""
+    """The first few names; the rest is summed up under a name of its own."""
     ranked = sorted(names.items(), key=lambda item: -item[1])
     rest = sum(length for _, length in ranked[SHOWN_NAMES:])
     return {name[:120]: length for name, length in ranked[:SHOWN_NAMES]} | ({"and others": rest} if rest else {})
 
 
 def _add_flops(found: Profile, operators: Sequence[_Operator]) -> None:
-    """By the shapes that operators were called with; those whose shapes do not tell are listed."""
+    """Adds flops by the shapes that operators were called with; those whose shapes do not show them are listed."""
     for one in operators:
         inside = any(caller.name in FORMULAS and not caller.wraps for caller in one.callers)
         if one.name not in FORMULAS or one.wraps or inside:
@@ -351,5 +351,5 @@ def _add_flops(found: Profile, operators: Sequence[_Operator]) -> None:
 
 
 def in_order(families: dict[str, int]) -> dict[str, int]:
-    """As `FAMILIES` has them, the host last."""
+    """The families in the order of `FAMILIES`, the host last."""
     return {name: families[name] for name in (*FAMILIES, HOST) if families.get(name)}

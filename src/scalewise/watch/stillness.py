@@ -1,6 +1,6 @@
-"""Waits until all other threads of this process sleep: OpenMP's go on spinning for milliseconds after their last loop.
+"""Waits until all other threads of this process sleep: OpenMP's spin on for milliseconds after their last loop.
 
-A run that comes next on the same cores would have to compute beside them: on four cores a rank a forward pass took
+A run that comes next on the same cores would have to compute beside them: with four cores per rank a forward pass took
 4 to 6 ms instead of 1.5.
 """
 
@@ -15,13 +15,13 @@ RUNNING = b"R"
 
 
 class Stillness:
-    """Of this process, as far as it can be seen."""
+    """A wait for the other threads of this process, as far as they can be seen."""
 
     def __init__(self) -> None:
         self._in_vain = 0
 
     def wait(self) -> None:
-        """Until nothing but this thread runs, or for a moment only, where it never comes to that."""
+        """Waits until nothing but this thread runs, or for a moment only, if that never happens."""
         if self._in_vain >= MOST_IN_VAIN:
             return
         end = time.monotonic() + MOST_SECONDS
@@ -34,7 +34,7 @@ class Stillness:
 
 
 def others_run() -> bool:
-    """Whether another thread of this process is on a core or ready for one; False where the system does not tell."""
+    """Returns whether another thread of this process runs or is ready to; False if the system does not tell."""
     own = str(threading.get_native_id())
     try:
         return any(_state(task) == RUNNING for task in os.listdir("/proc/self/task") if task != own)
@@ -43,7 +43,7 @@ def others_run() -> bool:
 
 
 def _state(task: str) -> bytes:
-    """The letter behind the name, which may hold anything, a parenthesis too; nothing of a thread that has ended."""
+    """The state letter after the thread's name, which may hold a parenthesis, too; empty if the thread has ended."""
     try:
         with open(f"/proc/self/task/{task}/stat", "rb", buffering=0) as file:
             return file.read(256).rpartition(b") ")[2][:1]

@@ -1,4 +1,4 @@
-"""The agent that hosts the ranks' key-value store, as torchrun's agent does, on a port that nobody else has."""
+"""Runs the agent that hosts the ranks' key-value store, as torchrun's agent does, on a port of its own."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import socket
 
 
 def host_store(writing: int) -> None:
-    """Never returns: the parent ends this process with the run."""
+    """Hosts the store and never returns: the parent ends this process with the run."""
     try:
         from torch.distributed import TCPStore  # type: ignore[attr-defined]
 

@@ -1,8 +1,8 @@
-"""Runs that are alive together and make their steps in turns: a token goes round their ring, through named pipes.
+"""Lets runs that are alive together make their steps in turns: a token goes round their ring, through named pipes.
 
 Every rank has an inbox. A run hands on its turn when all its ranks have written a byte to every inbox of the next run,
-so that no rank begins while one of the other run is still at work. Whoever sees a partner leave, leaves as well and
-says so to the next: nobody waits for those who will not come, whatever has become of them.
+so that no rank begins while one of the other run is still at work. A rank that sees a partner leave, leaves as well and
+tells the next: nobody waits for runs that have ended, for whatever reason.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ LEAST_PATIENCE_SECONDS = 60.0
 
 
 class PartnerGone(Exception):
-    """A partner has left the ring, or does not answer."""
+    """The error that a partner has left the ring, or does not answer."""
 
 
 class Ring:
-    """This rank's place in its ring."""
+    """The place of this rank in its ring."""
 
     def __init__(self, folder: RunFolder, spec: RunSpec, place: Turns, rank: int) -> None:
         def inboxes(index: int) -> list[str]:
@@ -61,13 +61,13 @@ class Ring:
         return True
 
     def leave(self) -> None:
-        """For good; the next run hears of it, and goes on alone as well."""
+        """Leaves the ring for good; the next run is told, and goes on alone as well."""
         with contextlib.suppress(OSError):
             self._send(GOODBYE)
         self.close()
 
     def close(self) -> None:
-        """Without a word, in a forked child: the place is the parent's."""
+        """Closes the pipes and tells nobody: in a forked child, the place is the parent's."""
         descriptors, self._outboxes = [self._inbox, *self._outboxes], []
         self._inbox = -1
         for descriptor in descriptors:
@@ -78,8 +78,8 @@ class Ring:
     def _join(self) -> None:
         self._inbox = os.open(self._own, os.O_RDONLY | os.O_NONBLOCK)
         for path in self._next:
-            # Open for reading, too, though nothing is read: a pipe without a reader would kill a writer whose script
-            # has given SIGPIPE back its default.
+            # Opened for reading, too, though nothing is read: a pipe without a reader would kill a writer whose script
+            # has reset SIGPIPE to its default.
             self._outboxes.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
 
     def _send(self, word: bytes) -> None:
@@ -87,7 +87,7 @@ class Ring:
             os.write(outbox, word)
 
     def _wait(self, beat: Callable[[], None]) -> None:
-        """Until every rank of the run before has handed on its turn."""
+        """Waits until every rank of the run before has handed on its turn."""
         poll = select.poll()
         poll.register(self._inbox, select.POLLIN)
         end = time.monotonic() + self._patience_seconds

@@ -1,4 +1,4 @@
-"""A private view of some folders: overlays in a mount namespace that one process keeps and the ranks of a run join.
+"""Makes a private view of some folders: overlays in a mount namespace that one process keeps and a run's ranks join.
 
 An overlay shows a folder at its own path. What is written goes to another folder, and the user's files stay as they
 are. Only processes that joined the namespace see it, and it is gone with the last of them.
@@ -20,7 +20,7 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def hold_view(order: ViewOrder, report: int) -> None:
-    """Makes the view, says on the pipe how that went, and stays until it is killed; never returns."""
+    """Makes the view, reports on the pipe how that went, and stays until it is killed; never returns."""
     told: dict[str, object] = {}
     try:
         told["own_user"] = _own_namespace()
@@ -38,7 +38,7 @@ def hold_view(order: ViewOrder, report: int) -> None:
 
 
 def join_view(holder: int) -> None:
-    """Makes the holder's view that of this process, which must have one thread only; an OSError says why it cannot."""
+    """Joins the holder's view; this process must have one thread only; an OSError says why it cannot."""
     own_user = not os.path.samefile(f"/proc/{holder}/ns/user", "/proc/self/ns/user")
     libc = ctypes.CDLL(None, use_errno=True)
     namespaces = [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY) for kind in ("user", "mnt")]
@@ -52,9 +52,9 @@ def join_view(holder: int) -> None:
 
 
 def _own_namespace() -> bool:
-    """A mount namespace; True when it took a user namespace, too.
+    """Makes a mount namespace; returns True if that took a user namespace, too.
 
-    An administrator needs none, and must not have one: in it, files of other users would be nobody's.
+    An administrator needs none, and must not have one: in it, files of other users would belong to nobody.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
@@ -88,7 +88,7 @@ def _mount_all(order: ViewOrder) -> list[str]:
 
 
 def _opened(folders: Iterable[str]) -> list[int]:
-    """Descriptors have no commas or colons, which the options of a mount could not hold."""
+    """The folders as descriptors, which have no commas or colons, as mount options could not hold those."""
     return [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in folders]
 
 
@@ -108,14 +108,14 @@ def _mount(source: bytes, target: str, kind: bytes | None, flags: int, options: 
 
 
 def _drop_capabilities() -> None:
-    """In a user namespace of its own a process may do everything; a script must not get more rights than it had."""
+    """Drops all capabilities: a user namespace of its own gives all, and a script must not get more than it had."""
     libc = ctypes.CDLL(None, use_errno=True)
     header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     _checked(libc.capset(header, none))
 
 
 def _die_with_parent() -> None:
-    """The kernel may forget this with a change of capabilities."""
+    """Asks the kernel again to kill this process with its parent: a change of capabilities may reset that."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 

@@ -1,8 +1,8 @@
 """Lets a warning name the script's line that it would name without the watcher.
 
-Code warns of its caller's line by counting frames: `stacklevel=2` is the caller of the function that warns. A wrapper
-of ours between the two would be counted, so the count is raised by the frames of ours that it passes. Torch's C++ code
-names the innermost Python frame; where that is a wrapper, the message is corrected before it is shown.
+Code warns about its caller's line by counting frames: `stacklevel=2` is the caller of the function that warns. A
+wrapper of ours between the two would be counted, so the count is raised by the frames of ours that it passes. Torch's
+C++ code names the innermost Python frame; if that is a wrapper, the message is corrected before it is shown.
 """
 
 import functools
@@ -18,7 +18,10 @@ _BEYOND = 1 << 20  # a level that no stack has: Python then names `sys`
 
 
 def install(broke: Callable[[str, BaseException], None], bottom: CodeType | None = None) -> None:
-    """`bottom`: the code that runs the script as `__main__`; beneath it is nothing that the script would have."""
+    """Wraps the functions that warn.
+
+    `bottom`: the code that runs the script as `__main__`; no frame beneath it would be there without the watcher.
+    """
     module: Any = warnings
     original, show = module.warn, module._showwarnmsg
 
@@ -51,7 +54,7 @@ def install(broke: Callable[[str, BaseException], None], bottom: CodeType | None
 def _with_level(
     caller: FrameType, bottom: CodeType | None, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with a level that, counted from the wrapper, leads where the given one leads without us."""
+    """The arguments with a level that, counted from the wrapper, points to the same frame as without us."""
     given = kwargs.get("stacklevel", args[2] if len(args) > 2 else 1)
     passed_over = tuple(kwargs.get("skip_file_prefixes", ()))
     if not isinstance(given, int):

@@ -21,7 +21,7 @@ _NO_MOVES = frozenset(
     for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh", "set_")
 )
 _ONLY_WRITES = frozenset(f"aten::{name}" for name in ("copy_", "fill_", "zero_", "normal_", "uniform_", "bernoulli_"))
-# They touch a part of their first tensor only, as large as what they give or take.
+# Operators that touch only a part of their first tensor, as large as what they take or give.
 _PART_READS = frozenset(f"aten::{name}" for name in ("embedding", "index", "index_select", "gather", "take"))
 _PART_WRITES = frozenset(
     f"aten::{name}" for name in ("index_put_", "index_put", "index_add_", "index_copy_", "scatter_", "scatter_add_")
@@ -34,18 +34,18 @@ _DTYPES = {
 }  # fmt: skip
 
 Shape = Sequence[int]
-# Factors and targets of matrix products follow their tensors, and are not for their formulas.
+# Factors and targets of matrix products come after their tensors, and are not passed to their formulas.
 _PRODUCT_TENSORS = {"aten::mm": 2, "aten::bmm": 2, "aten::addmm": 3, "aten::baddbmm": 3, "aten::_scaled_mm": 2}
 
 
 def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    """Scores, and their product with the values; queries may have more heads than keys and values."""
+    """The flops of the scores and of their product with the values; queries may have more heads than keys."""
     *batch, queries, width = query
     return 2 * math.prod(batch) * queries * key[-2] * (width + value[-1])
 
 
 def _attention_backward(_: Shape, query: Shape, key: Shape, value: Shape, *__: Any, **___: Any) -> int:
-    """Five products: fused kernels compute the scores anew."""
+    """The flops of five products: fused kernels compute the scores anew."""
     *batch, queries, width = query
     return 2 * math.prod(batch) * queries * key[-2] * (3 * width + 2 * value[-1])
 
@@ -54,7 +54,7 @@ def _times_vector(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * matrix[0] * matrix[1]
 
 
-# Formulas that torch's own table lacks, or has for some shapes only; they are given shapes.
+# Formulas that torch's own table lacks, or has for some shapes only; they take shapes.
 _MORE_FORMULAS: dict[str, Callable[..., int]] = {
     "aten::mv": _times_vector,
     "aten::addmv": lambda _, matrix, *__, **___: _times_vector(matrix),
@@ -73,26 +73,26 @@ FORMULAS = frozenset(_MORE_FORMULAS) | frozenset(_TORCH_FORMULAS)
 
 
 def flops_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> int:
-    """Of one call of an operator that has a formula; tensors may be given as such or as their shapes."""
+    """The flops of one call of an operator that has a formula; tensors may be given as such or as their shapes."""
     if name in _MORE_FORMULAS:
         return _MORE_FORMULAS[name](*(one.shape if isinstance(one, torch.Tensor) else one for one in args))
     return int(_TORCH_FORMULAS[name](*args, **kwargs, out_val=result))
 
 
 def without_masked_half(flops: int, queries: int, keys: int) -> int:
-    """Causal attention needs only the pairs on and below the diagonal."""
+    """The flops of causal attention, which needs only the pairs on and below the diagonal."""
     return flops * (queries + 1) // (2 * queries) if queries == keys and queries else flops
 
 
 def precision_of(dtype: str, device: str, name: str) -> str:
-    """The dtype, or tf32 where the GPU may round float32 to it."""
+    """The dtype, or tf32 if the GPU may round float32 to it."""
     if dtype != "float32" or device != "cuda":
         return dtype
     return "tf32" if _rounds_to_tf32("conv" if family_of(name) == "convolution" else "matmul") else dtype
 
 
 def _rounds_to_tf32(kind: str) -> bool:
-    """As the script has set it, by the new or the old way; the old one refuses to answer once the new one was used."""
+    """Returns whether the script allows TF32, by the new setting or the old, which fails once the new one was used."""
     reader = getattr(torch._C, "_get_fp32_precision_getter", None)
     if reader is not None:
         set_to = str(reader("cuda", kind))
@@ -102,7 +102,7 @@ def _rounds_to_tf32(kind: str) -> bool:
 
 
 def cache_bytes(device: torch.device) -> int | None:
-    """The last cache before the memory of the device; None where it cannot be seen."""
+    """The size of the last cache before the memory of the device; None if it cannot be read."""
     if device.type == "cuda":
         size = getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)
         return int(size) or None
@@ -115,7 +115,7 @@ def cache_bytes(device: torch.device) -> int | None:
 
 
 class Work:
-    """What was counted; one for all threads."""
+    """The counts of a step; one instance for all threads."""
 
     def __init__(self, counting: Callable[[], bool], in_backward: Callable[[], bool]) -> None:
         self._counting, self._in_backward = counting, in_backward
@@ -123,7 +123,7 @@ class Work:
         self.begin()
 
     def begin(self) -> None:
-        """A new step is counted."""
+        """Begins to count a new step."""
         self.flops: Counter[str] = Counter()
         self.recomputed: Counter[str] = Counter()
         self.operand_bytes = self.streamed_bytes = 0
@@ -131,7 +131,7 @@ class Work:
         self._cache_of: torch.device | None = None
 
     def see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """One operator is done. A fault of ours ends the counting, never the script."""
+        """Counts one finished operation. A fault of ours ends the counting, never the script."""
         if self.error is not None or not self._counting():
             return
         try:
@@ -170,7 +170,7 @@ class Work:
 
 
 class WorkMode(TorchDispatchMode):
-    """Passes every operator on as it is, and shows it to the count; one instance per thread."""
+    """A mode that passes every operator on as it is, and counts it; one instance per thread."""
 
     supports_higher_order_operators = True
 
@@ -179,7 +179,7 @@ class WorkMode(TorchDispatchMode):
         self._work = work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called for every operator of the thread; a tensor made of others is taken apart by its own class first."""
+        """Runs and counts one operator; a tensor made of others is taken apart by its own class first."""
         if any(is_traceable_wrapper_subclass(one) for one in tree_leaves((args, kwargs))):
             return NotImplemented
         result = func(*args, **(kwargs or {}))
@@ -188,7 +188,7 @@ class WorkMode(TorchDispatchMode):
 
 
 def _recomputes() -> bool:
-    """Whether an activation checkpoint repeats a forward pass right now."""
+    """Returns whether an activation checkpoint repeats a forward pass right now."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_filename.endswith(_CHECKPOINT_FILE):
@@ -198,7 +198,7 @@ def _recomputes() -> bool:
 
 
 def _moved_bytes(name: str, schema: Any, args: Any, kwargs: Any, result: Any) -> Iterator[int]:
-    """Sizes of what the operator must at least read and write: every tensor once, a part where it touches a part."""
+    """The bytes an operator must at least read and write: every tensor once, or the part that it touches."""
     storages = set()
     for place, argument in enumerate(schema.arguments):
         given = args[place] if place < len(args) else kwargs.get(argument.name)
@@ -228,12 +228,12 @@ def _plain_tensors(values: Any) -> list[torch.Tensor]:
 
 
 def _touched_bytes(tensor: torch.Tensor) -> int:
-    """An expanded tensor is smaller in memory than it says."""
+    """The bytes of a tensor in memory: an expanded tensor is smaller there than its shape says."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
 
 
 def flops_of_event(name: str, shapes: Sequence[Any], dtypes: Sequence[str], values: Sequence[Any]) -> tuple[str, int]:
-    """The same from what the profiler wrote of a call: dtype and flops; raises where the shapes do not tell."""
+    """Dtype and flops of a call from what the profiler wrote; raises an error if the shapes do not show them."""
     place = max(range(len(shapes)), key=lambda index: _numel(shapes[index]))
     dtype = _DTYPES.get(dtypes[place], dtypes[place])
     inputs: list[Any] = [value if _is_plain(value) else shape for shape, value in zip(shapes, values, strict=False)]

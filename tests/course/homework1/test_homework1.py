@@ -1,6 +1,7 @@
 """Homework 1: opposite measurements give opposite answers, and every number of an answer stands in its table."""
 
 from dataclasses import replace
+from statistics import mean, pvariance
 from typing import Any
 
 import pytest
@@ -14,12 +15,16 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.gpus import GpuStep
 from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, points, summary
+from scalewise.course.homework1.h1_4_bytes import Traffic
 from scalewise.course.summing import shaken_rows
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import ProfileRow, WorkRow
 from scalewise.report.document import Answer, Figure, Section, Table
 from scalewise.report.draw import draw
+from scalewise.report.tables import csv_text
+from scalewise.report.view import table_view
 from scalewise.results.run import Run
 
 QUESTIONS = (h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c)
@@ -65,7 +70,7 @@ def model_sizes(
 
 def inspected_work(case: str, ranks: int, flops: float) -> Run:
     peak = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 0.0, {"float32": 1e11}, 1e10)
-    run = arm("model-size", [0.01] * 8, ranks, axes={"case": case}, inspect=True, samples_in_all=64,
+    run = arm("model-size", [0.01] * 8, ranks, axes={"case": case}, kind=Inspected(), samples_in_all=64,
               machine={"peaks": (peak,)})  # fmt: skip
     work = WorkRow(3, "dispatch", {"float32": round(flops)}, {}, 100, 100, 10)
     profile = ProfileRow(5, "cpu", 10_000_000, 9_000_000, 50, {"matmul": 9_000_000})
@@ -113,7 +118,7 @@ def uneven(own: float = 0.020, waits: float = 0.020) -> list[Run]:
 
 def devices(dp: float = 0.010, ddp: float = 0.010, first: int = 100, held: int = 300):
     names = ("logical:0", "logical:1")
-    twin = arm("data-parallel", [0.01] * 10, mode="python", inspect=True)
+    twin = arm("data-parallel", [0.01] * 10, mode="python", kind=Inspected())
     samples = tuple(quiet_sample(at_seconds=at / 2, rank_busy=(0.9, 0.8), rank_steps=(at, at)) for at in range(1, 9))
     reduced = {"collectives": {"all_reduce": (2, 8 * MIB)}}
     runs = [
@@ -254,7 +259,9 @@ def test_rows_of_gpus_that_are_not_here_stand_in_a_group_of_their_own(monkeypatc
     assert [heading for _, heading in shown.groups] == ["On this machine", "On GPUs, not on this machine"]
     first = shown.groups[1][0]
     assert [row[0].mark for row in shown.rows[first:]] == ["measured", "predicted", "predicted"]
-    assert "4 GPUs of the kind in the table 1.50" in answers(h1_2.build(everything()))[0].practice
+    assert (
+        "By prediction 4 GPUs of the kind in the table would reach 1.5" in answers(h1_2.build(everything()))[0].practice
+    )
 
 
 def test_one_gpu_is_told_from_a_machine_that_was_not_asked():
@@ -359,10 +366,25 @@ def test_data_parallel_that_is_faster_is_explained_in_the_first_sentence():
 
 def test_bytes_through_one_device_grow_with_devices_for_data_parallel_only():
     runs, seen = devices()
-    rows = table(h1_4.build(make_evidence(*runs, inspections=(seen,))), "h1-4-bytes").rows
-    dp, ddp = ([cell.number for cell in row[1:]] for row in rows)
-    assert dp == pytest.approx([16 * MIB / 1e6 * (n - 1) for n in (2, 4, 8)])
+    shown = table(h1_4.build(make_evidence(*runs, inspections=(seen,))), "h1-4-bytes")
+    copies, nccl, ddp = ([row[column].number for row in shown.rows] for column in (1, 2, 3))
+    assert copies == pytest.approx([16 * MIB / 1e6 * (n - 1) for n in (2, 4, 8)])
+    assert nccl == pytest.approx([16 * MIB / 1e6] * 3)
     assert ddp == pytest.approx([4 * (n - 1) / n * 8 * MIB / 1e6 for n in (2, 4, 8)])
+    assert [row[1].mark for row in shown.rows] == ["emulated", "predicted", "predicted"]
+    assert [line.split(",")[-2] for line in csv_text(shown).splitlines()[2:]] == ["predicted", "predicted"]
+
+
+def test_the_part_of_the_batch_that_travels_does_not_grow_with_the_devices():
+    batch = Traffic(through_first=16.4, reduced=8.0, mark="measured")
+    assert [batch.by_copies(n) - 16 * (n - 1) for n in (2, 4, 8)] == pytest.approx([0.4, 0.6, 0.7])
+
+
+def test_what_is_told_of_many_devices_is_called_predicted_and_names_nccl():
+    runs, seen = devices(0.020, 0.010)
+    design = answers(h1_4.build(make_evidence(*runs, inspections=(seen,))))[2]
+    assert design.number.startswith("By prediction") and "NCCL" in design.number
+    assert "sends less than twice their size and receives as much" in design.why
 
 
 def test_the_steadier_method_is_named():
@@ -370,6 +392,73 @@ def test_the_steadier_method_is_named():
     rough = arm("ddp", noisy(40, 0.01, 1, step_cv=0.4), 2, step={"collectives": {"all_reduce": (2, 8 * MIB)}})
     compared = answers(h1_4.build(make_evidence(runs[0], rough, runs[2], inspections=(seen,))))[1]
     assert compared.verdict == "DataParallel has the steadier steps."
+
+
+def test_a_few_long_steps_make_nobody_the_steadier_one():
+    runs, seen = devices()
+    plain = noisy(40, 0.01, 1, step_cv=0.1)
+    outlier = [*noisy(40, 0.01, 2, step_cv=0.1)[:-1], 0.03]
+    more = {"step": {"collectives": {"all_reduce": (2, 8 * MIB)}}}
+    made = [arm("data-parallel", outlier * 5, mode="python", emulated=True), arm("ddp", plain * 5, 2, **more), runs[2]]
+    compared = answers(h1_4.build(make_evidence(*made, inspections=(seen,))))[1]
+    assert compared.verdict == "DDP has the steadier steps."  # in every block: that is no chance
+    outlier = [*noisy(199, 0.01, 2, step_cv=0.1), 0.03]
+    made[0] = arm("data-parallel", outlier, mode="python", emulated=True)
+    compared = answers(h1_4.build(make_evidence(*made, inspections=(seen,))))[1]
+    assert compared.verdict == "Which of them has the steadier steps cannot be told from these runs."
+    assert "(emulated)" in compared.number
+
+
+def test_the_variance_is_the_mean_of_the_runs_variances_around_their_own_mean():
+    runs, seen = devices()
+    one, two = noisy(60, 0.010, 3, step_cv=0.2), noisy(60, 0.020, 4, step_cv=0.2)
+    more = {"step": {"collectives": {"all_reduce": (2, 8 * MIB)}}}
+    made = [runs[0], runs[2], *(arm("ddp", own, 2, repeat=at, **more) for at, own in enumerate((one, two)))]
+    evidence = make_evidence(*made, inspections=(seen,))
+    kept = [run.step_seconds[run.warmup_steps :] for run in evidence.experiment("ddp").runs]
+    row = table(h1_4.build(evidence), "h1-4-dp-ddp").rows[2]
+    assert row[8].number == pytest.approx(1e6 * mean(pvariance(steps) for steps in kept))
+    assert row[7].number == pytest.approx(row[8].number ** 0.5)
+
+
+def layered(*parts: tuple[int, int], optimizer: int = 0) -> Any:
+    """Inspected steps in which the layers of both devices take these times."""
+    _, seen = devices()
+    names = ("logical:0", "logical:1")
+    rows = [
+        BusyRow(step, name, "forward", "layer", 0, end)
+        for step, ends in enumerate(parts)
+        for name, end in zip(names, ends, strict=True)
+    ]
+    rows += [
+        BusyRow(step, names[0], "optimizer", "", 200, 200 + optimizer) for step in range(len(parts) if optimizer else 0)
+    ]
+    return replace(
+        seen, timeline=tuple(rows), device_memory=tuple(replace(one, peak_bytes=MIB) for one in seen.device_memory)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        (layered((50, 50), (50, 50), (70, 30)), "does not show here"),
+        (layered((70, 30), (70, 30)), "has more work than"),
+        (layered((50, 50), (50, 50), optimizer=40), "has more work than"),
+    ],
+)
+def test_one_step_in_which_the_first_device_was_slow_is_no_more_work(seen, words):
+    runs, _ = devices()
+    bound = answers(h1_4.build(make_evidence(*runs, inspections=(seen,))))[0]
+    assert words in bound.verdict
+
+
+def test_the_layers_share_is_of_all_inspected_steps_and_the_optimizer_is_none_of_it():
+    runs, _ = devices()
+    section = h1_4.build(make_evidence(*runs, inspections=(layered((40, 60), (60, 40), optimizer=10**6),)))
+    first = table(section, "h1-4-dp-ddp").rows[0]
+    assert first[2].number == pytest.approx(50) and first[2].interval == ""
+    assert "from 40.0 to 60.0 % step by step" in " ".join(table(section, "h1-4-dp-ddp").notes)
+    assert first[3].text == "1.00"
 
 
 def test_utilisation_is_drawn_over_time_for_both_methods():
@@ -395,15 +484,24 @@ def test_a_delay_draws_the_speedup_towards_one_from_either_side(two, words):
 def test_each_millisecond_of_delay_adds_one_and_the_law_is_met_at_every_delay():
     _, linear, amdahl = answers(h1_5a.build(make_evidence(*often(delayed))))
     assert linear.verdict == "Linear in the step time, non-linear in the speedup."
-    assert amdahl.verdict == "It follows the law: all 4 delays are met within 10 %."
+    assert amdahl.verdict == "The delay is a serial part, which bounds the speedup of any number of ranks."
+    assert "within 10 % at all 4 delays" in amdahl.why
     assert "serial share" in amdahl.practice
+
+
+def test_no_number_of_ranks_exceeds_one_over_the_delays_share():
+    section = h1_5a.build(make_evidence(*delayed()))
+    last = table(section, "h1-5a-delay").rows[-1]
+    assert last[5].number == pytest.approx(80, rel=0.01) and last[6].number == pytest.approx(1.25, rel=0.01)
+    amdahl = answers(section)[2]
+    assert f"{last[5].text}\u00a0% of one rank's step" in amdahl.number and f"more than {last[6].text}" in amdahl.number
 
 
 def test_a_delay_that_is_half_hidden_is_neither_one_for_one_nor_by_the_law():
     runs = often(delayed, ranks=(1,)) + often(delayed, ranks=(2,), share=0.4)
     _, linear, amdahl = answers(h1_5a.build(make_evidence(*runs)))
     assert "does not add exactly one" in linear.verdict
-    assert "the measured speedup differs from it" in amdahl.verdict
+    assert "the measured speedup differs from that of a delay that only adds" in amdahl.why
 
 
 def test_ranks_that_are_slower_than_one_have_no_serial_share():
@@ -456,6 +554,109 @@ def test_the_others_wait_for_a_slow_rank_or_they_do_not(waits, whole, shows):
     first, second = answers(h1_5c.build(make_evidence(*uneven(waits=waits))))
     assert shows in second.verdict
     assert not whole or first.verdict == whole
+
+
+def test_a_mean_is_only_called_too_high_where_the_error_of_the_mean_says_so():
+    def answer(first: float, later: list[float]) -> Answer:
+        runs = []
+        for repeat in range(3):
+            own = noisy(60, 0.010, repeat, step_cv=0.01)
+            own[0] = first
+            own[30 : 30 + len(later)] = later
+            runs.append(arm("strong-scaling", own, 2, repeat=repeat))
+        return answers(h1_1.build(make_evidence(*runs)))[0]
+
+    assert "a mean that includes them is too high" in answer(0.1, []).verdict
+    held_up = answer(0.020, [0.030] * 4)
+    assert held_up.verdict == "The first step takes longer, because it pays for set-up that later ones do not pay."
+    assert "do not change the mean clearly" in held_up.practice
+    assert "4 later steps of the drawn run took longer than its first" in held_up.practice
+    assert "1 later step of the drawn run took" in answer(0.020, [0.030]).practice
+
+
+def test_that_ranks_start_alike_is_the_work_of_ddp_and_not_of_the_seed():
+    why = answers(h1_1.build(make_evidence(*seeded(SAME, APART))))[1].why
+    assert "DDP sends rank 0's weights to all ranks when it is constructed" in why and "with any seed" in why
+
+
+def test_the_parts_of_a_step_that_are_said_add_up_to_it():
+    runs = [*strong(overhead=1e-3, exchange=0.004, ranks=(1, 2)), link()]
+    runs += [
+        arm("batch-scaling", steps(1e-3 + 1e-4 * b), axes={"batch": b}, samples_in_all=b) for b in (32, 64, 128, 256)
+    ]
+    section = h1_2.build(make_evidence(*runs))
+    row = table(section, "h1-2-model").rows[1]
+    assert row[2].number == pytest.approx(sum(row[at].number for at in (3, 4, 6, 7)))
+    assert all(row[at].text in answers(section)[2].number for at in (2, 3, 4, 6, 7))
+
+
+@pytest.mark.parametrize(
+    ("exchange", "spread", "words"),
+    [
+        (0.0082, 0.0, "which agrees within 10 %"),
+        (0.0400, 0.0, "In training the exchange costs"),
+        (0.0010, 0.0, "part of the exchange overlaps with backward"),
+        (0.0110, 0.3, "seems to cost, though these runs do not settle it"),
+    ],
+)
+def test_the_bare_link_agrees_only_where_the_whole_interval_of_the_ratio_does(exchange, spread, words):
+    runs: list[Run] = [link()]
+    for repeat in range(4):
+        apart = exchange * (1 + spread * (repeat - 1.5))
+        runs += strong(overhead=1e-3, exchange=apart, ranks=(1, 2), repeat=repeat)
+    runs += [
+        arm("batch-scaling", steps(1e-3 + 1e-4 * b), axes={"batch": b}, samples_in_all=b) for b in (32, 64, 128, 256)
+    ]
+    assert words in answers(h1_2.build(make_evidence(*runs)))[2].why
+
+
+def test_what_does_not_show_is_not_explained():
+    runs = model_sizes((0.004, 0.0145))  # one run each: the ratio of the efficiencies cannot be told from 1
+    runs = [replace(run, spec=run.spec) for run in runs if not run.spec.inspected]
+    runs += [inspected_work(case, 2, work) for case, work in zip(("small", "large"), (2e8, 1e9), strict=True)]
+    which, why, _ = answers(h1_3.build(make_evidence(*runs)))
+    assert which.verdict == "It cannot be told from these runs; the counts lead one to expect the large one."
+    assert why.verdict == (
+        "The small model exchanges more bytes for each operation, but not by so much that it shows in these runs."
+    )
+
+
+@pytest.mark.parametrize(
+    ("large", "words"),
+    [
+        (1.02, "does not tell which is more efficient there"),
+        (0.4, "against what the sheet expects"),
+        (2.5, ", as the sheet"),
+    ],
+)
+def test_gpus_are_compared_by_the_interval_of_their_ratio(monkeypatch, large, words):
+    def made(_: Evidence, __: str, ___: Any, case: str) -> tuple[GpuStep, ...]:
+        step = Estimate(0.001, 0.0009, 0.0011, 100, 3, "m", 0.95)
+        speed = step.times(1000 * (large if case == "large" else 1.0))
+        return tuple(GpuStep(n, step, "predicted", speed if n > 1 else None, 1, 0.3, {}, "there") for n in (1, 4))
+
+    monkeypatch.setattr(points, "gpu_steps", made)
+    section = h1_3.build(make_evidence(*model_sizes()))
+    assert words in answers(section)[0].practice
+    assert strangers(section) == {}
+
+
+def test_the_answer_about_batches_names_what_predicted_rows_say(monkeypatch):
+    def made(_: Evidence, __: str, ___: Any, batch: int) -> tuple[GpuStep, ...]:
+        step = Estimate(0.001, 0.0008, 0.0012, 100, 3, "m", 0.95)
+        several = GpuStep(4, step, "predicted", step.times(900 + batch / 10), 1, 0.3, {}, "there")
+        return GpuStep(1, step, "measured", None, 1, 0.3, {}, "there"), several
+
+    monkeypatch.setattr(h1_5b, "gpu_points", lambda *args, **axes: tuple(map(points.gpu_point, made(*args, **axes))))
+    section = h1_5b.build(make_evidence(*batched(exchange=0.010)))
+    better, when = answers(section)
+    assert better.verdict == "Yes, where it was measured."
+    assert "By prediction 4 GPUs" in better.practice and "which their intervals do not tell apart" in better.practice
+    assert "one GPU takes no longer for 256 samples" in better.practice
+    assert "One rank, which exchanges nothing, reaches 90 %" in when.practice
+    assert strangers(section) == {}
+    row = table_view(table(section, "h1-5b-batch")).rows[-1]
+    assert (row.mark, row.cells[1].mark, row.cells[2].mark) == ("predicted", "measured", "")
 
 
 def test_a_slow_first_step_makes_warm_up_needed_and_names_the_reasons_of_a_gpu():
@@ -550,8 +751,16 @@ def test_why_the_sizes_differ_follows_the_rates_of_the_table(sample, flops, word
 def test_a_limit_at_the_bound_of_arithmetic_is_not_blamed_on_memory():
     quick = make_evidence(*batched(sample=1e-5), *model_sizes())
     slow = make_evidence(*batched(sample=2e-3), *model_sizes())
-    assert "limited by arithmetic" in answers(h1_5b.build(quick))[1].practice
+    assert "less than where the line tends: so arithmetic is the limit" in answers(h1_5b.build(quick))[1].practice
     assert "the rest is memory traffic" in answers(h1_5b.build(slow))[1].practice
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [((9.0, 8.0, 10.0), "memory traffic"), ((18.0, 15.0, 30.0), "limited by"), ((32.0, 18.0, 90.0), "less than where")],
+)
+def test_a_line_that_tends_above_what_arithmetic_allows_is_not_believed(limit, words):
+    assert words in h1_5b._bounded_words(Estimate(*limit, 10, 1, "m", 0.95), 23.0)
 
 
 def test_one_rank_alone_is_not_shown_as_several():

@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.clip_of_a_shard import examine, settle
 from scalewise.doctor.replay import Replayed
 from scalewise.records.notes import GradientsNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 
 def rank(norms, shards=(0, 1), collective="", digests="abcdef", weight=1.0, limit_found=None):
@@ -85,7 +85,7 @@ def replayed(plain, mended, applied=4, trouble=""):
 def test_a_replay_with_the_norm_of_all_shards_proves_and_prices_it():
     plain = case_of(rank([0.1] * 4), rank([0.1] * 4))
     found, settled = replayed(plain, case_of(rank([0.06] * 4), rank([0.08] * 4)))
-    assert found.remedy == Remedy("clip_by_whole_norm", {"limit": 0.1})
+    assert found.remedy == Change("clip_by_whole_norm", {"limit": 0.1})
     assert settled.proof == "replayed" and settled.price.value == pytest.approx(math.sqrt(2))
     assert "0.1414 as it is, 0.1 clipped by the norm over all ranks" in settled.evidence[-1]
 

@@ -7,7 +7,7 @@ from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import needless_buffer_broadcast, needless_find_unused, tiny_buckets
 from scalewise.doctor.replay import Replayed, Spared
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 ASKING = {"find_unused_parameters": True}
 SENDING = {"broadcast_buffers": True}
@@ -25,7 +25,7 @@ def case(use, other=None, line="model = DDP(net, find_unused_parameters=True)", 
 def test_a_search_that_never_finds_is_needless():
     (finding,) = needless_find_unused.examine(case(make_use(), options=ASKING))
     assert finding.severity == "slow" and finding.counts and "in 8 steps on 2 ranks" in finding.sentence
-    assert finding.remedy == Remedy("ddp_option", {"find_unused_parameters": False})
+    assert finding.remedy == Change("ddp_option", {"find_unused_parameters": False})
     assert finding.fix == "model = DDP(net)" and finding.steps_seen == 8
 
 
@@ -55,7 +55,7 @@ def test_many_small_buckets_of_a_lowered_cap_are_found():
     use = make_use(bucket_bytes=(100_000,) * 12)
     (finding,) = tiny_buckets.examine(case(use, options={"bucket_bytes_cap": 104857}))
     assert "bucket_cap_mb=0.1 cuts 1.2 MB of gradients into 12" in finding.sentence
-    assert finding.price.value == 6.0 and finding.remedy == Remedy("ddp_option", {"bucket_cap_mb": 25})
+    assert finding.price.value == 6.0 and finding.remedy == Change("ddp_option", {"bucket_cap_mb": 25})
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from scalewise.records.notes import (
     HousekeepingNote,
     StepNote,
 )
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 MILLISECOND = 1_000_000
 CHECKS_OF_A_GPU = (attention_not_fused, convolutions_not_tuned, launch_bound, pageable_copies, tf32_off)
@@ -84,7 +84,7 @@ def on_gpu(*rows, act=lambda sheet: None, steps=40, settings=None, **run):
 def replayed(finding, low, high, step=10.0, case=None, mended=None, trouble=""):
     case = case or make_case(Sheet().windows(2))
     spared = Spared(make_estimate((low + high) / 2, low, high), step, "measured")
-    return Replayed(finding.remedy or Remedy("none"), case, mended or case, 3, spared, trouble)
+    return Replayed(finding.remedy or Change("none"), case, mended or case, 3, spared, trouble)
 
 
 @pytest.mark.parametrize("check", CHECKS_OF_A_GPU)
@@ -106,7 +106,7 @@ def test_a_compiled_model_is_not_judged(check):
 def test_float32_matmuls_are_a_suspicion_until_tf32_is_measured():
     case = on_gpu(make_graph(matmuls={"float32": 6, "bfloat16": 2}))
     (finding,) = tf32_off.examine(case)
-    assert finding.proof == "suspected" and "6 of 8 matmuls" in finding.sentence and finding.remedy == Remedy("tf32")
+    assert finding.proof == "suspected" and "6 of 8 matmuls" in finding.sentence and finding.remedy == Change("tf32")
     settled = tf32_off.settle(case, finding, replayed(finding, 4.0, 6.0))
     assert settled.proof == "replayed" and settled.price.value == 5.0
 
@@ -140,7 +140,7 @@ def test_a_gpu_without_tf32_is_not_judged():
 def test_convolutions_of_fixed_shapes_are_a_suspicion():
     rows = [make_graph(step, convolutions=5) for step in (3, 6)]
     (finding,) = convolutions_not_tuned.examine(on_gpu(*rows))
-    assert "5 convolutions of fixed shape" in finding.sentence and finding.remedy == Remedy("tuned_convolutions")
+    assert "5 convolutions of fixed shape" in finding.sentence and finding.remedy == Change("tuned_convolutions")
 
 
 def test_changing_shapes_tuned_and_deterministic_convolutions_pass():
@@ -159,14 +159,14 @@ def test_a_gpu_that_waits_for_launches_is_found_with_the_optimizer_that_makes_th
     optimizer = make_optimizer(optimizer="AdamW", options={"foreach": False})
     case = on_gpu(make_work(optimizer_kernels=600), optimizer, seconds=0.01)
     (finding,) = launch_bound.examine(case)
-    assert finding.remedy == Remedy("fused_optimizer") and "launches 500 kernels of 2.0 us" in finding.sentence
+    assert finding.remedy == Change("fused_optimizer") and "launches 500 kernels of 2.0 us" in finding.sentence
     assert finding.price.value == pytest.approx(9.0) and finding.proof == "suspected"
     assert "AdamW, one by one" in finding.evidence[1]
 
 
 def test_launches_of_the_model_itself_are_mended_by_compiling_it():
     (finding,) = launch_bound.examine(on_gpu(make_work(), make_optimizer(options={"fused": True}), seconds=0.01))
-    assert finding.remedy == Remedy("compiled_model")
+    assert finding.remedy == Change("compiled_model")
     (compiled,) = launch_bound.examine(on_gpu(make_work(), make_graph(compiled=True), seconds=0.01))
     assert compiled.remedy is None
 
@@ -193,7 +193,7 @@ def test_copies_from_pageable_memory_are_found_with_the_loader_that_does_not_pin
     sheet = Loop().steps_of(40, lambda sheet: copies()(sheet.batch())).row(make_settings())
     sheet.row(make_loader(place=sheet.place("loader = DataLoader(data, num_workers=2)")))
     (finding,) = pageable_copies.examine(make_case(sheet, ranks=1))
-    assert "copies 16.0 MiB per step" in finding.sentence and finding.remedy == Remedy("pinned_memory")
+    assert "copies 16.0 MiB per step" in finding.sentence and finding.remedy == Change("pinned_memory")
     assert "pin_memory=True" in finding.fix and "x = x.to(device, non_blocking=True)" in finding.fix
 
 
@@ -211,7 +211,7 @@ def test_pinned_small_and_repeated_copies_pass(values):
 def test_the_same_tensor_copied_in_every_step_is_found():
     case = on_gpu(make_device_use("cuda:0"), act=copies(again=1, duration_ns=2 * MILLISECOND))
     (finding,) = same_copy_every_step.examine(case)
-    assert finding.where.text == "x = x.to(device)" and finding.remedy == Remedy("kept_copies")
+    assert finding.where.text == "x = x.to(device)" and finding.remedy == Change("kept_copies")
     assert finding.price.value == 2.0 and finding.proof == "suspected"
     assert same_copy_every_step.settle(case, finding, replayed(finding, 1.0, 2.0)).proof == "replayed"
 
@@ -254,7 +254,7 @@ def test_anomaly_detection_in_every_step_is_found_with_its_line():
     sheet.row(make_settings(device="", anomaly=True, anomaly_place=sheet.place("set_detect_anomaly(True)")))
     (finding,) = debugging_left_on.examine(make_case(sheet, ranks=1, wrapped=False))
     assert "on in 20 of 20 steps" in finding.evidence[0] and finding.where.text == "set_detect_anomaly(True)"
-    assert finding.counts and finding.remedy == Remedy("debugging_off")
+    assert finding.counts and finding.remedy == Change("debugging_off")
 
 
 def test_anomaly_detection_around_a_few_steps_passes():

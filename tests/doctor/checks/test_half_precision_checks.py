@@ -7,7 +7,7 @@ from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import backward_under_autocast, fp16_without_scaler
 from scalewise.doctor.replay import GradientPair, Replayed
 from scalewise.records.notes import AutocastNote, WarningNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 HALF = {"autocast": "float16"}
 
@@ -18,7 +18,7 @@ def half(**values):
 
 def test_half_precision_without_scaling_is_suspected():
     (finding,) = half()
-    assert finding.proof == "suspected" and not finding.counts and finding.remedy == Remedy("scaler")
+    assert finding.proof == "suspected" and not finding.counts and finding.remedy == Change("scaler")
     assert "4 of 4 optimizer steps" in finding.sentence
 
 

@@ -11,7 +11,7 @@ from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.input_bound import examine, settle
 from scalewise.records.examination import LoadingRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, LoaderNote, StepNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 QUIET = (quiet_sample(),)
 BUSY = (quiet_sample(foreign=0.6, pressure=0.8),)
@@ -120,7 +120,7 @@ def test_the_replay_gives_the_price_or_doubt():
 
 def swept(case, finding, count, spared, trouble=""):
     shown = replay("workers", case, case, spared=spared, trouble=trouble)
-    return settle(case, finding, replace(shown, remedy=Remedy("workers", {"count": count})))
+    return settle(case, finding, replace(shown, remedy=Change("workers", {"count": count})))
 
 
 def test_the_smallest_number_of_workers_that_is_as_good_as_the_best_becomes_the_fix():

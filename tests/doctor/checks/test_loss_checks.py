@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import loss_not_divided, loss_weighted_per_micro_batch
 from scalewise.doctor.replay import Replayed
 from scalewise.records.inspection import GradientRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 
 def divided(sheet):
@@ -19,7 +19,7 @@ def divided(sheet):
 def test_a_sum_of_means_is_found():
     (finding,) = divided(Sheet().windows(4, 4))
     assert "4 times that of the whole batch" in finding.sentence and finding.proof == "observed"
-    assert finding.remedy == Remedy("divide_loss", {"by": 4}) and finding.fix == "(loss / 4).backward()"
+    assert finding.remedy == Change("divide_loss", {"by": 4}) and finding.fix == "(loss / 4).backward()"
     assert (finding.price.value, finding.price.unit) == (pytest.approx(4.0), "times")
 
 

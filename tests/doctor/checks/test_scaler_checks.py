@@ -8,7 +8,7 @@ from case_factory import Sheet, make_case, make_failure
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import clip_before_unscale, scaler_bypassed, scaler_never_updated, scaler_with_bf16
 from scalewise.records.notes import AutocastNote, StepNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 SCALE = 65536.0
 
@@ -173,7 +173,7 @@ def test_one_update_for_two_optimizers_is_right():
 
 def test_a_scaler_around_bfloat16_is_found():
     (finding,) = scaler_with_bf16.examine(make_case(loop(autocast="bfloat16"), ranks=2))
-    assert finding.severity == "slow" and "4 of 4 steps" in finding.sentence and finding.remedy == Remedy("no_scaler")
+    assert finding.severity == "slow" and "4 of 4 steps" in finding.sentence and finding.remedy == Change("no_scaler")
 
 
 def test_parameters_in_bfloat16_need_no_scaler_either():

@@ -7,7 +7,7 @@ from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import never_synchronised, no_sync_around_backward_only, sync_every_micro_batch
 from scalewise.doctor.replay import Replayed, Spared
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 LAST = [False, False, False, True]
 
@@ -35,7 +35,7 @@ def test_every_micro_batch_reduces():
     assert "4 times per optimizer step" in finding.sentence and finding.where.text == "loss.backward()"
     assert any("8 all-reduces, 39.1 KiB" in line for line in finding.evidence)
     assert (finding.price.value, finding.price.unit) == (30_000, "bytes")
-    assert finding.remedy == Remedy("no_sync", {"window": 4}) and "model.no_sync()" in finding.fix
+    assert finding.remedy == Change("no_sync", {"window": 4}) and "model.no_sync()" in finding.fix
 
 
 def test_no_sync_around_backward_only_has_no_effect():
@@ -108,7 +108,7 @@ def test_the_last_micro_batch_does_not_reduce(sync, reason):
     (finding,) = never_synchronised.examine(case)
     assert reason in finding.sentence and finding.proof == "observed"
     assert finding.price.unit == "share" and finding.price.value == pytest.approx(0.4 / 1.4)
-    assert finding.remedy == Remedy("sync_last", {"window": 4}) and "require_backward_grad_sync" in finding.fix
+    assert finding.remedy == Change("sync_last", {"window": 4}) and "require_backward_grad_sync" in finding.fix
     assert any("from step 1 on" in line for line in finding.evidence)
 
 

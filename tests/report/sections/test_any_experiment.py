@@ -6,7 +6,7 @@ from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
 from scalewise.records.rows import MemoryRow
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 from scalewise.report.document import Bars, Figure, Lines, Paragraph, Section, Table
 from scalewise.report.sections.any_experiment import build
 
@@ -73,7 +73,7 @@ def test_oversubscribed_arms_are_marked_and_have_no_speedup():
 
 
 def test_what_was_changed_is_a_column_of_its_own():
-    removed = make_run(noisy(60, 4e-3, 3), ranks=2, interventions=(Intervention("remove_communication"),), name="other")
+    removed = make_run(noisy(60, 4e-3, 3), ranks=2, changes=(Change("remove_communication"),), name="other")
     table = table_of(section_of(*scaling_runs()[:2], removed))
     assert table.columns[0].title == "changed" and "remove communication" in [row[0].text for row in table.rows]
 

@@ -8,6 +8,7 @@ from factories import make_machine, make_run, make_suite
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
 from scalewise.records.machine import PeakRates
+from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.report.document import Bars, Figure, Table
 from scalewise.report.sections.any_experiment import build
@@ -18,7 +19,7 @@ PEAKS = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 1.0, {"float32": 1e11}, 1e10)
 
 
 def _blocks(*rows):
-    inspected = make_run([0.03] * 12, inspect=True, name="one-inspect")
+    inspected = make_run([0.03] * 12, kind=Inspected(), name="one-inspect")
     inspected = replace(
         inspected,
         machine=make_machine(peaks=(PEAKS,)),

@@ -6,6 +6,7 @@ from pathlib import Path
 from factories import make_machine, make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
+from scalewise.records.spec import Examined, Rehearsed
 from scalewise.report.document import Code, Paragraph
 from scalewise.report.sections.closing import build
 
@@ -65,3 +66,18 @@ def test_a_suite_is_repeated_by_name_and_a_script_by_its_ranks_and_arguments():
     assert "scalewise run suite\n" in texts(evidence(run, title="A suite"))
     both = evidence(run, make_run(noisy(40, 5e-3, 1), ranks=2, repeat=1), title="train.py")
     assert "scalewise run train.py --ranks 1,2 --repeat 2 -- --batch 64\n" in texts(both)
+
+
+def test_a_report_of_examined_runs_says_so_and_repeats_them_with_the_doctor():
+    observed = make_run(noisy(40, 5e-3, 0), ranks=2, name="observed", kind=Examined())
+    told = texts(evidence(observed, title="train.py"))
+    assert "Examined, not measured, and in no table: observed." in told
+    assert "no run of it is here" not in told
+    assert "scalewise doctor train.py --ranks 2 -- --batch 64" in told
+
+
+def test_a_report_of_rehearsed_runs_says_whom_they_stood_for():
+    rehearsed = [make_run([0.01] * 9, name=f"rehearse{n}", kind=Rehearsed(n, 0, n)) for n in (8, 64)]
+    told = texts(evidence(make_run(noisy(40, 5e-3, 0), name="measure1"), *rehearsed, title="train.py"))
+    assert "Rehearsed, not measured, and in no table: rehearse8 (1 of 8 ranks), rehearse64 (1 of 64 ranks)." in told
+    assert "scalewise rehearse train.py --ranks 1,8,64 -- --batch 64" in told

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from scalewise.records.rows import EndRow, TroubleRow
-from scalewise.records.spec import Intervention
+from scalewise.records.spec import Change
 
 SCRIPT = str(Path(__file__).parent / "real_calls.py")
-LINK = {"interventions": (Intervention("emulate_link", 0.001, None, 1e9),)}
+LINK = {"changes": (Change("emulate_link", {"seconds": 0.001, "bytes_per_second": 1e9}),)}
 PLAIN, BARRIER = 4, 1
 OBJECTS = 2 + 2 + 3  # a size and what is of that size; where pieces differ in size, how long the longest is as well
 DDP = 3 * (2 + 1)  # buffers of two dtypes and a bucket in each of three steps

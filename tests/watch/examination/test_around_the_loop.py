@@ -28,6 +28,7 @@ from scalewise.records.notes import (
     WarningNote,
 )
 from scalewise.records.rank_file import read_rows
+from scalewise.records.spec import Examined
 
 SomeNote = TypeVar("SomeNote", bound=Note)
 SomeRow = TypeVar("SomeRow")
@@ -53,7 +54,7 @@ def line(ran: Ran, note: Note | FailureRow, rank: int = 0) -> str:
 @pytest.fixture(scope="module")
 def pair(runner: Runner) -> tuple[Ran, Ran]:
     """The script with everything in it, alone and examined."""
-    return runner.raw("around.py", ranks=2), runner.watched("around.py", ranks=2, examine=True)
+    return runner.raw("around.py", ranks=2), runner.watched("around.py", ranks=2, kind=Examined())
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_notes_are_in_the_order_they_were_made(ran: Ran) -> None:
 
 @pytest.mark.parametrize("generator", ["numpy", "random", "torch"])
 def test_fetching_in_the_rank_tells_which_generator_it_drew_from(runner: Runner, generator: str) -> None:
-    ran = runner.watched("note_seeds.py", generator, "0", examine=True)
+    ran = runner.watched("note_seeds.py", generator, "0", kind=Examined())
     assert ran.stdout == runner.raw("note_seeds.py", generator, "0").stdout
     first, second = rows(ran, WorkerSeedRow)
     assert first.worker == NOWHERE and first.base_seed is not None
@@ -139,7 +140,7 @@ def test_fetching_in_the_rank_tells_which_generator_it_drew_from(runner: Runner,
 
 
 def test_forked_workers_tell_their_own_seeds_and_what_they_drew_from(runner: Runner) -> None:
-    ran = runner.watched("note_seeds.py", "numpy", "2", examine=True)
+    ran = runner.watched("note_seeds.py", "numpy", "2", kind=Examined())
     assert ran.stdout == runner.raw("note_seeds.py", "numpy", "2").stdout
     found = rows(ran, WorkerSeedRow)
     assert Counter(row.worker for row in found) == {NOWHERE: 2, 0: 2, 1: 2}
@@ -150,7 +151,7 @@ def test_forked_workers_tell_their_own_seeds_and_what_they_drew_from(runner: Run
 
 
 def test_the_exception_that_ends_a_script_is_told_with_its_lines(runner: Runner) -> None:
-    ran = runner.watched("note_ends.py", "raise", examine=True)
+    ran = runner.watched("note_ends.py", "raise", kind=Examined())
     assert ran.codes == (1,) and ran.stderr == runner.raw("note_ends.py", "raise").stderr
     (failure,) = rows(ran, FailureRow)
     assert (failure.error, failure.message) == ("ValueError", "no luck")
@@ -159,7 +160,7 @@ def test_the_exception_that_ends_a_script_is_told_with_its_lines(runner: Runner)
 
 @pytest.mark.parametrize(("how", "code", "message"), [("exit", 1, "cannot go on"), ("code", 3, "3")])
 def test_an_exit_with_a_code_is_a_failure_too(runner: Runner, how: str, code: int, message: str) -> None:
-    ran = runner.watched("note_ends.py", how, examine=True)
+    ran = runner.watched("note_ends.py", how, kind=Examined())
     assert ran.codes == (code,)
     (failure,) = rows(ran, FailureRow)
     assert (failure.error, failure.message) == ("SystemExit", message)
@@ -167,7 +168,7 @@ def test_an_exit_with_a_code_is_a_failure_too(runner: Runner, how: str, code: in
 
 @pytest.mark.parametrize(("how", "code"), [("os_exit", 5), ("kill", -9), ("fork", 0)])
 def test_notes_survive_however_the_rank_ends(runner: Runner, how: str, code: int) -> None:
-    ran = runner.watched("note_ends.py", how, examine=True)
+    ran = runner.watched("note_ends.py", how, kind=Examined())
     raw = runner.raw("note_ends.py", how)
     assert (ran.codes, ran.stdout, ran.stderr) == (raw.codes, raw.stdout, raw.stderr) and raw.codes == (code,)
     expected = ["time.monotonic"] + ["time.process_time"] * (how == "fork")
@@ -175,7 +176,7 @@ def test_notes_survive_however_the_rank_ends(runner: Runner, how: str, code: int
 
 
 def test_reads_of_a_gpu_and_waits_for_it_are_seen_where_one_is_stood_in_for(runner: Runner) -> None:
-    ran = runner.watched("note_reads.py", examine=True, on_cpu=True)
+    ran = runner.watched("note_reads.py", kind=Examined(), on_cpu=True)
     assert ran.codes == (0,) and ran.stdout[0].startswith("4.0 4.0 1.0 True [1.0, 1.0, 1.0, 1.0]")
     direct = [note.call for note in notes(ran, HostReadNote) if not note.call.endswith(INDIRECT)]
     assert direct == ["item", "format", "bool", "cpu", "repr"]

@@ -6,6 +6,7 @@ from watch_runner import Ran, Runner
 from scalewise.records.examination import WorkerSeedRow
 from scalewise.records.notes import BackwardNote, ComputedNote, Note
 from scalewise.records.rank_file import read_rows
+from scalewise.records.spec import Examined
 
 PASSES = 4
 LINGERS_NS = 50_000_000
@@ -13,7 +14,7 @@ LINGERS_NS = 50_000_000
 
 @pytest.fixture(scope="module")
 def ran(runner: Runner) -> Ran:
-    return runner.watched("reseeds.py", ranks=2, examine=True)
+    return runner.watched("reseeds.py", ranks=2, kind=Examined())
 
 
 def notes(ran: Ran, rank: int) -> list[Note]:

@@ -22,6 +22,7 @@ from scalewise.records.notes import (
 )
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Examined
 
 SomeNote = TypeVar("SomeNote", bound=Note)
 SomeRow = TypeVar("SomeRow")
@@ -30,7 +31,7 @@ NAMES = {ForwardNote: "F", BackwardNote: "B", ZeroNote: "Z", StepNote: "S", Clip
 
 def examined(runner: Runner, script: str, *args: str, ranks: int = 0) -> Ran:
     """The script examined, after it was seen to print and return what it does alone."""
-    raw, ran = runner.raw(script, *args, ranks=ranks), runner.watched(script, *args, ranks=ranks, examine=True)
+    raw, ran = runner.raw(script, *args, ranks=ranks), runner.watched(script, *args, ranks=ranks, kind=Examined())
     assert ran.stdout == raw.stdout
     assert (ran.codes, ran.stderr) == (raw.codes, raw.stderr)
     assert not [row for row in ran.rows().rows if isinstance(row, TroubleRow)]
@@ -261,6 +262,6 @@ setattr(owner, "{name}", broken)
 )
 def test_an_examination_that_breaks_leaves_the_script_alone(runner, alone, module, owner, name):
     sabotage = BROKEN.format(module=module, owner=owner, name=name)
-    ran = runner.watched("ddp_accumulate_amp_scaler.py", ranks=2, examine=True, sabotage=sabotage)
+    ran = runner.watched("ddp_accumulate_amp_scaler.py", ranks=2, kind=Examined(), sabotage=sabotage)
     assert (ran.stdout, ran.codes, ran.stderr) == (alone.stdout, alone.codes, alone.stderr)
     assert [row for row in ran.rows().rows if isinstance(row, TroubleRow)]

@@ -8,6 +8,7 @@ from watch_runner import Ran, Runner
 from scalewise.records.examination import DeviceUseRow
 from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import TroubleRow
+from scalewise.records.spec import Examined
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -68,7 +69,7 @@ def device_use(ran: Ran, rank: int = 0) -> DeviceUseRow:
 def test_a_script_for_gpus_computes_what_it_does_when_edited_for_the_cpu(
     runner: Runner, tmp_path: Path, name: str, changes: dict[str, str]
 ) -> None:
-    redirected = runner.watched(str(SCRIPTS / name), ranks=2, on_cpu=True, examine=True)
+    redirected = runner.watched(str(SCRIPTS / name), ranks=2, on_cpu=True, kind=Examined())
     by_hand = runner.raw(edited(name, changes, tmp_path), ranks=2)
     assert redirected.codes == by_hand.codes == (0, 0), redirected.stderr
     assert redirected.stdout == by_hand.stdout
@@ -79,7 +80,7 @@ def test_a_script_for_gpus_computes_what_it_does_when_edited_for_the_cpu(
 
 
 def test_events_streams_and_moves_of_one_process(runner: Runner) -> None:
-    ran = runner.watched(str(SCRIPTS / "events.py"), on_cpu=True, examine=True)
+    ran = runner.watched(str(SCRIPTS / "events.py"), on_cpu=True, kind=Examined())
     assert ran.codes == (0,), ran.stderr
     lines = ran.stdout[0].splitlines()
     assert lines[0] == lines[-1].replace("True", "True True") == "True True"
@@ -89,13 +90,13 @@ def test_events_streams_and_moves_of_one_process(runner: Runner) -> None:
 
 
 def test_sharded_models_and_what_only_nccl_knows(runner: Runner) -> None:
-    ran = runner.watched(str(SCRIPTS / "sharded.py"), ranks=2, on_cpu=True, examine=True)
+    ran = runner.watched(str(SCRIPTS / "sharded.py"), ranks=2, on_cpu=True, kind=Examined())
     assert ran.codes == (0, 0), ran.stderr
     assert ran.stdout == ("fully_shard True\nFSDP True\nnccl [0.5, 0.5] cuda\n",) * 2
 
 
 def test_every_tensor_is_where_the_script_has_put_it(runner: Runner) -> None:
-    ran = runner.watched(str(SCRIPTS / "two_devices.py"), on_cpu=True, examine=True)
+    ran = runner.watched(str(SCRIPTS / "two_devices.py"), on_cpu=True, kind=Examined())
     assert ran.codes == (0,), ran.stderr
     assert ran.stdout[0].splitlines() == [
         "parameters cuda:0 cuda:1 cuda:1",
@@ -111,14 +112,14 @@ def test_every_tensor_is_where_the_script_has_put_it(runner: Runner) -> None:
 
 def test_memory_figures_and_compiled_code_are_said_to_be_unseen(runner: Runner) -> None:
     script = SCRIPTS / "asks.py"
-    ran = runner.watched(str(script), on_cpu=True, examine=True)
+    ran = runner.watched(str(script), on_cpu=True, kind=Examined())
     assert ran.codes == (0,), ran.stderr
     assert {"torch.cuda.max_memory_allocated", "torch.compile", "torch.cuda.CUDAGraph"} <= set(device_use(ran).unseen)
     assert ran.stdout[0] == "True 2 0 cuda:1 nothing stands in\n"
 
 
 def test_without_redirection_nothing_is_told_and_nothing_believed(runner: Runner) -> None:
-    ran = runner.watched("plain.py", examine=True)
+    ran = runner.watched("plain.py", kind=Examined())
     rows = read_rows(ran.out.examination(0)).rows
     assert not [row for row in rows if isinstance(row, DeviceUseRow)]
 

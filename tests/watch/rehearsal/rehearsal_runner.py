@@ -7,7 +7,7 @@ from watch_runner import Ran, Runner, prepare
 from scalewise.records.folder import RunFolder
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.rows import StepRow, TroubleRow
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 
 
 def rehearse(runner: Runner, script: str, *args: str, ranks: int = 2, rank: int = 0, **changes: object) -> Ran:
@@ -16,7 +16,7 @@ def rehearse(runner: Runner, script: str, *args: str, ranks: int = 2, rank: int 
     def request():
         asked = runner._request(script, args, 1)
         asked["environment"][0] |= {"RANK": str(rank), "WORLD_SIZE": str(ranks)}
-        changed = {"rehearse": Rehearsal(ranks, rank, 8), **changes}
+        changed = {"kind": Rehearsed(ranks, rank, 8), **changes}
         spec = prepare(RunFolder(Path(asked["out"])), script, args, Path(asked["cwd"]), 1, changed)
         return {**asked, "spec": str(spec), "sabotage": ""}
 

@@ -5,6 +5,7 @@ from rehearsal_runner import of, rehearse, tapes
 
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.rehearsal import SteeredRow, UnrehearsedRow
+from scalewise.records.spec import Inspected, Rehearsed
 
 
 def odd(runner, way, ranks=4, rank=0, **changes):
@@ -95,8 +96,8 @@ def test_a_script_without_a_group_sends_nothing(runner) -> None:
 
 @pytest.mark.parametrize("way", ["ddp", "views"])
 def test_a_rehearsed_rank_holds_what_a_real_one_does(runner, way) -> None:
-    real = runner.watched("rehearsed.py", way, ranks=2, inspect=True)
-    rehearsed = rehearse(runner, "rehearsed.py", way, inspect=True)
+    real = runner.watched("rehearsed.py", way, ranks=2, kind=Inspected())
+    rehearsed = rehearse(runner, "rehearsed.py", way, kind=Rehearsed(2, 0, 8, inspected=True))
     assert of(real, MemoryPartsRow)
     assert of(rehearsed, MemoryPartsRow) == of(real, MemoryPartsRow)
 

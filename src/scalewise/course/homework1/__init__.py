@@ -11,7 +11,7 @@ SUMMED_UP = (("H1.2", 0), ("H1.2", 2), ("H1.3", 0), ("H1.4", 2), ("H1.5B", 0))  
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """The verdicts with the number that shows each, and the answers that rest on shaky numbers."""
+    """Returns the verdicts with the number that shows each, and the answers that are based on doubtful numbers."""
     answers: dict[str, list[Answer]] = {}
     for section in sections:
         for block in section.blocks:

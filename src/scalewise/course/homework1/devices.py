@@ -1,15 +1,20 @@
-"""What every device of DataParallel and of DDP does and holds: from NVML, busy cores, and inspected steps."""
+"""The work and memory of every device of DataParallel and DDP: from NVML, busy cores, and inspected steps."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.pipeline import union
+from scalewise.analysis.propagate import exact
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import figures_of
+from scalewise.course.arms import COURSE_LEVEL, figures_of
 from scalewise.course.homework1.rows import measured_runs
+from scalewise.records.inspection import BusyRow
 from scalewise.results.run import Run
+from scalewise.units import NANO
 
 DP, DDP = "DataParallel", "DDP"
 
@@ -20,7 +25,8 @@ class Device:
 
     method: str
     name: str
-    part: float | None  # of the computing of all devices of the method
+    part: Estimate | None  # of the layers' time on all devices of the method; DDP's is that of its samples
+    own_seconds: float | None  # in which it alone works: the optimizer of DataParallel
     utilisation: float | None
     memory_bytes: float | None
 
@@ -28,16 +34,16 @@ class Device:
 def devices_of_dp(evidence: Evidence, row: ArmRow | None, inspected: Inspection | None) -> tuple[Device, ...]:
     if row is None or inspected is None:
         return ()
-    work = {name: _busy_ns(inspected, {name}) for name in {one.device for one in inspected.timeline}}
+    steps = _timed_steps(evidence, inspected)
     memory = {one.device: float(one.peak_bytes) for one in inspected.device_memory}
-    names = sorted({*work, *memory})
+    names = sorted({*(one.device for one in inspected.timeline), *memory})
     used = _utilisation(evidence, row)
-    total = sum(work.values())
     return tuple(
         Device(
             DP,
             f"device {index}",
-            work.get(name, 0) / total if total else None,
+            _part(steps, name),
+            _own_seconds(steps, name),
             used.get(index),
             memory.get(name),
         )
@@ -45,14 +51,47 @@ def devices_of_dp(evidence: Evidence, row: ArmRow | None, inspected: Inspection 
     )
 
 
-def _busy_ns(inspected: Inspection, devices: set[str]) -> int:
-    """Time in which at least one of them works."""
-    merged = union((row.begin_ns, row.end_ns) for row in inspected.timeline if row.device in devices)
-    return sum(end - begin for begin, end in merged)
+def _timed_steps(evidence: Evidence, inspected: Inspection) -> list[tuple[BusyRow, ...]]:
+    """Every inspected step, as long as there is more than the one that the figures show: one step says little."""
+    run = evidence.run(inspected.run)
+    rows = [row for rank in (run.ranks if run else ()) for row in rank.inspection if isinstance(row, BusyRow)]
+    rows = rows or list(inspected.timeline)
+    return [tuple(row for row in rows if row.step == step) for step in sorted({row.step for row in rows})]
+
+
+def _part(steps: Sequence[Sequence[BusyRow]], device: str) -> Estimate | None:
+    """Of the time that all devices' layers take: over all steps, from the smallest to the largest of one step."""
+    each = [(_layers_ns(rows, {device}), _layers_ns(rows, None)) for rows in steps]
+    shares = [own / every for own, every in each if every]
+    if not shares:
+        return None
+    whole = sum(own for own, _ in each) / sum(every for _, every in each)
+    method = "least and most of one step"
+    return Estimate(whole, min(shares), max(shares), len(shares), 1, method, COURSE_LEVEL)
+
+
+def _layers_ns(rows: Sequence[BusyRow], devices: set[str] | None) -> int:
+    """Time of the layers of these devices, or of each device, added up; what runs at the same time counts once."""
+    if devices is None:
+        return sum(_layers_ns(rows, {name}) for name in {row.device for row in rows})
+    found = [row for row in rows if row.device in devices and row.phase != "optimizer"]
+    return sum(end - begin for begin, end in union((row.begin_ns, row.end_ns) for row in found))
+
+
+def _own_seconds(steps: Sequence[Sequence[BusyRow]], device: str) -> float | None:
+    """The median optimizer, which works where the weights lie."""
+    if not any(row.phase == "optimizer" for rows in steps for row in rows):
+        return None
+    whole = [sum(row.end_ns - row.begin_ns for row in rows if _updates(row, device)) for rows in steps]
+    return median(whole) * NANO
+
+
+def _updates(row: BusyRow, device: str) -> bool:
+    return row.device == device and row.phase == "optimizer"
 
 
 def devices_of_ddp(evidence: Evidence, row: ArmRow | None) -> tuple[Device, ...]:
-    """Memory as for DataParallel: tensors where its devices are logical, else the allocator."""
+    """Returns DDP's devices, with memory as for DataParallel: tensors on logical devices, else the allocator's."""
     if row is None:
         return ()
     used = _utilisation(evidence, row)
@@ -61,7 +100,7 @@ def devices_of_ddp(evidence: Evidence, row: ArmRow | None) -> tuple[Device, ...]
     held = tensors or (float(inspected.peak_bytes or 0) if inspected else 0.0)
     peaks = [_peak(evidence, row, rank) for rank in range(row.ranks)]
     return tuple(
-        Device(DDP, f"rank {rank}", 1 / row.ranks, used.get(rank), held or peaks[rank] or None)
+        Device(DDP, f"rank {rank}", exact(1 / row.ranks), None, used.get(rank), held or peaks[rank] or None)
         for rank in range(row.ranks)
     )
 
@@ -74,7 +113,7 @@ def _peak(evidence: Evidence, row: ArmRow, rank: int) -> float:
 
 
 def _utilisation(evidence: Evidence, row: ArmRow) -> dict[int, float]:
-    """By device: of each GPU as nvidia-smi has it, of a rank's own cores, or of all cores of one process (at 0)."""
+    """Returns utilisation by device: of a GPU as nvidia-smi reports it, of a rank's cores, or of all cores (0)."""
     found: dict[int, list[float]] = {}
     for run in measured_runs(evidence, row):
         for _, values in training_samples(run):
@@ -84,7 +123,7 @@ def _utilisation(evidence: Evidence, row: ArmRow) -> dict[int, float]:
 
 
 def training_samples(run: Run) -> list[tuple[float, dict[int, float]]]:
-    """(seconds, utilisation by device) while steps were made; devices are GPUs, or ranks by their share of cores."""
+    """Returns (seconds, utilisation by device) while steps were made; a device is a GPU, or a rank's cores."""
     made = [min(row.rank_steps, default=-1) for row in run.samples]
     rows = [row for row, before in zip(run.samples[1:], made, strict=False) if before != 0]
     if run.spec.device == "cuda":

@@ -1,4 +1,4 @@
-"""Reasons to doubt a number that the reader can act on, at the cell they shake and at the answer that rests on it."""
+"""Reasons to doubt a number that the reader can act on, for its cell and for answers that are based on it."""
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.machine_state import MachineState, machine_state
@@ -7,8 +7,8 @@ from scalewise.course.homework1.rows import measured_runs
 from scalewise.course.summing import shaken_rows
 from scalewise.report.document import Answer, Section
 
-# What the suite itself chose, such as the number of steps, is no caveat: the reader cannot act on it, and the interval
-# already says how little is known.
+# The suite's own choices, such as the number of steps, are no caveat: the reader cannot change them, and the interval
+# already shows their effect.
 ACT_ON = {
     "failed runs": "a run of it failed: run the suite again, which makes up for what is missing",
     "loaded machine": "other programs used the machine: repeat it on a quiet one",
@@ -16,11 +16,11 @@ ACT_ON = {
     "drift": "steps became slower or faster during the run: repeat it on a quiet machine",
     "ranks apart": "the ranks did not exchange gradients",
 }
-MOST_BUSY = 0.5  # of all rows: above, one sentence for the report says more than a letter at every number
+MOST_BUSY = 0.5  # share of all rows above which one sentence for the report replaces a footnote at every number
 
 
 def doubt_of(evidence: Evidence, row: ArmRow | None) -> str:
-    """For a cell's footnote; empty where nothing shakes it, or where the same is said of the whole report."""
+    """Returns the doubt for a cell's footnote; empty if there is none, or if the whole report has the same doubt."""
     names = {caveat.name for caveat in row.caveats if caveat.severity == "doubt"} if row else set()
     if busy_everywhere(evidence):
         names -= {"loaded machine", "drift"}
@@ -29,7 +29,7 @@ def doubt_of(evidence: Evidence, row: ArmRow | None) -> str:
 
 
 def shaken_by(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
-    """For an answer that rests on these experiments; what shakes the whole report is said in its summary."""
+    """Returns the doubts for an answer based on these experiments; doubts about the whole report are in its summary."""
     found: dict[str, None] = {}
     for name in experiments:
         for row in evidence.rows(name):
@@ -39,13 +39,13 @@ def shaken_by(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
 
 
 def busy_everywhere(evidence: Evidence) -> bool:
-    """Whether more than half of the measured rows were made beside other programs."""
+    """Returns True if more than half of the measured rows were made beside other programs."""
     loaded, every = _busy(evidence)
     return every > 0 and loaded > MOST_BUSY * every
 
 
 def shaken_answers(evidence: Evidence, sections: tuple[Section, ...]) -> tuple[str, ...]:
-    """For the summary: which answers stand on shaky numbers, and why."""
+    """Returns, for the summary, which answers are based on doubtful numbers, and why."""
     found: dict[str, None] = {}
     if busy_everywhere(evidence):
         loaded, every = _busy(evidence)

@@ -1,7 +1,8 @@
 """H1.1: a reproducible set-up: why warm-up is left out, why randomness is controlled, and how well a number repeats."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, median
+from textwrap import dedent
 
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
@@ -9,7 +10,8 @@ from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
-from scalewise.course.homework1.rows import FIGURE_WIDTH, Again, again, measured_runs, on_gpus, rows_of, scaling_rows
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.rows import Again, again, measured_runs, on_gpus, rows_of, scaling_rows
 from scalewise.course.listings import lines_listing
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
@@ -34,9 +36,9 @@ SEED_TABLE, AGAIN_TABLE = "h1-1-seeds", "h1-1-again"
 FIGURE, LISTING = "h1-1-trace", "h1-1-timing"
 WHY_WARM_UP = "Why is warm-up needed in GPU benchmarking?"
 WHY_SEEDS = "Why must randomness be controlled?"
-IGNORED = 5  # first steps, as the sheet asks
-LEAST_STEPS = 30  # as the sheet asks
-CLEARLY = 1.05  # a first step within 5 % of the rest spoils no mean
+IGNORED = 5  # number of first steps, as the sheet asks
+LEAST_STEPS = 30  # least number of steps, as the sheet asks
+CLEARLY = 1.05  # a first step within 5 % of the rest does not distort a mean
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,14 @@ class WarmUp:
     runs: tuple[str, ...]
     first: Cell  # ms, of the run that is drawn
     rest: Cell  # ms, median after warm-up, of the same run
+    slower: int  # later steps of the run that is drawn that took longer than its first
     times: Cell  # the first step over the median of the rest, over all runs
-    error: Cell  # % by which the mean of all steps is off the mean without the first five, over all runs
+    error: Cell  # % by which the mean of all steps differs from the mean without the first five, over all runs
 
 
 @dataclass(frozen=True)
 class SeedPair:
-    """Two runs with the same setting of the seed, loss by loss."""
+    """Two runs with the same setting of the seed, compared loss by loss."""
 
     fixed: bool
     runs: tuple[str, str]
@@ -66,12 +69,12 @@ class SeedPair:
 
     @property
     def same(self) -> bool:
-        """Bit for bit."""
+        """True if all compared losses are equal bit for bit."""
         return self.compared.number == self.equal.number
 
 
 def build(evidence: Evidence) -> Section:
-    """The set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
+    """Builds the section: the set-up in words and code, the first steps, seeds, the repeated configuration, answers."""
     warm, pairs, seen = warm_up(evidence), seed_pairs(evidence), again(evidence)
     listing = _listing(evidence)
     blocks: list[Block] = [Paragraph(_set_up(evidence))]
@@ -83,7 +86,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def warm_up(evidence: Evidence) -> WarmUp | None:
-    """From the strong-scaling runs with the most ranks that have a core or a GPU each."""
+    """Returns the first steps of the strong-scaling runs with the most ranks that have a core or a GPU each."""
     rows = scaling_rows(evidence, TRACE)
     experiment = evidence.experiment(TRACE)
     if not rows or experiment is None:
@@ -102,6 +105,7 @@ def warm_up(evidence: Evidence) -> WarmUp | None:
         runs=tuple(run.name for run in runs),
         first=number_cell(shown.step_seconds[0], 1e3),
         rest=number_cell(rest, 1e3),
+        slower=sum(one > shown.step_seconds[0] for one in shown.step_seconds[IGNORED:]),
         times=estimate_cell(times),
         error=estimate_cell(means.through(lambda ratio: ratio - 1), 100),
     )
@@ -112,7 +116,7 @@ def _over_runs(ratios: list[float]) -> Estimate:
 
 
 def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
-    """The first two runs with the seed fixed, and the first two without."""
+    """Returns the first two runs with the seed fixed, and the first two without."""
     experiment = evidence.experiment(SEEDS)
     found = []
     for row in rows_of(evidence, SEEDS):
@@ -160,13 +164,17 @@ def _set_up(evidence: Evidence) -> str:
 
 
 def _listing(evidence: Evidence) -> Listing | None:
-    return lines_listing(
+    found = lines_listing(
         evidence,
         TRACE,
-        ("start = clock()", "times.append"),
+        ("start = clock()", "times.append", 'print(f"step'),
         id=LISTING,
         title="How a step is timed, and who prints",
     )
+    lines = found.text.splitlines() if found else []
+    if found is None or not lines or not lines[-1].endswith(":"):
+        return found
+    return replace(found, text=dedent("\n".join(lines[:-1])))  # what follows the last line is not shown
 
 
 def _figure(found: WarmUp) -> Figure:
@@ -175,16 +183,18 @@ def _figure(found: WarmUp) -> Figure:
     span = Span(-0.5, IGNORED - 0.5, f"first {IGNORED}, ignored")
     plot = Lines("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
     runs = f"{len(found.runs)} run{'' if len(found.runs) == 1 else 's'}"
+    later = len(times) - IGNORED
     caption = (
         f"DIM 1024, DEPTH 2, batch 64, {ranks_phrase(found.ranks)}. Its first step takes {said(found.first, 'ms')}, "
         "the "
-        f"median after the first {IGNORED} is {said(found.rest, 'ms')}. Over {runs} the first step is "
+        f"median after the first {IGNORED} is {said(found.rest, 'ms')}; {found.slower} of the {later} later steps took "
+        f"longer than the first. Over {runs} the first step is "
         f"{said_with_interval(found.times)} "
         f"times the rest, and the mean with the first {IGNORED} is off by {said_with_interval(found.error, '%')}; a "
         "bracket is a "
         "95 % interval."
     )
-    return Figure(FIGURE, "Every step of one run", caption, plot, FIGURE_WIDTH)
+    return Figure(FIGURE, "Every step of one run", caption, plot, 0.5)
 
 
 def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
@@ -221,7 +231,7 @@ def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
 
 
 def _again_table(seen: Again) -> Table:
-    """The best check of the intervals there is: the same thing measured in every experiment of the suite."""
+    """Returns the same configuration as measured in every experiment, which is the best check of the intervals."""
     columns = tuple(Column(question, "ms") for question, _ in seen.seen)
     spread = number_cell(seen.spread, 100)
     row = (*(estimate_cell(step, 1e3) for _, step in seen.seen), spread, number_cell(seen.drift, 100))
@@ -230,10 +240,9 @@ def _again_table(seen: Again) -> Table:
         f"The same configuration, measured {len(seen.seen)} times within the suite",
         (*columns, Column("Longest over shortest, less 1", "%"), Column("Not explained by the intervals", "%")),
         (row,),
-        caption="DIM 1024, DEPTH 2, batch 64, the same ranks and script in every column. The last column is the part "
-        "of the spread between the columns, as a standard deviation, that their own 95 % intervals do not explain. "
-        "The intervals of step times in the tables below are widened by it; those of speedups are not, because the "
-        "runs that they compare took turns.",
+        caption="DIM 1024, DEPTH 2, batch 64, the same ranks and script in every column. Last column: the spread "
+        "between the columns, as a standard deviation, that their 95 % intervals do not explain. It widens the "
+        "intervals of step times below, but not those of speedups, whose runs took turns.",
     )
 
 
@@ -252,45 +261,61 @@ def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
         )
     times, error = _estimate_of(found.times), _estimate_of(found.error)
     here = "" if on_gpus(evidence) else (
-        " This report was measured on CPU cores, which have no CUDA context: here the first steps set up memory, "
-        "threads, gloo's connections and DDP's buckets."
+        " CPU cores, as here, have no CUDA context: they set up memory, threads, gloo's connections and DDP's buckets."
     )  # fmt: skip
     number = (
         f"Here the first step of a run takes {said(found.first, 'ms')}, the median of the rest {said(found.rest, 'ms')}"
     )
-    if times[0] > CLEARLY:
-        verdict = "The first steps take longer than the others, so a mean that includes them is too high."
-        number += f": {said(found.times)} times as long over all runs."
-    else:
-        verdict = "The first steps pay for set-up that later ones do not pay, so they are ignored."
-        number += ". Over all runs this is no clear difference."
-    if error[0] > 0:
-        practice = (
-            f"With the first {IGNORED} included, the mean would be {said(found.error, '%')} too long, and by another "
-            "amount on another number of ranks, which would distort the speedup."
-        )
-    else:
-        practice = (
-            f"Here including the first {IGNORED} would change the mean by less than these steps vary. Leaving them "
-            "out costs nothing, and protects the result on machines where they matter."
-        )
+    slow = times[0] > CLEARLY
+    number += (
+        f": {said(found.times)} times as long over all runs."
+        if slow
+        else ". Over all runs this is no clear difference."
+    )
     return Answer(
         ROW,
         WHY_WARM_UP,
-        verdict,
+        _warm_up_verdict(slow, error[0] > 0),
         number,
         f"{why}{here}",
-        practice,
+        _warm_up_practice(found, slow, error[0] > 0),
         decided=f"Clearly slower: the lower end of first / rest, {times[0]:.3g}, is above {CLEARLY}. The mean is "
-        "wrong: "
+        "too high: "
         f"the lower end of its error, {error[0]:.3g} %, is above 0.",
         rests_on=(FIGURE,),
+        shaken_by=shaken_by(evidence, TRACE),
         hint=hint,
     )
 
 
+def _warm_up_verdict(slow: bool, too_high: bool) -> str:
+    """What is measured, and no more: the first step alone, and the mean of the run, may say different things."""
+    if slow and too_high:
+        return "The first steps take longer than the others, so a mean that includes them is too high."
+    if slow:
+        return "The first step takes longer, because it pays for set-up that later ones do not pay."
+    return "The first steps pay for set-up that later ones do not pay, so they are ignored."
+
+
+def _warm_up_practice(found: WarmUp, slow: bool, too_high: bool) -> str:
+    if too_high:
+        return (
+            f"With the first {IGNORED} included, the mean would be {said(found.error, '%')} too long, and by another "
+            "amount on another number of ranks, which would distort the speedup."
+        )
+    changed = said_with_interval(found.error, "%")
+    told = f"In runs of this length the first {IGNORED} do not change the mean clearly: {changed}."
+    if slow and found.slower:
+        later = f"{found.slower} later step{'' if found.slower == 1 else 's'}"
+        told += (
+            f" {later} of the drawn run took longer than its first, "
+            "which no warm-up removes: this report compares medians."
+        )
+    return f"{told} Leaving them out costs nothing, and protects the result on machines where they matter."
+
+
 def _estimate_of(cell: Cell) -> tuple[float, float]:
-    """The ends of a cell's interval."""
+    """Returns the ends of a cell's interval."""
     middle = cell.number or 0.0
     return (cell.low if cell.low is not None else middle), (cell.high if cell.high is not None else middle)
 
@@ -299,8 +324,9 @@ def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer
     rests = (SEED_TABLE, *((LISTING,) if listing else ()))
     hint = "how many losses are equal bit for bit with the seed fixed, and without"
     why = (
-        "The seed decides the first weights and the data, and so every loss. With DDP it also makes all ranks start "
-        "from the same weights and take parts of one batch."
+        "The seed decides the first weights and the data, and so every loss. DDP sends rank 0's weights to all ranks "
+        "when it is constructed, so ranks start alike with any seed; but each draws the batch itself, and only with "
+        "a common seed do they take parts of one and the same batch."
     )
     practice = (
         "Only then can a difference between two runs be put down to what was changed, and only then can others "

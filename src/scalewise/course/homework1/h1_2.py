@@ -12,7 +12,7 @@ from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import step_ratio
 from scalewise.course.captions import setting
-from scalewise.course.gpus import told_source
+from scalewise.course.gpus import told_recordings, told_source
 from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
@@ -25,6 +25,7 @@ from scalewise.course.homework1.h1_2_model import (
     model_table,
     parts_of,
 )
+from scalewise.course.homework1.h1_4_figures import STEP, ddp_steps, hidden_text
 from scalewise.course.homework1.points import NO_BASE, Point, gpu_heading, gpu_points, points_of, speedup_series
 from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
@@ -62,7 +63,7 @@ LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
 WHY = "What explains it, in numbers?"
 WORDS = {2: "two", 4: "four", 8: "eight"}
 FIXED = "The fixed part of a step, which is as long on every rank however many there are."
-BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # of H1.5B: one rank with other batches
+BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # experiment and table of H1.5B, with one rank at several batches
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
 HINTS = {
     LINEAR: "the speedups of the table, and the number of ranks",
@@ -73,12 +74,12 @@ HINTS = {
 
 @dataclass(frozen=True)
 class StrongScaling:
-    """Everything H1.2 rests on; empty where it could not be had."""
+    """The data for H1.2; a field is empty if its data is not available."""
 
     here: tuple[Point, ...]
     gpus: tuple[Point, ...]
-    free: dict[int, Cell]  # by ranks: the speedup of the same steps without communication
-    sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, and times the step of ranks that fit
+    free: dict[int, Cell]  # ranks -> speedup of the same steps without communication
+    sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, step over that of ranks that fit
     parts: tuple[Parts, ...]
     line: ComputeLine | None
     link: LinkFit | None
@@ -87,28 +88,27 @@ class StrongScaling:
 
     @property
     def measured(self) -> tuple[Point, ...]:
-        """Several ranks, each with a core or a GPU."""
+        """The rows of several ranks that each have a core or a GPU."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "measured" and one.speeds)
 
     @property
     def predicted(self) -> tuple[Point, ...]:
-        """Several ranks that are not here."""
+        """The rows of several ranks that this machine does not have."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "predicted" and one.speeds)
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, model, figures, answers."""
+    """Table, what it answers, the model, figures, and what they explain."""
     found = strong_scaling(evidence)
-    blocks: list[Block] = [_table(evidence, found)]
+    blocks: list[Block] = [_table(evidence, found), _linear(evidence, found), _drop(evidence, found)]
     if found.parts and found.line is not None:
         blocks += [MODEL, model_table(found.parts, found.line, found.link)]
     blocks += [one for one in (_speedup_figure(found), anatomy_figure(found.parts)) if one is not None]
-    answers = _linear(evidence, found), _drop(evidence, found), _why(evidence, found)
-    return Section("h1-2", "Strong scaling", (*blocks, *answers))
+    return Section("h1-2", "Strong scaling", (*blocks, _why(evidence, found)))
 
 
 def strong_scaling(evidence: Evidence) -> StrongScaling:
-    """Rows, the model's parts, and what ranks that share a core do."""
+    """Returns rows, the model's parts, and the effect of ranks that share a core."""
     rows = scaling_rows(evidence, EXPERIMENT)
     prediction = predicted_ranks(evidence, EXPERIMENT)
     line, link = line_of(evidence, rows), link_of(evidence, rows)
@@ -159,11 +159,15 @@ def _table(evidence: Evidence, found: StrongScaling) -> Table:
         "Strong scaling: the global batch stays 64",
         columns,
         tuple((*one.cells, _free_cell(found, one)) for one in rows),
-        (*notes, *([told_source(evidence)] if found.gpus else [])),
+        (*notes, *(_gpu_notes(evidence) if found.gpus else [])),
         tuple(one.runs for one in rows),
         caption=f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}",
         groups=groups,
     )
+
+
+def _gpu_notes(evidence: Evidence) -> list[str]:
+    return [" ".join(filter(None, (told_source(evidence), told_recordings(evidence, EXPERIMENT))))]
 
 
 def _free_cell(found: StrongScaling, one: Point) -> Cell:
@@ -173,7 +177,7 @@ def _free_cell(found: StrongScaling, one: Point) -> Cell:
 
 
 def _sharing_notes(found: StrongScaling) -> list[str]:
-    """What more ranks than cores do, which is no scaling."""
+    """Returns notes on the effect of more ranks than cores, which is not scaling."""
     fit = max((one.ranks for one in found.here if one.mark == "measured" and one.runs), default=1)
     return [
         f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
@@ -213,7 +217,7 @@ def _speedup_figure(found: StrongScaling) -> Figure | None:
 
 
 def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
-    """Linear within the margin, slower than one rank, not to be told, or faster but not linear."""
+    """Returns the answer: linear within the margin, slower than one rank, unclear, or faster but not linear."""
     last = (found.measured or found.predicted or found.gpus[1:] or (None,))[-1]
     if last is None or last.speeds is None:
         return _unanswered(LINEAR, found)
@@ -260,18 +264,19 @@ def _linear_verdict(speeds: Estimate, ranks: int) -> str:
 
 
 def _further(found: StrongScaling) -> str:
-    """What more ranks, or GPUs, would do."""
+    """Returns a sentence on what more ranks, or GPUs, would do."""
     said_of = []
     if found.measured and found.predicted:
         said_of.append(f"{ranks_phrase(found.predicted[-1].ranks)} would reach {said(found.predicted[-1].speedup)}")
     gpus = [one for one in found.gpus if one.ranks > 1]
     if gpus:
-        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {said(gpus[-1].speedup)}")
+        verb = "" if said_of else "would reach "
+        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {verb}{said(gpus[-1].speedup)}")
     return f"By prediction {' and '.join(said_of)}." if said_of else ""
 
 
 def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
-    """The first count whose efficiency has its upper end below GOOD."""
+    """Returns the answer: the first number of ranks whose efficiency has its upper end below GOOD."""
     several = [one for one in (*found.measured, *found.predicted) if one.efficiency.number is not None]
     if not several:
         return _unanswered(DROP, found)
@@ -309,7 +314,7 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _why(evidence: Evidence, found: StrongScaling) -> Answer:
-    """The larger of two losses against T(1)/N: all of communication, or the fixed part that nobody shares."""
+    """Returns the answer: the larger of two losses against T(1)/N, communication or the fixed part."""
     part = next((one for one in reversed(found.parts) if one.ranks > 1 and one.communication), None)
     if part is None or part.communication is None:
         return _why_predicted(evidence, found)
@@ -338,53 +343,74 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
         WHY,
         verdict,
         number,
-        _link_words(found, part),
+        _link_words(evidence, found, part),
         practice,
         decided="Communication as measured against fixed x (1 - 1/N): the interval of their difference, above, "
         "below or "
         f"across 0 (here {1e3 * more.low:.3g} to {1e3 * more.high:.3g} ms).",
-        rests_on=(MODEL_TABLE, TABLE, ANATOMY),
+        rests_on=(MODEL_TABLE, TABLE, ANATOMY, STEP),
         shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
         hint=HINTS[WHY],
     )
 
 
 def _rest_words(part: Parts) -> str:
-    """What the parts leave over, where that is more than chance."""
+    """What the parts leave over, so that they add up to the step; more is said where it is more than chance."""
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
-    if low > 0:
-        return (
-            f" The model does not explain the remaining {said(part.rest, 'ms')}: ranks on one machine also share "
-            "caches and memory bandwidth."
-        )
     if high < 0:
         return (
             f" Together these are more than the step (not explained: {said(part.rest, 'ms')}), so some of it runs at "
             "the same time, or the machine was slower while the batches were measured."
         )
-    return ""
+    left = f" The model leaves {said_with_interval(part.rest, 'ms')} unexplained"
+    if low > 0:
+        return f"{left}: ranks on one machine also share caches and memory bandwidth."
+    return f"{left}, which may be nothing."
 
 
-def _link_words(found: StrongScaling, part: Parts) -> str:
-    """How far the bare link explains what communication costs a training step."""
-    if part.by_link.number is None or part.communication is None:
+def _link_words(evidence: Evidence, found: StrongScaling, part: Parts) -> str:
+    """How far the bare link explains what communication costs a training step: by the interval of their ratio."""
+    if part.by_link.number is None or part.over_link is None:
         return "Gradients are exchanged in every step, however few samples a rank computes."
-    bare, paid = f"{said(part.by_link, 'ms')}", part.paid
-    if paid.low is not None and paid.low > part.by_link.number:
-        return (
-            f"The bare link would need only {bare} for these bytes. In training a message also waits for the slower "
-            "rank and for a core that is still computing, and gradients are copied into buckets and back."
-        )
-    if paid.high is not None and paid.high < part.by_link.number:
+    bare, times = said(part.by_link, "ms"), said_with_interval(part.over_cell)
+    word = equivalent(part.over_link, MARGIN)
+    if word == "equal within margin":
+        return f"The bare link needs {bare} for these bytes, which agrees within 10 %."
+    if word == "different" and part.over_link.value < 1:
         return (
             f"The bare link would need {bare} for these bytes: part of the exchange overlaps with backward and costs "
             "no extra time."
         )
-    return f"The bare link needs {bare} for these bytes, which agrees."
+    certain = "costs" if word == "different" else "seems to cost, though these runs do not settle it,"
+    return (
+        f"The bare link needs {bare} for these bytes. In training the exchange {certain} {times} times as much: "
+        f"{_more_than_link(evidence)}.{_hidden_words(evidence)}"
+    )
+
+
+def _hidden_words(evidence: Evidence) -> str:
+    """What backward hides need not cost anything, so the bare link explains even less."""
+    steps = ddp_steps(evidence)
+    if not any(one.all_reduces and one.hidden_share > MARGIN for one in steps):
+        return ""
+    return (
+        f" And {hidden_text(steps)} % of the all-reduces lies under backward in an inspected step, so the bare link "
+        "explains even less."
+    )
+
+
+def _more_than_link(evidence: Evidence) -> str:
+    """Why a message of a training step takes longer than one alone."""
+    if on_gpus(evidence):
+        return (
+            "a message waits for the slower rank, its kernels share the GPU with backward's, and gradients are copied "
+            "into buckets and back"
+        )
+    return "a message waits for the slower rank, and gloo adds and copies it with the cores that still compute backward"
 
 
 def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
-    """From one rank and predictions alone, as on a machine with one GPU."""
+    """Returns the answer from one rank and predictions alone, as on a machine with one GPU."""
     one = next((part for part in found.parts if part.ranks == 1), None)
     if one is None and computing(evidence) is None:
         return _why_flat(evidence, found)
@@ -427,7 +453,7 @@ def _fixed_words(evidence: Evidence) -> str:
 
 
 def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
-    """One rank takes as long for few samples as for many: there is nothing that ranks could divide."""
+    """Returns the answer if one rank takes as long for few samples as for many: ranks have nothing to divide."""
     rows = sorted((row for row in scaling_rows(evidence, BATCHES) if row.ranks == 1), key=batch_of)
     if len(rows) < 3:
         return _unanswered(WHY, found)
@@ -453,7 +479,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _unanswered(question: str, found: StrongScaling) -> Answer:
-    """The hole, named."""
+    """Returns an answer that says what is missing."""
     why = found.hole or (
         "The runs on one rank with batches 32 to 256, or those without communication, are missing."
         if question == WHY

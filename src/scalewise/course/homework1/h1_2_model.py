@@ -1,4 +1,4 @@
-"""The model of a step in H1.2: a fixed part, computing by the sample, and communication, against the measured step."""
+"""The model of a step in H1.2: a fixed part, computing per sample, and communication, against the measured step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.phrases import ranks_phrase
+from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
@@ -17,23 +17,23 @@ from scalewise.report.document import Bars, Cell, Column, Figure, Formula, Part,
 
 MODEL_TABLE, ANATOMY = "h1-2-model", "h1-2-anatomy"
 MODEL = Formula(
-    typst='T(N) = underbrace(t_0, "fixed") + underbrace(c B / N, "computing") + underbrace(n alpha + V / beta, '
+    typst='T(N) = underbrace(t_0, "fixed") + underbrace(c B / N, "computing") + underbrace(m alpha + V / beta, '
     '"communication")',
-    plain="T(N) = t0 (fixed) + c B/N (computing) + n alpha + V/beta (communication)",
+    plain="T(N) = t0 (fixed) + c B/N (computing) + m alpha + V/beta (communication)",
     mathml="<mi>T</mi><mo>(</mo><mi>N</mi><mo>)</mo><mo>=</mo><munder><msub><mi>t</mi><mn>0</mn></msub>"
     "<mtext>fixed</mtext></munder><mo>+</mo><munder><mrow><mi>c</mi><mi>B</mi><mo>/</mo><mi>N</mi></mrow>"
-    "<mtext>computing</mtext></munder><mo>+</mo><munder><mrow><mi>n</mi><mi>α</mi><mo>+</mo><mi>V</mi><mo>/</mo>"
+    "<mtext>computing</mtext></munder><mo>+</mo><munder><mrow><mi>m</mi><mi>α</mi><mo>+</mo><mi>V</mi><mo>/</mo>"
     "<mi>β</mi></mrow><mtext>communication</mtext></munder>",
 )
 
 
 @dataclass(frozen=True)
 class Parts:
-    """One number of ranks by the model, in seconds and as the table shows them in ms."""
+    """The model's parts for one number of ranks, in seconds, and as the table shows them in ms."""
 
     ranks: int
     whole: Estimate
-    communication: Estimate | None  # measured, by training the same steps without it
+    communication: Estimate | None  # measured by training the same steps without it
     fixed_seconds: Estimate
     ideal: Cell  # T(1) / N
     measured: Cell
@@ -42,10 +42,16 @@ class Parts:
     by_link: Cell
     paid: Cell  # communication as measured
     rest: Cell  # measured less fixed, computing and communication as measured
+    over_link: Estimate | None  # communication as measured over that of the bare link
+
+    @property
+    def over_cell(self) -> Cell:
+        """How many times what the bare link needs was measured."""
+        return estimate_cell(self.over_link)
 
 
 def line_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> ComputeLine | None:
-    """Computing over the batch, with T(1) of this experiment as its level: minutes lie between the two experiments."""
+    """Returns computing over the batch, scaled to T(1) of this experiment: minutes pass between the two experiments."""
     found, one = computing(evidence), row_at(rows, 1)
     if found is None or one is None or one.step_seconds is None or not one.samples_per_step:
         return None
@@ -55,13 +61,13 @@ def line_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> ComputeLine | None:
 
 
 def link_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> LinkFit | None:
-    """Among the most ranks of these rows."""
+    """Returns the link among the most ranks of these rows, or None."""
     found = link_at(evidence, max((row.ranks for row in rows), default=1))
     return found if isinstance(found, LinkFit) else None
 
 
 def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[Parts]:
-    """One for every row with a step."""
+    """Returns the parts for every row that has a step."""
     one = row_at(rows, 1)
     found = []
     for row in rows:
@@ -75,6 +81,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
         ideal = one.step_seconds.times(1 / row.ranks) if one is not None and one.step_seconds else None
         parts = [fixed, computed, *([paid] if paid else [])]
         rest = propagate(lambda whole, *taken: whole - sum(taken), step.at(COURSE_LEVEL), *parts)
+        over = propagate(lambda whole, bare: whole / bare, paid, by_link) if paid and by_link else None
         nobody = "one rank sends nothing to others"
         found.append(
             Parts(
@@ -89,13 +96,14 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
                 by_link=estimate_cell(by_link, 1e3, why_empty=nobody if alone else "the link could not be fitted"),
                 paid=estimate_cell(paid, 1e3, why_empty=nobody if alone else "not measured"),
                 rest=estimate_cell(rest, 1e3),
+                over_link=over,
             )
         )
     return found
 
 
 def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None) -> Table:
-    """Every part beside the measured step."""
+    """Returns a table of every part beside the measured step."""
     columns = (
         Column("Ranks N"),
         Column("T(1)/N", "ms"),
@@ -110,13 +118,15 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
         (count_cell(one.ranks), one.ideal, one.measured, one.fixed, one.computed, one.by_link, one.paid, one.rest)
         for one in parts
     )
-    notes = (
+    letters = "B: samples of all N ranks. m: messages of a step, V: their bytes."
+    rates = (
         f"Link: α {said(estimate_cell(link.alpha_seconds, 1e3), 'ms')} a message, β "
         f"{said(estimate_cell(link.bytes_per_second, 1e-9), 'GB/s')}, from single all-reduces of {len(link.sizes)} "
-        "sizes."
+        f"sizes.{_times_the_link(parts)}"
         if link is not None
         else "The link could not be fitted, so communication by the link is left out."
     )
+    notes = (f"{letters} {rates}",)
     caption = (
         "Fixed and computing: the line through one rank's step at batches 32 to 256 (H1.5B), scaled to pass through "
         f"T(1): t₀ {said_with_interval(estimate_cell(line.overhead_seconds, 1e3), 'ms')} and c "
@@ -124,11 +134,17 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
         "step minus the same step without communication. Not explained: T(N) minus fixed, computing and "
         "communication as measured."
     )
-    return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, (notes,), caption=caption)
+    return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, notes, caption=caption)
+
+
+def _times_the_link(parts: Sequence[Parts]) -> str:
+    """For the note: how far the bare link explains what was measured."""
+    told = [f"{said_with_interval(one.over_cell)} times on {ranks_phrase(one.ranks)}" for one in parts if one.over_link]
+    return f" Communication measured is {listed(told)} that by the link." if told else ""
 
 
 def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:
-    """The parts as bars."""
+    """Returns the parts as bars."""
     if not parts:
         return None
 

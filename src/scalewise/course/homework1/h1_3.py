@@ -5,43 +5,40 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.link_points import link_points
 from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
-from scalewise.analysis.ratio import equivalent, ratio_of
-from scalewise.analysis.summary import ArmRow
-from scalewise.analysis.utilisation import Utilisation
-from scalewise.course.arms import COURSE_LEVEL
+from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.h1_3_work import (
+    EXPERIMENT,
+    REACHED,
+    WORK_TABLE,
+    Work,
+    reached_figure,
+    work_of,
+    work_table,
+)
 from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
 from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     EQUAL,
     MARGIN,
-    REMOVED,
     on_gpus,
-    parameters,
-    price,
-    row_at,
-    scaling_rows,
-    volume,
     why_no_scaling,
 )
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
-    count_cell,
     estimate_cell,
-    number_cell,
     said,
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import Answer, Bars, Block, Cell, Column, Figure, Mark, Part, Section, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
 
 ORDER = 30
-ROW, EXPERIMENT = "H1.3", "model-size"
-TABLE, WORK_TABLE, REACHED = "h1-3-model-size", "h1-3-work", "h1-3-reached"
+ROW = "H1.3"
+TABLE = "h1-3-model-size"
 WHICH, WHY = "In which case is DDP more efficient?", "Why?"
 WHEN = "When does communication become the bottleneck?"
 HINTS = {
@@ -51,63 +48,40 @@ HINTS = {
 }
 CASES = ("small", "large")
 FIXED_COSTS = "What a step costs whatever its size weighs less in the longer step of the large model."
-FLOAT_BYTES = 4
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one rank does in a step of a case, at the most ranks that are there."""
-
-    case: str
-    ranks: int
-    mark: Mark
-    samples: Cell  # per rank
-    flops: Cell  # GFLOP, counted
-    size: Cell  # MB all-reduced
-    per_flop: Cell  # bytes per 1000 flop
-    computing: Cell  # ms
-    communication: Cell  # ms
-    share: Cell  # % of the step that is communication
-    rate: Cell  # GFLOP/s while computing
-    of_peak: Cell  # %
-    link_rate: Cell  # GB/s while communicating
-    of_link: Cell  # %
-    shares: Estimate | None  # communication over the step
-    rates: Estimate | None  # flop/s while computing
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Everything H1.3 rests on."""
+    """The data for H1.3."""
 
     points: tuple[tuple[str, Point], ...]  # (case, row)
     gpus: tuple[tuple[str, Point], ...]
     works: tuple[Work, ...]
     predictions: tuple[tuple[str, Prediction], ...]
-    better: Estimate | None  # efficiency of large over that of small, at `at` ranks
+    better: Estimate | None  # efficiency of large over that of small, on the ranks of `at`
     at: tuple[Point, Point] | None  # small and large on as many ranks
     hole: str
 
     @property
     def better_cell(self) -> Cell:
-        """How many times as efficient the large model is."""
+        """The efficiency of the large model over that of the small one."""
         return estimate_cell(self.better)
 
 
 def build(evidence: Evidence) -> Section:
-    """Tables, what was reached, answers."""
+    """Builds the section: tables, the reached rates, answers."""
     found = sizes(evidence)
     blocks: list[Block] = [_table(evidence, found)]
     if found.works:
-        blocks.append(_work_table(found))
-    reached = _reached_figure(evidence, found)
+        blocks.append(work_table(found.works))
+    reached = reached_figure(evidence, found.works)
     blocks += [reached] if reached else []
     answers = _which(evidence, found), _why(evidence, found), _when(evidence, found)
     return Section("h1-3", "Communication against computation", (*blocks, *answers))
 
 
 def sizes(evidence: Evidence) -> Sizes:
-    """Rows of both cases, what a rank does in each, and how they compare."""
+    """Returns rows of both cases, the work of a rank in each, and how they compare."""
     predictions = tuple((case, predicted_ranks(evidence, EXPERIMENT, case=case)) for case in CASES)
     points = tuple(
         (case, one)
@@ -116,7 +90,7 @@ def sizes(evidence: Evidence) -> Sizes:
     )
     at = _at_most_ranks(points)
     better = ratio_of(at[1].speeds, at[0].speeds) if at and at[0].speeds and at[1].speeds else None
-    works = (_work(evidence, case, prediction) for case, prediction in predictions)
+    works = (work_of(evidence, case, prediction) for case, prediction in predictions)
     return Sizes(
         points=points,
         gpus=tuple((case, one) for case in CASES for one in gpu_points(evidence, EXPERIMENT, case=case)),
@@ -129,115 +103,13 @@ def sizes(evidence: Evidence) -> Sizes:
 
 
 def _at_most_ranks(points: Sequence[tuple[str, Point]]) -> tuple[Point, Point] | None:
-    """Both cases at the most ranks that both have: measured ones before predicted ones."""
+    """Returns both cases at the most ranks that both have, measured ones before predicted ones."""
     for mark in ("measured", "predicted"):
         by = {(case, one.ranks): one for case, one in points if one.mark == mark and one.speeds}
         both = sorted(ranks for case, ranks in by if case == CASES[0] and (CASES[1], ranks) in by)
         if both:
             return by[CASES[0], both[-1]], by[CASES[1], both[-1]]
     return None
-
-
-def _work(evidence: Evidence, case: str, prediction: Prediction) -> Work | None:
-    """Measured at the most ranks; else from one rank and the prediction for two."""
-    rows = scaling_rows(evidence, EXPERIMENT, case=case)
-    row = rows[-1] if rows else None
-    if row is None or row.step_seconds is None or not row.samples_per_step:
-        return None
-    bare = row_at(scaling_rows(evidence, EXPERIMENT, intervention=REMOVED, case=case), row.ranks)
-    step = row.step_seconds.at(COURSE_LEVEL)
-    ranks, mark, size = row.ranks, "measured", volume(row)[1]
-    computing = bare.step_seconds.at(COURSE_LEVEL) if bare and bare.step_seconds else None
-    communication = price(row)
-    if row.ranks == 1:
-        foretold = next(iter(prediction.rows), None)
-        count = parameters(evidence, row)
-        if foretold is None or count is None:
-            return None
-        step, ranks, mark, size = foretold.step, foretold.ranks, "predicted", FLOAT_BYTES * count
-        computing, communication = (
-            step.times(one) for one in (1 - foretold.communication_share, foretold.communication_share)
-        )
-    return _work_cells(
-        evidence,
-        case,
-        row,
-        ranks,
-        "predicted" if mark == "predicted" else "measured",
-        size,
-        (step, computing, communication),
-    )
-
-
-def _work_cells(
-    evidence: Evidence,
-    case: str,
-    row: ArmRow,
-    ranks: int,
-    mark: Mark,
-    size: float,
-    times: tuple[Estimate, Estimate | None, Estimate | None],
-) -> Work:
-    step, computing, communication = times
-    use = _use(evidence, case, row.ranks) or _use(evidence, case, 1)
-    flops = _flops_of(use, evidence, ranks)
-    samples = (row.samples_per_step or 0.0) / ranks
-    shares = propagate(lambda part, whole: part / whole, communication, step) if communication else None
-    if mark == "predicted" and communication is not None:
-        shares = None
-    rate = computing.through(lambda seconds: flops / seconds) if computing and flops else None
-    peak = use.peak_flops_per_second if use else None
-    link = communication.through(lambda seconds: size / seconds) if communication and communication.low > 0 else None
-    best = _best_link(evidence, ranks)
-    share = communication.value / step.value if communication else None
-    return Work(
-        case=case,
-        ranks=ranks,
-        mark=mark,
-        samples=count_cell(round(samples)),
-        flops=number_cell(flops, 1e-9, why_empty="not counted: no run was inspected"),
-        size=number_cell(size or None, 1e-6, why_empty="nothing was exchanged"),
-        per_flop=number_cell(1e3 * size / flops if flops and size else None, why_empty="not counted"),
-        computing=estimate_cell(computing, 1e3, mark=mark, why_empty="the step without communication was not measured"),
-        communication=estimate_cell(communication, 1e3, mark=mark, why_empty="not measured"),
-        share=estimate_cell(shares, 100) if shares else number_cell(share, 100, mark=mark, why_empty="not measured"),
-        rate=estimate_cell(rate, 1e-9, mark=mark, why_empty="not counted"),
-        of_peak=number_cell(rate.value / peak if rate and peak else None, 100, mark=mark, why_empty="no peak measured"),
-        link_rate=estimate_cell(link, 1e-9, mark=mark, why_empty="not measured"),
-        of_link=number_cell(link.value / best if link and best else None, 100, mark=mark, why_empty="no link measured"),
-        shares=shares,
-        rates=rate,
-    )
-
-
-def _use(evidence: Evidence, case: str, ranks: int) -> Utilisation | None:
-    """The inspected run of the case, which counts the operations of a step."""
-    experiment = evidence.experiment(EXPERIMENT)
-    for one in experiment.utilisation if experiment else ():
-        run = evidence.run(one.run)
-        if (
-            run is not None
-            and run.spec.axes.get("case") == case
-            and run.spec.world_size == ranks
-            and one.flops_per_step
-        ):
-            return one
-    return None
-
-
-def _flops_of(use: Utilisation | None, evidence: Evidence, ranks: int) -> float | None:
-    """Of one rank's step; the operations grow with the samples, so one rank's may stand for a share of them."""
-    run = evidence.run(use.run) if use else None
-    if use is None or run is None or use.flops_per_step is None:
-        return None
-    return use.flops_per_step * run.spec.world_size / ranks
-
-
-def _best_link(evidence: Evidence, ranks: int) -> float | None:
-    """The most bytes a second that a single all-reduce reached among so many ranks."""
-    runs = [run for run in evidence.loaded.runs if run.spec.experiment == "link" and not run.spec.oversubscribed]
-    points = [point for run in runs for point in link_points(run) if point.ranks == ranks]
-    return max((point.bytes / point.seconds for point in points), default=None)
 
 
 def _table(evidence: Evidence, found: Sizes) -> Table:
@@ -264,7 +136,7 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
         "A small and a large model",
         columns,
         tuple(_row(case, one) for case, one in rows),
-        (*notes, *([GPU_NOTE] if found.gpus else [])),
+        (*notes, *([f"{GPU_NOTE}{_gpu_words(found)}"] if found.gpus else [])),
         tuple(one.runs for _, one in rows),
         caption=caption,
         groups=groups,
@@ -275,69 +147,14 @@ def _row(case: str, one: Point) -> tuple[Cell, ...]:
     return (text_cell(case, mark=one.mark), text_cell(one.size, mark=one.mark), *one.cells)
 
 
-def _work_table(found: Sizes) -> Table:
-    works = found.works
-    named: tuple[tuple[str, str], ...] = (
-        ("samples", "samples"),
-        ("flops", "operations (GFLOP)"),
-        ("size", "all-reduced (MB)"),
-        ("per_flop", "bytes / 1000 flop"),
-        ("computing", "computing (ms)"),
-        ("communication", "communication (ms)"),
-        ("share", "share of the step (%)"),
-        ("rate", "computes at (GFLOP/s)"),
-        ("of_peak", "of the peak (%)"),
-        ("link_rate", "exchanges at (GB/s)"),
-        ("of_link", "of the fastest (%)"),
-    )
-    rows = tuple((text_cell(words), *(getattr(one, name) for one in works)) for name, words in named)
-    kept = tuple(row for row in rows if any(cell.number is not None for cell in row[1:]))
-    columns = (Column(f"One rank of {works[0].ranks}", numeric=False), *(Column(one.case) for one in works))
-    caption = (
-        "Computing: the step without communication. Communication: what it adds to the step. Operations are counted "
-        "as torch carries them out (matrix products; a multiply-add is two). Peak: matrix products alone, measured. "
-        "Fastest: a single all-reduce."
-        if works[0].mark == "measured"
-        else "Predicted from one GPU and the data sheet of the link; operations are counted on one GPU."
-    )
-    return Table(WORK_TABLE, "What a rank computes and exchanges", columns, kept, caption=caption)
-
-
-def _reached_figure(evidence: Evidence, found: Sizes) -> Figure | None:
-    """How much of what the device and the link can do is reached."""
-    bars = [(f"{one.case}, computing", one.of_peak, one.mark) for one in found.works if one.of_peak.number is not None]
-    bars += [
-        (f"{one.case}, all-reduce", one.of_link, one.mark) for one in found.works if one.of_link.number is not None
-    ]
-    if len(bars) < 2:
-        return None
-    what = "GPU" if on_gpus(evidence) else "core"
-    plot = Bars(
-        tuple(name for name, _, _ in bars),
-        (Part("reached", tuple(cell.number or 0.0 for _, cell, _ in bars)),),
-        "reached, % of what was measured as possible",
-        marks=tuple(mark for _, _, mark in bars),
-    )
-    caption = (
-        f"Computing: GFLOP/s against matrix products alone on one {what}. All-reduce: GB/s against the fastest "
-        "single all-reduce of the same ranks."
-    )
-    return Figure(REACHED, "Reached against possible", caption, plot, 0.5)
-
-
 def _which(evidence: Evidence, found: Sizes) -> Answer:
-    """By the interval of the ratio of both efficiencies."""
+    """Returns the answer, by the interval of the ratio of both efficiencies."""
     if found.better is None or found.at is None:
         return _unanswered(WHICH, found)
     small, large = found.at
     predicted = small.mark == "predicted"
     word = equivalent(found.better, MARGIN)
-    if word == "equal within margin":
-        verdict = "In neither: they are equal within 10 %."
-    elif word == "cannot tell":
-        verdict = "It cannot be told from these runs."
-    else:
-        verdict = f"In the {'large' if found.better.value > 1 else 'small'} one."
+    verdict = _which_verdict(found, word)
     number = (
         f"On {ranks_phrase(small.ranks)} the large model has {said(large.efficiency, '%')} efficiency and the small "
         f"one {said(small.efficiency, '%')}{' (predicted)' if predicted else ''}, "
@@ -370,32 +187,76 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
     )
 
 
+def _which_verdict(found: Sizes, word: Equivalence) -> str:
+    if word == "equal within margin":
+        return "In neither: they are equal within 10 %."
+    if word == "cannot tell":
+        counts = "; the counts lead one to expect the large one" if _fewer_bytes(found) else ""
+        return f"It cannot be told from these runs{counts}."
+    return f"In the {'large' if found.better and found.better.value > 1 else 'small'} one."
+
+
+def _fewer_bytes(found: Sizes) -> bool:
+    """Whether the large model was counted to exchange fewer bytes for each operation."""
+    counted = {one.case: one.per_flop.number for one in found.works}
+    small, large = counted.get("small"), counted.get("large")
+    return small is not None and large is not None and small > (1 + MARGIN / 10) * large
+
+
 def _expected_words(found: Sizes) -> str:
-    """Why that does not show, where the large model was made smaller or communicates as much."""
-    if len(found.works) == 2 and all(one.share.number is not None for one in found.works):
-        small, large = found.works
-        shares = (
-            f"communication is {said(large.share, '%')} of its step and {said(small.share, '%')} of the small one's"
-        )
-        if (large.share.number or 0.0) < (small.share.number or 0.0):
-            return f" Here {shares}, which points that way."
-        return f" Here {shares}: bytes and operations grow together."
-    return " Here bytes and operations grow together with the weights."
-
-
-def _gpu_pair(found: Sizes) -> str:
-    last = {case: one for case, one in found.gpus if one.speeds}
-    if len(last) < 2:
-        return ""
-    ranks = last["small"].ranks
+    """What counting says, since the times do not show it, or show the opposite."""
+    if not _fewer_bytes(found):
+        return " Here bytes and operations grow together with the weights."
+    small, large = found.works
     return (
-        f"On {ranks} GPUs of the kind in the table efficiency would be {said(last['large'].efficiency, '%')} for "
-        f"{last['large'].size} and {said(last['small'].efficiency, '%')} for {last['small'].size} (predicted)."
+        f" Counted, a rank exchanges {said(large.per_flop)} bytes for 1000 flop of the large model and "
+        f"{said(small.per_flop)} for the small one: at equal rates the large one would spend less of its step on "
+        "communication."
     )
 
 
+def _gpus_differ(found: Sizes) -> tuple[Point, Point, Estimate] | None:
+    """Small and large on the most GPUs, and how many times as efficient the large one is."""
+    last = {case: one for case, one in found.gpus if one.speeds}
+    small, large = (last.get(case) for case in CASES)
+    if small is None or large is None or small.speeds is None or large.speeds is None or small.ranks != large.ranks:
+        return None
+    return small, large, ratio_of(large.speeds, small.speeds)
+
+
+def _gpu_words(found: Sizes) -> str:
+    """For the table."""
+    differ = _gpus_differ(found)
+    if differ is None:
+        return ""
+    small, _, change = differ
+    return (
+        f" On {small.ranks} GPUs the large model would be {said_with_interval(estimate_cell(change))} times as "
+        "efficient as the small one."
+    )
+
+
+def _gpu_pair(found: Sizes) -> str:
+    """By the interval of the ratio of both efficiencies, as for the ranks that were measured."""
+    differ = _gpus_differ(found)
+    if differ is None:
+        return ""
+    small, large, change = differ
+    told = (
+        f"On {small.ranks} GPUs of the kind in the table efficiency would be {said(large.efficiency, '%')} for "
+        f"{large.size} and {said(small.efficiency, '%')} for {small.size} (predicted)"
+    )
+    times = f"{said_with_interval(estimate_cell(change))} times as much"
+    word = equivalent(change, MARGIN)
+    if word == "cannot tell":
+        return f"{told}; {times} does not tell which is more efficient there."
+    if word == "equal within margin":
+        return f"{told}: equal within 10 %."
+    return f"{told}, {times}{', as' if change.value > 1 else ', against what'} the sheet expects."
+
+
 def _why(evidence: Evidence, found: Sizes) -> Answer:
-    """Bytes per operation, counted; and the share of communication, which rates and fixed costs decide."""
+    """Returns the answer, by counted bytes per operation, and the share of communication."""
     works = {one.case: one for one in found.works}
     small, large = works.get("small"), works.get("large")
     why = (
@@ -406,11 +267,7 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
     if small is None or large is None or small.per_flop.number is None or large.per_flop.number is None:
         missing = "No inspected run counted the operations of both cases."
         return Answer(ROW, WHY, FIXED_COSTS, missing, why, rests_on=(TABLE,), hint=HINTS[WHY])
-    more = small.per_flop.number / large.per_flop.number
-    if more > 1 + MARGIN / 10:
-        verdict = f"The small model exchanges more bytes for each operation{_rate_reason(small, large)}."
-    else:
-        verdict = "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
+    verdict = _why_verdict(found, small, large)
     number = f"Counted: {said(small.per_flop)} bytes per 1000 flop for small, {said(large.per_flop)} for large."
     return Answer(
         ROW,
@@ -418,7 +275,7 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
         verdict,
         number,
         why,
-        _rates_words(small, large),
+        _rates_words(evidence, small, large),
         decided="Bytes per operation differ where their counted ratio is above 1.01.",
         rests_on=(WORK_TABLE, *((REACHED,) if small.of_peak.number is not None else ())),
         shaken_by=shaken_by(evidence, EXPERIMENT),
@@ -426,31 +283,59 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
     )
 
 
+def _why_verdict(found: Sizes, small: Work, large: Work) -> str:
+    """What was counted; that it makes a difference is only said where one was measured."""
+    if not _fewer_bytes(found):
+        return "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
+    more = "The small model exchanges more bytes for each operation"
+    word = equivalent(found.better, MARGIN) if found.better else "cannot tell"
+    if word != "different":
+        return f"{more}, but not by so much that it shows in these runs."
+    if found.better and found.better.value < 1:
+        return f"{more}, and is the more efficient one all the same: rates and fixed costs outweigh the bytes."
+    return f"{more}{_rate_reason(small, large)}."
+
+
 def _rate_reason(small: Work, large: Work) -> str:
-    """What besides the bytes sets the two apart: by the interval of the ratio of their rates."""
+    """What besides the bytes sets the two apart: by the intervals of the ratios of their rates and shares."""
     if small.rates is None or large.rates is None:
         return ", and fixed costs weigh more in its short step"
     if equivalent(ratio_of(small.rates, large.rates), MARGIN) != "different":
         return ""
     if small.rates.value < large.rates.value:
         return ", but fixed costs make it compute at a lower rate"
-    return ", and it computes them at a higher rate, which leaves communication a larger part of its step"
+    apart = (
+        small.shares is not None
+        and large.shares is not None
+        and propagate(lambda one, other: one - other, small.shares, large.shares).low > 0
+    )
+    return ", and it computes them at a higher rate" + (
+        ", which leaves communication a larger part of its step" if apart else ""
+    )
 
 
-def _rates_words(small: Work, large: Work) -> str:
-    if small.rate.number is None or large.rate.number is None:
+def _rates_words(evidence: Evidence, small: Work, large: Work) -> str:
+    """Both rates, and why they differ where they do."""
+    if small.rate.number is None or large.rate.number is None or small.rates is None or large.rates is None:
         return ""
-    said_rates = (
-        f"While computing, the large model reaches {said(large.rate, 'GFLOP/s')} and the small one "
+    told = (
+        f"Without communication the large model's step reaches {said(large.rate, 'GFLOP/s')} and the small one's "
         f"{said(small.rate, 'GFLOP/s')}"
     )
-    if small.link_rate.number is not None and large.link_rate.number is not None:
-        said_rates += f"; while communicating {said(large.link_rate, 'GB/s')} and {said(small.link_rate, 'GB/s')}"
-    return f"{said_rates}."
+    if equivalent(ratio_of(small.rates, large.rates), MARGIN) != "different":
+        return f"{told}."
+    if small.rates.value < large.rates.value:
+        return f"{told}: what a step costs whatever its size weighs less in the longer one."
+    if on_gpus(evidence):
+        return f"{told}."
+    return (
+        f"{told}: {said(large.size, 'MB')} of weights, and as many of gradients, fit a core's caches less well "
+        f"than {said(small.size, 'MB')}, and every step reads all of them."
+    )
 
 
 def _when(evidence: Evidence, found: Sizes) -> Answer:
-    """By the share of the step that is communication, at the samples per rank that were run."""
+    """Returns the answer, by the share of the step that is communication, at the samples per rank that were run."""
     known = [one for one in found.works if one.share.number is not None]
     if not known:
         return _unanswered(WHEN, found)

@@ -1,29 +1,33 @@
-"""H1.4: DataParallel against DDP: who works, who holds memory, how steps vary, and when messages are sent."""
+"""H1.4: DataParallel against DDP: which device works and holds memory, how steps vary, and when messages are sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.ratio import equivalent
+from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.analysis.trace import RankStep, profiled_step
-from scalewise.course.arms import step_ratio
+from scalewise.analysis.trace import RankStep
+from scalewise.course.arms import figures_of, step_ratio
 from scalewise.course.captions import setting
 from scalewise.course.homework1.devices import DDP, DP, Device, devices_of_ddp, devices_of_dp
 from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, Traffic, bytes_row, bytes_table
 from scalewise.course.homework1.h1_4_figures import (
     MEGA,
     OVER_TIME,
     STEP,
     STRIPS,
     Shown,
+    ddp_steps,
     hidden_text,
     over_time_figure,
     step_figure,
     strips_figure,
 )
 from scalewise.course.homework1.rows import EQUAL, MARGIN, again, on_gpus, rows_of, volume
+from scalewise.course.homework1.steadiness import Steadiness, steadier, steadiness, why_steadier
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
     empty_cell,
@@ -34,36 +38,27 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import (
-    Answer,
-    Block,
-    Cell,
-    Column,
-    Mark,
-    Section,
-    Table,
-)
+from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
 
 ORDER, ROW = 40, "H1.4"
-TABLE, BYTES_TABLE = "h1-4-dp-ddp", "h1-4-bytes"
+TABLE = "h1-4-dp-ddp"
 EXPERIMENTS = {DP: "data-parallel", DDP: "ddp"}
 BOUND = "Why is DataParallel bound by GPU 0?"
 COMPARED = "How do utilisation, step-time variance and memory compare?"
 DESIGN = "Why does DDP scale better by design?"
 ACCEPTABLE = "When is DataParallel still acceptable?"
 HINTS = {
-    BOUND: "the part of the work and the memory of the first device, and the bytes through it",
+    BOUND: "the layers, the optimizer and the memory of the first device, and the bytes through it",
     COMPARED: "the columns of the table, and the distribution of step times",
     DESIGN: "the bytes through the busiest device on 2, 4 and 8 devices, and when DDP sends",
     ACCEPTABLE: "both step times and their ratio",
 }
 MORE = 1.05  # the first device must do or hold this many times as much before it is said to stand out
-DEVICES = (2, 4, 8)
 
 
 @dataclass(frozen=True)
 class Method:
-    """One of the two, as the table shows it."""
+    """One of the two methods, as the table shows it."""
 
     name: str
     row: ArmRow | None
@@ -72,65 +67,75 @@ class Method:
     deviation: Cell
     variance: Cell
     relative: Cell
+    steady: Steadiness | None
     devices: tuple[Device, ...]
-    utilised_by: str  # how the utilisation was come by
-    held_by: str  # and the memory
+    utilised_by: str  # how the utilisation was measured
+    held_by: str  # how the memory was measured
 
     @property
-    def first_cells(self) -> tuple[Cell, Cell]:
-        """Part of the work and memory of the first device."""
-        return _device_cells(self.devices[0], self.mark)[1:3] if self.devices else (empty_cell(""), empty_cell(""))
+    def first_memory(self) -> Cell:
+        """Of the first device."""
+        return _device_cells(self.devices[0], self.mark)[4] if self.devices else empty_cell("")
 
 
 @dataclass(frozen=True)
 class Both:
-    """Everything H1.4 rests on."""
+    """The data for H1.4."""
 
     dp: Method
     ddp: Method
     ratio: Estimate | None  # step of DP over step of DDP
-    through_first: float | None  # bytes through the first device of DP in a step, in and out
-    reduced: float | None  # bytes that DDP all-reduces in a step
+    traffic: Traffic | None  # None where copies or gradients were not counted
     steps: tuple[RankStep, ...]  # one step of DDP, rank by rank
     emulated: bool
 
     @property
+    def unsteadier(self) -> Estimate | None:
+        """How many times DDP's relative deviation DataParallel has."""
+        if self.dp.steady is None or self.ddp.steady is None:
+            return None
+        return ratio_of(self.dp.steady.relative, self.ddp.steady.relative)
+
+    @property
     def ratio_cell(self) -> Cell:
-        """How many times DDP's step DataParallel takes."""
+        """The step of DataParallel over that of DDP."""
         return estimate_cell(self.ratio)
 
 
 def build(evidence: Evidence) -> Section:
-    """Tables, distribution, one step of DDP, utilisation over time, answers."""
+    """Builds the section: tables, distribution, one step of DDP, utilisation over time, answers."""
     found = both(evidence)
     blocks: list[Block] = [_table(evidence, found)]
-    if found.reduced and found.through_first:
-        blocks.append(_bytes_table(found))
-    shown = tuple(Shown(one.name, one.row, one.mark) for one in (found.dp, found.ddp))
+    if found.traffic is not None:
+        blocks.append(bytes_table(found.traffic))
+    shown = tuple(Shown(one.name, one.row, one.mark, one.steady) for one in (found.dp, found.ddp))
     figures = strips_figure(evidence, shown), over_time_figure(evidence, shown), step_figure(found.steps)
     blocks += [figure for figure in figures if figure is not None]
-    answers = _bound(found), _compared(found), _design(evidence, found), _acceptable(found)
+    answers = (
+        _bound(evidence, found),
+        _compared(evidence, found),
+        _design(evidence, found),
+        _acceptable(evidence, found),
+    )
     return Section("h1-4", "DataParallel and DistributedDataParallel", (*blocks, *answers))
 
 
 def both(evidence: Evidence) -> Both:
-    """From the experiments data-parallel and ddp, their inspected runs and samples."""
+    """Returns the data from the experiments data-parallel and ddp, their inspected runs and samples."""
     rows = {name: _row(evidence, experiment) for name, experiment in EXPERIMENTS.items()}
     inspected = evidence.inspection(EXPERIMENTS[DP])
     emulated = bool(inspected and inspected.emulated) or any(
         row is not None and row.mark == "emulated" for row in rows.values()
     )
-    run = next(
-        (run for run in evidence.loaded.runs if run.spec.inspect and run.spec.experiment == EXPERIMENTS[DDP]), None
-    )
-    steps = profiled_step(run) if run is not None and run.measured else ()
+    steps = ddp_steps(evidence)
     dp = _method(evidence, DP, rows[DP], devices_of_dp(evidence, rows[DP], inspected), emulated)
     ddp = _method(evidence, DDP, rows[DDP], devices_of_ddp(evidence, rows[DDP]), emulated)
     first = inspected.device_memory[0].device if inspected and inspected.device_memory else ""
     moved = sum(one.bytes for one in inspected.transfers if first in (one.source, one.target)) if inspected else 0
     ddp_row = rows[DDP]
     reduced = volume(ddp_row)[1] if ddp_row is not None else 0.0
-    return Both(dp, ddp, step_ratio(evidence, rows[DP], rows[DDP]), moved or None, reduced or None, steps, emulated)
+    traffic = Traffic(moved, reduced, dp.mark) if moved and reduced else None
+    return Both(dp, ddp, step_ratio(evidence, rows[DP], rows[DDP]), traffic, steps, emulated)
 
 
 def _row(evidence: Evidence, experiment: str) -> ArmRow | None:
@@ -140,8 +145,8 @@ def _row(evidence: Evidence, experiment: str) -> ArmRow | None:
 def _method(evidence: Evidence, name: str, row: ArmRow | None, devices: tuple[Device, ...], emulated: bool) -> Method:
     mark = mark_of(row, emulated=emulated and name == DP)
     step = again(evidence).widened(row.step_seconds) if row else None
-    relative = row.variation if row else None
-    deviation = relative * step.value if relative is not None and step is not None else None
+    runs = figures_of(evidence, row)
+    steady = steadiness([run.step_seconds[run.warmup_steps :] for run in runs])
     why = "no usable run"
     by = ("nvidia-smi", "torch's allocator") if on_gpus(evidence) else ("busy cores", "tensors of an inspected step")
     return Method(
@@ -149,9 +154,10 @@ def _method(evidence: Evidence, name: str, row: ArmRow | None, devices: tuple[De
         row=row,
         mark=mark,
         step=estimate_cell(step, 1e3, mark=mark, why_empty=why),
-        deviation=number_cell(deviation, 1e3, mark=mark, why_empty=why),
-        variance=number_cell(deviation**2 if deviation is not None else None, 1e6, mark=mark, why_empty=why),
-        relative=number_cell(relative, 100, mark=mark, why_empty=why),
+        deviation=number_cell(steady.deviation if steady else None, 1e3, mark=mark, why_empty=why),
+        variance=number_cell(steady.variance if steady else None, 1e6, mark=mark, why_empty=why),
+        relative=estimate_cell(steady.relative if steady else None, 100, mark=mark, why_empty=why),
+        steady=steady,
         devices=devices,
         utilised_by=by[0],
         held_by=by[1],
@@ -162,7 +168,8 @@ def _table(evidence: Evidence, found: Both) -> Table:
     columns = (
         Column("Method", numeric=False),
         Column("Device", numeric=False),
-        Column("Part of the work", "%"),
+        Column("Layers", "%"),
+        Column("Optimizer", "ms"),
         Column("Memory/GPU", "MB"),
         Column("Utilisation", "%"),
         Column("Time/step", "ms"),
@@ -172,18 +179,21 @@ def _table(evidence: Evidence, found: Both) -> Table:
     )
     rows, names = [], []
     for method in (found.dp, found.ddp):
-        devices = method.devices or (Device(method.name, "all", None, None, None),)
+        devices = method.devices or (Device(method.name, "all", None, None, None, None),)
         for index, device in enumerate(devices):
             whole = (method.step, method.deviation, method.variance, method.relative)
             same = tuple(empty_cell("the same step as above", method.mark) for _ in whole)
             head = text_cell(method.name if not index else "", mark=method.mark)
-            rows.append((head, *_device_cells(device, method.mark), *(same if index else whole)))
+            rows.append((head, *_device_cells(device, method.mark)[1:], *(same if index else whole)))
             names.append(method.row.run_names if method.row else ())
     ratio = (
         f" DataParallel's step takes {said_with_interval(found.ratio_cell)} times DDP's."
         if found.ratio is not None
         else ""
     )
+    if found.unsteadier is not None:
+        times = said_with_interval(estimate_cell(found.unsteadier))
+        ratio += f" Its steps deviate {times} times as much from their mean."
     return Table(
         TABLE,
         "DataParallel against DDP, device by device",
@@ -195,10 +205,13 @@ def _table(evidence: Evidence, found: Both) -> Table:
     )
 
 
-def _device_cells(device: Device, mark: Mark) -> tuple[Cell, Cell, Cell, Cell]:
+def _device_cells(device: Device, mark: Mark) -> tuple[Cell, ...]:
+    """Method, which is shown once; device, layers, optimizer, memory and utilisation."""
     return (
+        text_cell(device.method, mark=mark),
         text_cell(device.name, mark=mark),
-        number_cell(device.part, 100, mark=mark, why_empty="no inspected run"),
+        number_cell(device.part.value if device.part else None, 100, mark=mark, why_empty="no inspected run"),
+        number_cell(device.own_seconds, 1e3, mark=mark, why_empty="every rank updates its own weights"),
         number_cell(device.memory_bytes, MEGA, mark=mark, why_empty="no inspected run"),
         number_cell(device.utilisation, 100, mark=mark, why_empty="the same process as above, or not recorded"),
     )
@@ -212,7 +225,11 @@ def _notes(found: Both) -> tuple[str, ...]:
             "is one "
             f"process on all of them. Memory: {found.dp.held_by}."
         ]
-    notes.append("Part of the work: time in which the device computes layers; DDP's ranks do equal work by design.")
+    notes.append(
+        f"Layers: the device's part of the time of all layers{_range_words(found)}; DDP's ranks do equal work by "
+        "design. Optimizer: DataParallel's first device alone updates the weights. Variance: mean over the runs of "
+        "each run's variance; deviations are its root."
+    )
     if found.emulated:
         notes.append(
             "Emulated: logical devices, or ranks that share a GPU, stand for GPUs. Copies, memory and order are "
@@ -222,54 +239,33 @@ def _notes(found: Both) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _bytes_table(found: Both) -> Table:
-    """What passes the busiest device, in and out, when there are more devices."""
-    assert found.reduced and found.through_first, "the table is only made where both were counted"
-    v = found.reduced
-    dp = (found.through_first, *(found.through_first * (n - 1) for n in DEVICES[1:]))
-    ddp = tuple(4 * (n - 1) / n * v for n in DEVICES)
-    columns = (Column("MB a step", numeric=False), *(Column(f"n = {n}") for n in DEVICES))
-    rows = (
-        (
-            text_cell(DP),
-            *(number_cell(one, MEGA) for one in dp),
-        ),
-        (
-            text_cell(DDP),
-            *(number_cell(one, MEGA) for one in ddp),
-        ),
-    )
-    caption = (
-        "DataParallel: weights and inputs go out to every other device, outputs and gradients come back: (n − 1) "
-        "times as "
-        "much for n devices. DDP: a ring sends and receives 2 (n − 1)/n times the gradients. Counted for 2 devices, "
-        "computed for more."
-    )
-    return Table(BYTES_TABLE, "Through the busiest of n devices, in and out", columns, rows, caption=caption)
+def _range_words(found: Both) -> str:
+    """Of the first device, from inspected step to inspected step."""
+    part = found.dp.devices[0].part if found.dp.devices else None
+    if part is None or part.steps < 2:
+        return ""
+    low, high = (said(number_cell(end, 100)) for end in (part.low, part.high))
+    return f" over {part.steps} inspected steps, of {DP}'s first device from {low} to {high} % step by step"
 
 
-def _bound(found: Both) -> Answer:
-    """Bound where the first device does or holds more than each of the others; else said not to show."""
+def _bound(evidence: Evidence, found: Both) -> Answer:
+    """Returns the answer: bound if the first device does or holds more than each other one; else it does not show."""
     devices = found.dp.devices
     why = (
         "It scatters the batch, copies the weights to all others in every step, gathers their outputs, computes "
         "the loss, "
         "adds up the gradients and updates the weights; meanwhile the others wait for it."
     )
-    practice = "So its memory limits the batch, its link limits the speed, and each further device adds to both."
+    practice = (
+        "So its memory limits the batch, and whatever it does alone is not shared, however many devices there are."
+    )
     if len(devices) < 2:
         return _unanswered(BOUND, found, why)
     first, others = devices[0], devices[1:]
-    work = (first.part or 0.0) > MORE * max(one.part or 0.0 for one in others)
     memory = (first.memory_bytes or 0.0) > MORE * max(one.memory_bytes or 0.0 for one in others)
-    cells, other = _device_cells(first, found.dp.mark), _device_cells(others[0], found.dp.mark)
-    number = (
-        f"It does {said(cells[1], '%')} of the computing and holds {said(cells[2], 'MB')}; the next does "
-        f"{said(other[1], '%')} and holds {said(other[2], 'MB')}."
-    )
-    if work or memory:
-        more = listed([word for word, one in (("more work", work), ("more memory", memory)) if one])
-        verdict = f"Because the first device has {more} than any other, and all traffic passes through it."
+    more = [word for word, one in (("more work", _works_more(first, others)), ("more memory", memory)) if one]
+    if more:
+        verdict = f"Because the first device has {listed(more)} than any other, and all traffic passes through it."
     else:
         verdict = (
             "Because all traffic passes through it; that it computes or holds more than the others does not show here."
@@ -278,52 +274,68 @@ def _bound(found: Both) -> Answer:
         ROW,
         BOUND,
         verdict,
-        number,
+        _bound_number(found),
         why,
         practice,
-        decided=f"More: above {MORE} times the most of any other device, in an inspected step.",
+        decided="More work: an optimizer that no other device has, or layers whose share is above "
+        f"{MORE} times the most of any other device in every inspected step. More memory: above {MORE} times.",
         rests_on=(TABLE,),
+        shaken_by=shaken_by(evidence, EXPERIMENTS[DP]),
         hint=HINTS[BOUND],
     )
 
 
-def _compared(found: Both) -> Answer:
-    """The three columns that the sheet asks for, in words."""
-    dp, ddp = found.dp, found.ddp
-    if dp.row is None or ddp.row is None or dp.relative.number is None or ddp.relative.number is None:
-        return _unanswered(COMPARED, found)
-    steadier = dp if dp.relative.number < ddp.relative.number else ddp
-    other = ddp if steadier is dp else dp
-    number = (
-        f"The steps of {steadier.name} vary by {said(steadier.relative, '%')} of their mean, those of {other.name} "
-        f"by {said(other.relative, '%')}."
+def _works_more(first: Device, others: Sequence[Device]) -> bool:
+    """Layers by the least and the most of all inspected steps; the optimizer where no other device has any."""
+    if first.own_seconds and not any(one.own_seconds for one in others):
+        return True
+    most = max((one.part.high for one in others if one.part), default=0.0)
+    return first.part is not None and first.part.low > MORE * most
+
+
+def _bound_number(found: Both) -> str:
+    first, other = (_device_cells(one, found.dp.mark) for one in found.dp.devices[:2])
+    emulated = " (emulated)" if found.dp.mark == "emulated" else ""
+    told = (
+        f"It holds {said(first[4], 'MB')}, the next {said(other[4], 'MB')}{emulated}. Each computes its part of the "
+        f"batch; the first one's layers take {said(first[2], '%')} of the layers' time"
     )
-    alike = (other.relative.number or 0.0) <= (1 + MARGIN) * (steadier.relative.number or 0.0)
-    verdict = "Both have equally steady steps." if alike else f"{steadier.name} has the steadier steps."
+    if found.dp.devices[0].own_seconds and first[3].number is not None:
+        return f"{told}, and it alone updates the weights, {said(first[3], 'ms')} a step."
+    return f"{told}."
+
+
+def _compared(evidence: Evidence, found: Both) -> Answer:
+    """The three columns that the sheet asks for, in words; steadier only where the interval of the ratio says so."""
+    dp, ddp = found.dp, found.ddp
+    change = found.unsteadier
+    if change is None:
+        return _unanswered(COMPARED, found)
+    word = equivalent(change, MARGIN)
+    emulated = " (emulated)" if dp.mark == "emulated" else ""
+    number = (
+        f"The variance is {said(dp.variance, 'ms²')} for DataParallel{emulated} and {said(ddp.variance, 'ms²')} for "
+        f"DDP; relative to the mean their steps deviate by {said(dp.relative, '%')} and {said(ddp.relative, '%')}, "
+        f"{said_with_interval(estimate_cell(change))} times as much."
+    )
     memory = ""
     if dp.devices and ddp.devices and dp.devices[0].memory_bytes and ddp.devices[0].memory_bytes:
         memory = (
-            f"DataParallel's first device holds {said(dp.first_cells[1], 'MB')}, a rank of DDP "
-            f"{said(ddp.first_cells[1], 'MB')}: DDP keeps buckets beside its gradients, on every device alike."
+            f"DataParallel's first device holds {said(dp.first_memory, 'MB')}, a rank of DDP "
+            f"{said(ddp.first_memory, 'MB')}: DDP keeps buckets beside its gradients, on every device alike."
         )
-    used = _used_words(found)
-    why = (
-        "A step of DDP ends when the slowest rank has exchanged its gradients, so a delay on one rank makes the "
-        "step of all ranks longer."
-        if steadier is dp
-        else "DataParallel's single process hands out the batch, starts every device and collects the results, so a "
-        "delay in that process delays all devices."
-    )
     return Answer(
         ROW,
         COMPARED,
-        verdict,
+        steadier(word, change.value),
         number,
-        why,
-        f"{memory} {used}".strip(),
-        decided="Standard deviation over mean of the steps after warm-up, mean over runs; equally steady: within "
-        f"{MARGIN:.0%} of each other. Utilisation and memory as in the table's notes.",
+        why_steadier(word, change.value),
+        f"{memory} {_used_words(found)}".strip(),
+        decided="Standard deviation over mean of the steps after warm-up, DataParallel over DDP: the interval of the "
+        f"ratio above or below 1, within {MARGIN:.0%} of it, or none of these. Intervals: blocks of steps drawn "
+        "again, and the spread between runs. Utilisation and memory as in the table's notes.",
         rests_on=(TABLE, STRIPS, OVER_TIME),
+        shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
         hint=HINTS[COMPARED],
     )
 
@@ -332,28 +344,30 @@ def _used_words(found: Both) -> str:
     dp, ddp = (one.devices[0] if one.devices else None for one in (found.dp, found.ddp))
     if dp is None or ddp is None or dp.utilisation is None or ddp.utilisation is None:
         return ""
-    cells = _device_cells(dp, found.dp.mark)[3], _device_cells(ddp, found.ddp.mark)[3]
+    cells = _device_cells(dp, found.dp.mark)[5], _device_cells(ddp, found.ddp.mark)[5]
     return f"Utilisation is {said(cells[0], '%')} for DataParallel and {said(cells[1], '%')} for DDP's rank 0."
 
 
 def _design(evidence: Evidence, found: Both) -> Answer:
-    """By the bytes through the busiest device; where DataParallel is faster here, that comes first."""
-    if not found.reduced or not found.through_first:
+    """By what waits for the first device; where DataParallel is faster here, that comes first."""
+    if found.traffic is None:
         return _unanswered(DESIGN, found, "No device is special in DDP: each rank keeps its own copy of the weights.")
-    rows = _bytes_table(found).rows
+    many = bytes_row(found.traffic, DEVICES[-1])
     number = (
-        f"On 8 devices {said(rows[0][3], 'MB')} would pass DataParallel's first device in a step, and "
-        f"{said(rows[1][3], 'MB')} each rank of DDP."
+        f"By prediction {said(many[1], 'MB')} pass DataParallel's first device in a step of {DEVICES[-1]} devices "
+        f"where copies are plain, {said(many[2], 'MB')} where NCCL passes them on, and {said(many[3], 'MB')} each "
+        "rank of DDP."
     )
     overlap = (
-        f" It sends while backward still computes, which hides {hidden_text(found.steps)} % of the all-reduces here."
+        f", and does so while backward still computes: that hides {hidden_text(found.steps)} % of the all-reduces here"
         if any(one.all_reduces for one in found.steps)
         else ""
     )
     why = (
-        "Each rank keeps its weights and updates them itself, so only gradients travel, and in a ring each rank "
-        "passes on "
-        f"less than twice their size, however many ranks there are.{overlap}"
+        "So bytes alone do not decide. DataParallel sends the weights before forward and the gradients after backward, "
+        "when nothing computes, and everything waits for one process and one device. In DDP each rank keeps and "
+        "updates its own weights, so only gradients travel; in a ring a rank sends less than twice their size and "
+        f"receives as much, however many ranks there are{overlap}."
     )
     rests = (TABLE, BYTES_TABLE, *((STEP,) if overlap else ()))
     faster = found.ratio is not None and found.ratio.high < 1
@@ -366,9 +380,7 @@ def _design(evidence: Evidence, found: Both) -> Answer:
         verdict,
         number,
         why,
-        "With two devices both move the same bytes: the design pays from three devices on, and over several hosts, "
-        "where "
-        "DataParallel cannot run.",
+        "DDP also runs over several hosts, where DataParallel cannot.",
         decided="DataParallel is called faster where the interval of the ratio of both steps lies below 1.",
         rests_on=rests,
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
@@ -377,7 +389,7 @@ def _design(evidence: Evidence, found: Both) -> Answer:
 
 
 def _faster_words(evidence: Evidence, found: Both) -> str:
-    """Why DataParallel is the faster one on this machine, before why DDP scales better."""
+    """Returns why DataParallel is faster on this machine, although DDP scales better."""
     times = f"({said(found.dp.step, 'ms')} against {said(found.ddp.step, 'ms')} a step)"
     if on_gpus(evidence) and found.emulated:
         because = (
@@ -399,12 +411,12 @@ def _faster_words(evidence: Evidence, found: Both) -> str:
     )
 
 
-def _acceptable(found: Both) -> Answer:
-    """By the interval of the ratio of both steps, and where it was measured."""
+def _acceptable(evidence: Evidence, found: Both) -> Answer:
+    """Returns the answer, by the interval of the ratio of both steps and by where it was measured."""
     why = "It needs one process and one line of code, and its copies weigh little beside much computing."
     practice = (
-        "For a first trial on the few GPUs of one machine, with a model that fits each of them and a large batch. For "
-        "anything that runs for hours, for more than two or three GPUs, or for several machines: DDP."
+        "The model must fit each GPU, and the batch should be large. For anything that runs for hours, for more than "
+        "two or three GPUs, or for several machines: DDP."
     )
     if found.ratio is None:
         return Answer(
@@ -418,7 +430,8 @@ def _acceptable(found: Both) -> Answer:
             hint=HINTS[ACCEPTABLE],
         )
     word = equivalent(found.ratio, MARGIN)
-    times = f"its step takes {said_with_interval(found.ratio_cell)} times DDP's"
+    emulated = " (emulated)" if found.dp.mark == "emulated" else ""
+    times = f"its step{emulated} takes {said_with_interval(found.ratio_cell)} times DDP's"
     if found.ratio.high < 1:
         verdict = "For a short trial on few GPUs of one machine, as here, where it is even faster."
     elif word == "equal within margin":
@@ -439,6 +452,7 @@ def _acceptable(found: Both) -> Answer:
         practice,
         decided=f"The interval of the ratio of both steps: below 1, above 1, or within {MARGIN:.0%} of it.",
         rests_on=(TABLE,),
+        shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
         hint=HINTS[ACCEPTABLE],
     )
 

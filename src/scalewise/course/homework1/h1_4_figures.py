@@ -4,29 +4,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
-from scalewise.analysis.trace import RankStep
+from scalewise.analysis.trace import RankStep, profiled_step
 from scalewise.course.arms import figures_of
 from scalewise.course.homework1.devices import DDP, DP, training_samples
 from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
+from scalewise.course.homework1.steadiness import Steadiness
+from scalewise.report.cells import number_cell, said
 from scalewise.report.document import Figure, Lane, Lines, Mark, Sample, Series, Strips, Timeline
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
-LEAST_SAMPLES = 4  # twice a second: fewer are no curve
+LEAST_SAMPLES = 4  # taken twice a second: fewer do not make a curve
 MEGA = 1e-6
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One of the two methods."""
+    """One of the two methods, as the figures show it."""
 
     name: str
     row: ArmRow | None
     mark: Mark
+    steady: Steadiness | None = None
 
 
 def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
-    """All steps of both methods."""
+    """Returns a figure of all steps of both methods."""
     samples = []
     for method in methods:
         steps = [1e3 * one for run in figures_of(evidence, method.row) for one in run.step_seconds[run.warmup_steps :]]
@@ -35,11 +39,13 @@ def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None
     if len(samples) < 2:
         return None
     caption = "Every step after warm-up, all runs; box: quartiles, line: median."
+    boxes = [f"{said(number_cell(one.steady.box_seconds, 1e3), 'ms')} ({one.name})" for one in methods if one.steady]
+    caption += f" The boxes are {listed(boxes)} wide." if boxes else ""
     return Figure(STRIPS, "Distribution of step times", caption, Strips(tuple(samples), "step time (ms)"), FIGURE_WIDTH)
 
 
 def over_time_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
-    """Utilisation of every device while steps were made."""
+    """Returns a figure of the utilisation of every device while steps were made."""
     series: list[Series] = []
     for method in methods:
         runs = measured_runs(evidence, method.row) if method.row else []
@@ -67,7 +73,7 @@ def _device_name(method: Shown, index: int, count: int, gpus: bool) -> str:
 
 
 def step_figure(steps: Sequence[RankStep]) -> Figure | None:
-    """Who computes and what is on the link, rank by rank."""
+    """Returns a figure of one step: when each rank computes and when its all-reduces run."""
     if not any(one.all_reduces for one in steps):
         return None
     lanes = []
@@ -91,7 +97,13 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
     return Figure(STEP, "One step of DDP", caption, Timeline(tuple(lanes), "ms since the first rank began"), 1.0)
 
 
+def ddp_steps(evidence: Evidence) -> tuple[RankStep, ...]:
+    """The step of DDP whose messages were seen, rank by rank; nothing where none was."""
+    run = next((run for run in evidence.loaded.runs if run.spec.inspected and run.spec.experiment == "ddp"), None)
+    return profiled_step(run) if run is not None and run.measured else ()
+
+
 def hidden_text(steps: Sequence[RankStep]) -> str:
-    """Percent of the all-reduces' time that computing hides, mean over the ranks."""
+    """Returns the percentage of the all-reduces' time that computing hides, mean over the ranks."""
     shares = [one.hidden_share for one in steps if one.all_reduces]
     return f"{100 * sum(shares) / len(shares):.0f}"

@@ -1,33 +1,24 @@
-"""H1.5A: a delay on every rank: what it does to the step and to the speedup, and what Amdahl's law says of it."""
+"""H1.5A: a delay on every rank: its effect on the step and on the speedup, and its relation to Amdahl's law."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.line_fit import Line, fit_line, spread_of
 from scalewise.analysis.phrases import listed, ranks_phrase
-from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent, ratio_of
-from scalewise.analysis.scaling import serial_fraction
-from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import COURSE_LEVEL, step_ratio
+from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
-from scalewise.course.homework1.doubts import doubt_of, shaken_by
-from scalewise.course.homework1.predicted_ranks import predicted_ranks
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.h1_5a_delays import EXPERIMENT, Delayed, Delays, delays, row_cells
 from scalewise.course.homework1.rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
-    again,
-    measured_there,
-    scaling_rows,
-    why_no_scaling,
 )
 from scalewise.course.seen import refusals
-from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Mark, Section, Series, Table
+from scalewise.report.cells import said, said_with_interval
+from scalewise.report.document import Answer, Block, Column, Figure, Lines, Section, Series, Table
 
-ORDER, ROW, EXPERIMENT = 50, "H1.5A", "delay"
+ORDER, ROW = 50, "H1.5A"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
 EFFECT = "What does the delay do to scaling?"
 LINEAR = "Is the effect linear or non-linear?"
@@ -35,129 +26,26 @@ AMDAHL = "How does it relate to Amdahl's law?"
 HINTS = {
     EFFECT: "the speedups without a delay and with the longest one",
     LINEAR: "by how much a step grows with each millisecond, and the shape of the speedup's curve",
-    AMDAHL: "the serial share of one rank's step at each delay, and the measured against the predicted speedups",
+    AMDAHL: "the delay's share of one rank's step, which no number of ranks divides, and the measured speedups",
 }
 HYPERBOLA = (
     "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which is steepest at "
     "small delays and then approaches 1."
 )
+SLOWER = (
+    "Without a delay several ranks are already slower than one: they add communication, for which the law has no term, "
+    "so there is no serial share of T(1) to start from."
+)
 CURVE = 40  # points of the drawn law
 
 
-@dataclass(frozen=True)
-class Delayed:
-    """One delay: the steps of one rank and of several, and the speedup measured and by the law."""
-
-    seconds: float
-    one: Estimate | None
-    many: Estimate | None
-    measured: Estimate | None  # speedup
-    law: Estimate | None  # (T1 + d) / (TN + d) from the steps without delay
-    serial: float | None  # share of one rank's step that is serial, by the law
-    doubt: str = ""
-
-
-@dataclass(frozen=True)
-class Delays:
-    """Everything H1.5A rests on."""
-
-    ranks: int  # of the several
-    mark: Mark  # of the several: measured or predicted
-    rows: tuple[Delayed, ...]
-    one_line: Line | None  # step of one rank over the delay
-    many_line: Line | None
-    hole: str
-    machine: str = ""  # where every row was measured, if not here
-
-    @property
-    def slopes(self) -> tuple[Cell, Cell]:
-        """By how many ms a step grows for each ms of delay: one rank, several."""
-        return tuple(  # type: ignore[return-value]
-            estimate_cell(line.slope if line else None, why_empty="not measured")
-            for line in (self.one_line, self.many_line)
-        )
-
-
 def build(evidence: Evidence) -> Section:
-    """Table, speedup and step over the delay, answers."""
+    """Builds the section: table, speedup and step over the delay, answers."""
     found = delays(evidence)
     figures = (_speedup_figure(found), _steps_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
     answers = _effect(evidence, found), _linear(evidence, found), _amdahl(evidence, found)
     return Section("h1-5a", "A delay on every rank", (*blocks, *answers))
-
-
-def delays(evidence: Evidence) -> Delays:
-    """On the most ranks that were measured; else one rank, and the prediction of H1.2 for several."""
-    rows = scaling_rows(evidence, EXPERIMENT)
-    ranks = max((row.ranks for row in rows), default=1)
-    there = measured_there(evidence, EXPERIMENT, 4, delay=0) or measured_there(evidence, EXPERIMENT, 2, delay=0)
-    if ranks == 1 and there is not None:
-        return replace(delays(replace(there.evidence, elsewhere=())), machine=there.machine)
-    values = sorted({float(row.axes["delay"]) for row in rows if "delay" in row.axes})
-    mark: Mark = "measured"
-    steps = {(float(row.axes["delay"]), row.ranks): row for row in rows if "delay" in row.axes}
-    plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
-    if ranks == 1:
-        foretold = predicted_ranks(evidence, "strong-scaling").rows
-        ranks, mark = (foretold[-1].ranks, "predicted") if foretold else (1, "missing")
-        plain_many = foretold[-1].step if foretold else None
-    faster = (
-        step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
-        if mark == "measured"
-        else ratio_of(plain_one, plain_many)
-        if plain_one is not None and plain_many is not None
-        else None
-    )
-    made = []
-    for delay in values:
-        one, many = steps.get((delay, 1)), steps.get((delay, ranks)) if ranks > 1 else None
-        law = _law(faster, plain_many, delay)
-        made.append(
-            Delayed(
-                seconds=delay,
-                one=_step(evidence, one),
-                many=plain_many if mark == "predicted" and not delay else _step(evidence, many),
-                measured=step_ratio(evidence, one, many) if mark == "measured" and ranks > 1 else None,
-                law=law,
-                serial=_serial(plain_one, plain_many, ranks, delay),
-                doubt=doubt_of(evidence, many) or doubt_of(evidence, one),
-            )
-        )
-    lines = tuple(_line(made, several) for several in (False, True))
-    hole = why_no_scaling(evidence, EXPERIMENT)
-    return Delays(ranks, mark, tuple(made), lines[0], lines[1], hole)
-
-
-def _step(evidence: Evidence, row: ArmRow | None) -> Estimate | None:
-    step = row.step_seconds if row is not None else None
-    return again(evidence).widened(step.at(COURSE_LEVEL)) if step is not None else None
-
-
-def _law(faster: Estimate | None, many: Estimate | None, delay: float) -> Estimate | None:
-    """Amdahl's law with the delay in the serial part: s' = (s T1 + d) / (T1 + d) gives (T1 + d) / (TN + d).
-
-    From the ratio T1 / TN, whose runs were made in turns, and TN.
-    """
-    if faster is None or many is None:
-        return None
-    found = propagate(lambda ratio, tn: (ratio * tn + delay) / (tn + delay), faster, many)
-    return replace(found, method="Amdahl's law with the delay serial", positive=found.low > 0)
-
-
-def _serial(one: Estimate | None, many: Estimate | None, ranks: int, delay: float) -> float | None:
-    """None where the law has no serial share: ranks that are slower than one, or faster than ideal."""
-    if one is None or many is None or ranks < 2:
-        return None
-    share = serial_fraction(ratio_of(one, many), ranks).value
-    return (share * one.value + delay) / (one.value + delay) if 0 <= share <= 1 else None
-
-
-def _line(rows: list[Delayed], several: bool) -> Line | None:
-    known = [(row.seconds, step) for row in rows if (step := row.many if several else row.one) is not None]
-    if len(known) < 3:
-        return None
-    return fit_line([delay for delay, _ in known], [step.value for _, step in known], spread_of([s for _, s in known]))
 
 
 def _table(evidence: Evidence, found: Delays) -> Table:
@@ -167,11 +55,13 @@ def _table(evidence: Evidence, found: Delays) -> Table:
         Column("Step of 1 rank", "ms"),
         Column(f"Step of {many}", "ms"),
         Column("Speedup measured"),
-        Column("Speedup by Amdahl's law"),
+        Column("(T(1) + d) / (T(N) + d)"),
+        Column("d / T(1)", "%"),
+        Column("Most, by Amdahl's law"),
         Column("Serial share of the step", "%"),
     )
     shown = len(columns) if any(one.serial is not None for one in found.rows) else len(columns) - 1
-    rows = tuple(_row(found, one)[:shown] for one in found.rows)
+    rows = tuple(row_cells(found, one)[:shown] for one in found.rows)
     slopes = found.slopes
     caption = f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}"
     told = [
@@ -181,7 +71,10 @@ def _table(evidence: Evidence, found: Delays) -> Table:
     ]
     if told:
         caption += f" A line through the steps: each ms of delay adds {listed(told)}."
-    notes = ["Speedup by the law: from the two steps without a delay, with the delay added to the serial part."]
+    notes = [
+        "(T(1) + d) / (T(N) + d): from the steps without a delay, as if d were only added. d / T(1): the delay's share "
+        "of one rank's step with it. Most: 1 over that share, which no number of ranks can exceed."
+    ]
     if found.machine:
         notes.append(f"Every row of this table was measured on {found.machine}.")
     if found.mark == "predicted":
@@ -189,8 +82,6 @@ def _table(evidence: Evidence, found: Delays) -> Table:
             f"The step of {many} without a delay is the predicted one of H1.2; with a delay nothing was measured on "
             "several."
         )
-    if rows and all(one.serial is None for one in found.rows) and found.ranks > 1:
-        notes.append("The law has no serial share for ranks that are slower than one.")
     if not rows:
         notes = ["No run with a delay can be used."]
     return Table(
@@ -200,20 +91,6 @@ def _table(evidence: Evidence, found: Delays) -> Table:
         rows,
         (*notes, *refusals(evidence, EXPERIMENT)),
         caption=caption,
-    )
-
-
-def _row(found: Delays, one: Delayed) -> tuple[Cell, ...]:
-    missing = "not measured"
-    many = estimate_cell(one.many, 1e3, mark=found.mark, why_empty=missing)
-    law = estimate_cell(one.law, why_empty="two steps without a delay are needed")
-    return (
-        text_cell(f"{1e3 * one.seconds:g}"),
-        estimate_cell(one.one, 1e3, why_empty=missing),
-        replace(many, doubt=one.doubt),
-        estimate_cell(one.measured, why_empty=missing),
-        law,
-        number_cell(one.serial, 100, why_empty="the law has none here"),
     )
 
 
@@ -227,7 +104,7 @@ def _speedup_figure(found: Delays) -> Figure | None:
         return None
     delays = tuple(end * index / CURVE for index in range(CURVE + 1))
     curve = tuple((one + delay) / (many + delay) for delay in delays)
-    series = [Series("Amdahl", tuple(1e3 * delay for delay in delays), curve, style="model")]
+    series = [Series("d added", tuple(1e3 * delay for delay in delays), curve, style="model")]
     known = [(row.seconds, row.measured) for row in found.rows if row.measured is not None]
     if known:
         series.insert(
@@ -242,12 +119,12 @@ def _speedup_figure(found: Delays) -> Figure | None:
         )
     level = Series("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
     plot = Lines("delay (ms)", "speedup", (level, *series))
-    caption = "Curve: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
+    caption = "d added: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
     return Figure(SPEEDUP, f"Speedup of {ranks_phrase(found.ranks)} over the delay", caption, plot, FIGURE_WIDTH)
 
 
 def _without(found: Delays) -> tuple[float | None, float | None]:
-    """Seconds of both steps without a delay, of which the law is made."""
+    """Returns the seconds of both steps without a delay, which determine the law's curve."""
     row = next((row for row in found.rows if row.seconds == 0), None)
     if row is None or row.one is None or row.law is None:
         return None, None
@@ -277,14 +154,14 @@ def _steps_figure(found: Delays) -> Figure | None:
 
 
 def _effect(evidence: Evidence, found: Delays) -> Answer:
-    """By the interval of the ratio of the speedups with the longest delay and with none."""
+    """Returns the answer, by the interval of the ratio of the speedups with the longest delay and with none."""
     known = [row for row in found.rows if row.measured is not None]
     if len(known) < 2 or known[0].measured is None or known[-1].measured is None:
         return _effect_predicted(evidence, found)
     first, last = known[0].measured, known[-1].measured
     change = ratio_of(last, first)
-    start, end = _row(found, known[0])[3], _row(found, known[-1])[3]
-    delay = said(_row(found, known[-1])[0], "ms")
+    start, end = row_cells(found, known[0])[3], row_cells(found, known[-1])[3]
+    delay = said(row_cells(found, known[-1])[0], "ms")
     number = (
         f"On {ranks_phrase(found.ranks)} it is {said(start)} without a delay and {said_with_interval(end)} with "
         f"{delay}."
@@ -320,8 +197,8 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
     law = [row for row in found.rows if row.law is not None]
     if len(law) < 2:
         return _unanswered(EFFECT, found)
-    start, end = _row(found, law[0])[4], _row(found, law[-1])[4]
-    delay = said(_row(found, law[-1])[0], "ms")
+    start, end = row_cells(found, law[0])[4], row_cells(found, law[-1])[4]
+    delay = said(row_cells(found, law[-1])[0], "ms")
     number = (
         f"The speedup of {ranks_phrase(found.ranks)} would be {said(start)} without a delay and {said(end)} with "
         f"{delay} (predicted)."
@@ -342,7 +219,7 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _linear(evidence: Evidence, found: Delays) -> Answer:
-    """Linear in time where each ms adds one ms within the margin; hyperbolic in the speedup by the law."""
+    """Returns the answer: linear in time if each ms adds one ms within the margin; hyperbolic in the speedup."""
     named = [(cell, words, line) for cell, words, line in zip(
         found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
     ) if line is not None]  # fmt: skip
@@ -381,7 +258,7 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _amdahl(evidence: Evidence, found: Delays) -> Answer:
-    """The law is made from the steps without delay alone, and tested on every other delay."""
+    """Returns the answer: the law follows from the steps without delay alone, and is tested on every other delay."""
     tested = [row for row in found.rows if row.seconds > 0 and row.law is not None and row.measured is not None]
     shares = [row for row in found.rows if row.serial is not None]
     why = (
@@ -391,64 +268,72 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
     )
     if not tested:
         return _amdahl_predicted(evidence, found, shares, why)
-    words = [equivalent(ratio_of(row.measured, row.law), MARGIN) for row in tested if row.measured and row.law]
-    last = _row(found, tested[-1])
+    last = row_cells(found, tested[-1])
     delay = said(last[0], "ms")
-    number = f"With {delay} the law predicts {said(last[4])} and {said_with_interval(last[3])} was measured."
-    if all(word == "equal within margin" for word in words):
-        verdict = f"It follows the law: all {len(tested)} delays are met within 10 %."
-    elif "different" in words:
-        missed = [
-            said(_row(found, row)[0], "ms") for row, word in zip(tested, words, strict=True) if word == "different"
-        ]
-        verdict = f"It follows the shape of the law, but at {listed(missed)} the measured speedup differs from it."
-    else:
-        verdict = "Nothing speaks against the law; these runs are too noisy to confirm it within 10 %."
-    if not shares:
-        why = (
-            "Without a delay several ranks are already slower than one: they add communication, for which the law "
-            "has no term, so there is no serial share. What it says of the delay still holds: the delay is added to "
-            "the step of one rank and to that of several."
-        )
-        practice = ""
-    else:
-        practice = (
-            f"The serial share of the step grows from {said(_row(found, shares[0])[5], '%')} to "
-            f"{said(_row(found, shares[-1])[5], '%')}."
-        )
+    if last[5].number is None:
+        return _unanswered(AMDAHL, found)
+    number = (
+        f"With {delay} it is {said(last[5], '%')} of one rank's step, so no number of ranks can be more than "
+        f"{said(last[6])} times as fast."
+    )
+    met, decided = _met(found, tested)
+    practice = (
+        f"The serial share of the step grows from {said(row_cells(found, shares[0])[7], '%')} to "
+        f"{said(row_cells(found, shares[-1])[7], '%')}."
+        if shares
+        else ""
+    )
     return Answer(
         ROW,
         AMDAHL,
-        verdict,
+        "The delay is a serial part, which bounds the speedup of any number of ranks.",
         number,
-        why,
+        f"{met} {why}" if shares else f"{met} {SLOWER}",
         practice,
-        decided="Measured over predicted speedup at each delay: met where the interval of the ratio lies within "
-        f"{MARGIN:.0%} "
-        "of 1, missed where it excludes 1.",
+        decided=decided,
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[AMDAHL],
     )
 
 
+def _met(found: Delays, tested: list[Delayed]) -> tuple[str, str]:
+    """Whether the delay does no more than add to both steps, and how that was decided."""
+    words = [equivalent(ratio_of(row.measured, row.law), MARGIN) for row in tested if row.measured and row.law]
+    last = row_cells(found, tested[-1])
+    where = f"With {said(last[0], 'ms')}, {said(last[4])} is expected and {said_with_interval(last[3])} was measured"
+    if all(word == "equal within margin" for word in words):
+        told = f"{where}: the delay only adds to both steps, within 10 % at all {len(tested)} delays."
+    elif "different" in words:
+        missed = [
+            said(row_cells(found, row)[0], "ms") for row, word in zip(tested, words, strict=True) if word == "different"
+        ]
+        told = f"{where}; at {listed(missed)} the measured speedup differs from that of a delay that only adds."
+    else:
+        told = f"{where}: nothing speaks against a delay that only adds to both steps, but the runs do not confirm it."
+    return told, (
+        "Measured speedup over (T(1) + d) / (T(N) + d) at each delay: met where the interval of the ratio lies within "
+        f"{MARGIN:.0%} of 1, missed where it excludes 1."
+    )
+
+
 def _amdahl_predicted(evidence: Evidence, found: Delays, shares: list[Delayed], why: str) -> Answer:
-    """From one rank alone the law bounds every speedup."""
+    """Returns the answer from one rank alone, for which the law bounds every speedup."""
     if not shares:
         bound = _bound(found)
         if bound is None:
             return _unanswered(AMDAHL, found)
         number = (
-            f"{found.hole} On one rank a step of {said(_row(found, found.rows[-1])[1], 'ms')} holds a delay of "
-            f"{said(_row(found, found.rows[-1])[0], 'ms')}."
+            f"{found.hole} On one rank a step of {said(row_cells(found, found.rows[-1])[1], 'ms')} holds a delay of "
+            f"{said(row_cells(found, found.rows[-1])[0], 'ms')}."
         )
         verdict = "The delay is serial, so it alone bounds the speedup, whatever the number of ranks."
         return Answer(ROW, AMDAHL, verdict, number, why, rests_on=(TABLE,), hint=HINTS[AMDAHL],
                       decided=f"(T1 + d) / d from one rank: {bound:.2f}.")  # fmt: skip
-    first, last = _row(found, shares[0]), _row(found, shares[-1])
+    first, last = row_cells(found, shares[0]), row_cells(found, shares[-1])
     number = (
-        f"{found.hole} By the law the serial share of the step grows from {said(first[5], '%')} without a delay to "
-        f"{said(last[5], '%')} with {said(last[0], 'ms')}."
+        f"{found.hole} By the law the serial share of the step grows from {said(first[7], '%')} without a delay to "
+        f"{said(last[7], '%')} with {said(last[0], 'ms')}."
     )
     return Answer(
         ROW,

@@ -1,5 +1,6 @@
 """H1.5B: larger batches: do they scale better, from which batch on do ranks pay, and when does throughput saturate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
@@ -47,11 +48,11 @@ class Batch:
     many: Point | None
     rate_one: Cell  # samples/s
     rate: Cell
-    rates: Estimate | None  # of the several; of one rank where there are none
+    rates: Estimate | None  # throughput of several ranks; of one rank if there are no several
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """In the order of the columns."""
+        """The cells in the order of the columns."""
         empty = empty_cell("not measured")
         many = (self.many.step, self.many.speedup, self.many.efficiency) if self.many else (empty, empty, empty)
         return count_cell(self.samples), self.one.step if self.one else empty, *many, self.rate_one, self.rate
@@ -59,22 +60,23 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """Everything H1.5B rests on."""
+    """The data for H1.5B."""
 
-    ranks: int  # the most that were measured
+    ranks: int  # the most ranks that were measured
     here: tuple[Batch, ...]
-    predicted_count: int  # ranks of the predicted rows; 0: none
+    predicted_count: int  # ranks of the predicted rows; 0 if there are none
     predicted: tuple[Batch, ...]
     gpus: tuple[Batch, ...]
     predictions: tuple[tuple[str, Prediction], ...]
     fit: Saturation | None  # of the most measured ranks
+    fit_one: Saturation | None  # of one rank beside several
     gain: Estimate | None  # throughput of the largest batch over the one before
     bound: float | None  # samples/s that the device's arithmetic allows
     hole: str
 
     @property
     def compared(self) -> tuple[Batch, ...]:
-        """Batches with a measured speedup; else those with a predicted one."""
+        """The batches with a measured speedup; if there are none, those with a predicted one."""
         for rows in (self.here, self.predicted, self.gpus):
             found = tuple(one for one in rows if one.many is not None and one.many.speeds is not None)
             if found:
@@ -83,7 +85,7 @@ class Batches:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, figures, answers."""
+    """Builds the section: table, figures, answers."""
     found = batches(evidence)
     figures = (_speedup_figure(found), _throughput_figure(found))
     blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
@@ -91,7 +93,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def batches(evidence: Evidence) -> Batches:
-    """On one rank and on the most that were measured, predicted ones, and those of GPUs."""
+    """Returns the batches on one rank and on the most that were measured, predicted ones, and those of GPUs."""
     rows = scaling_rows(evidence, EXPERIMENT)
     ranks = max((row.ranks for row in rows), default=1)
     sizes = sorted({round(batch_of(row)) for row in rows})
@@ -109,7 +111,7 @@ def batches(evidence: Evidence) -> Batches:
         on_gpus = gpu_points(evidence, EXPERIMENT, (1, *GPU_RANKS), batch=size)
         if len(on_gpus) > 1:
             gpus.append(_batch(evidence, size, 0, on_gpus[0], on_gpus[-1]))
-    known = [(float(one.samples), step) for one in here if (step := _step(evidence, one.samples, ranks)) is not None]
+    known = _steps(evidence, here, ranks)
     rates = [one.rates for one in here if one.rates is not None]
     return Batches(
         ranks=ranks,
@@ -119,6 +121,7 @@ def batches(evidence: Evidence) -> Batches:
         gpus=tuple(gpus),
         predictions=predictions,
         fit=saturation(known),
+        fit_one=saturation(_steps(evidence, here, 1)) if ranks > 1 else None,
         gain=ratio_of(rates[-1], rates[-2]) if len(rates) > 1 else None,
         bound=_bound(evidence, ranks),
         hole=why_no_scaling(evidence, EXPERIMENT),
@@ -136,8 +139,13 @@ def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
     return again(evidence).widened(row.step_seconds.at(COURSE_LEVEL)) if row is not None and row.step_seconds else None
 
 
+def _steps(evidence: Evidence, rows: Sequence[Batch], ranks: int) -> list[tuple[float, Estimate]]:
+    """Over the batch, on so many ranks."""
+    return [(float(one.samples), step) for one in rows if (step := _step(evidence, one.samples, ranks)) is not None]
+
+
 def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: Point | None) -> Batch:
-    """Throughput is the batch over the step: what lies between steps is not in it."""
+    """Returns one batch; its throughput is the batch over the step, without the time between steps."""
     rates = [_rate(size, point) for point in (one, many)]
     cells = [
         estimate_cell(
@@ -152,7 +160,7 @@ def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: P
 
 
 def _rate(size: int, point: Point | None) -> Estimate | None:
-    """From the step's cell, in ms, so that table and answer have one witness."""
+    """Returns the throughput from the step's cell in ms, so that table and answer have the same source."""
     if point is None or not point.step.number or not point.step.low or not point.step.high:
         return None
     step = point.step
@@ -161,7 +169,7 @@ def _rate(size: int, point: Point | None) -> Estimate | None:
 
 
 def _bound(evidence: Evidence, ranks: int) -> float | None:
-    """The device's peak over the operations of a sample, counted in the small case of H1.3."""
+    """Returns the device's peak over the operations of a sample, counted in the small case of H1.3."""
     experiment = evidence.experiment("model-size")
     for use in experiment.utilisation if experiment else ():
         run = evidence.run(use.run)
@@ -218,6 +226,11 @@ def _fit_words(found: Batches) -> str:
             f"throughput tends to {said_with_interval(_limit(found), 'samples/s')}, {100 * SATURATED:.0f} % of it "
             "at a batch of "
             f"{said_with_interval(_ninety(found))}."
+        )
+    if found.fit_one is not None:
+        words.append(
+            f"On one rank 90 % of its limit, {said(estimate_cell(found.fit_one.limit_per_second), 'samples/s')}, is "
+            f"reached at {said_with_interval(estimate_cell(found.fit_one.batch))}."
         )
     if found.gain is not None:
         words.append(f"The last doubling multiplies throughput by {said_with_interval(estimate_cell(found.gain))}.")
@@ -295,7 +308,7 @@ def _throughput_figure(found: Batches) -> Figure | None:
 
 
 def _better(evidence: Evidence, found: Batches) -> Answer:
-    """By the interval of the ratio of the efficiencies of the largest and the smallest batch."""
+    """Returns the answer, by the interval of the ratio of the efficiencies of the largest and the smallest batch."""
     known = found.compared
     if len(known) < 2:
         return _unanswered(BETTER, found)
@@ -309,7 +322,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     elif word == "cannot tell":
         verdict = "It cannot be told from these runs."
     elif change.value > 1:
-        verdict = "Yes." if not predicted else "Yes, by prediction."
+        verdict = "Yes, by prediction." if predicted else "Yes, where it was measured." if _elsewhere(found) else "Yes."
     else:
         verdict = "No, here efficiency falls."
     number = (
@@ -331,7 +344,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
         verdict,
         f"{hole}{number}",
         why,
-        _pays(known),
+        f"{_pays(known)} {_elsewhere(found)}".strip(),
         decided="The interval of the ratio of both efficiencies, above, below or within "
         f"{MARGIN:.0%} of 1 (here {change.low:.3g} to {change.high:.3g}).",
         rests_on=(TABLE, SPEEDUP),
@@ -341,7 +354,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
 
 
 def _pays(known: tuple[Batch, ...]) -> str:
-    """From which batch on several ranks are faster than one."""
+    """Returns a sentence on the batch from which several ranks are faster than one."""
     speeds = [(one.samples, one.many) for one in known if one.many is not None and one.many.speeds is not None]
     ranks = ranks_phrase(speeds[0][1].ranks)
     ahead = next((index for index, (_, many) in enumerate(speeds) if many.speeds and many.speeds.low > 1), None)
@@ -370,7 +383,7 @@ def _pays(known: tuple[Batch, ...]) -> str:
 
 
 def _when(evidence: Evidence, found: Batches) -> Answer:
-    """By the batch of 90 % of the fitted limit against the largest that was run; a gain above 2 is noise."""
+    """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
     known = [one for one in found.here if one.rates is not None]
     if len(known) < 3:
         return _unanswered(WHEN, found)
@@ -383,10 +396,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
     limits = ""
     if found.bound is not None and found.fit is not None:
-        reached = found.fit.limit_per_second.high >= found.bound
-        limits = f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}" + (
-            ", so large batches are limited by arithmetic." if reached else ": the rest is memory traffic and waiting."
-        )
+        limits = _bounded_words(found.fit.limit_per_second, found.bound)
     elif found.bound is not None:
         limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
     if found.fit is None:
@@ -403,7 +413,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             f"A step has {said(_fixed(found), 'ms')} that do not depend on the batch; once computing is much longer, "
             "more samples cost as much more time."
         )
-    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits)))
+    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits, _one_rank(found))))
     return Answer(
         ROW,
         WHEN,
@@ -418,6 +428,56 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
         rests_on=(TABLE, THROUGHPUT),
         shaken_by=shaken_by(evidence, EXPERIMENT),
         hint=HINTS[WHEN],
+    )
+
+
+def _elsewhere(found: Batches) -> str:
+    """What the rows say that the verdict does not rest on: predicted ranks, or GPUs."""
+    rows = found.gpus or found.predicted
+    known = [one for one in rows if one.many is not None and one.many.speeds is not None]
+    if len(known) < 2 or rows == found.compared or known[0].many is None or known[0].many.mark != "predicted":
+        return ""
+    return _predicted_words(known, gpus=bool(found.gpus))
+
+
+def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
+    first, last = known[0], known[-1]
+    assert first.many and last.many and first.many.speeds and last.many.speeds, "only batches with speedups are asked"
+    word = equivalent(ratio_of(last.many.speeds, first.many.speeds), MARGIN)
+    where = f"{first.many.ranks} GPUs of the kind in the table" if gpus else ranks_phrase(first.many.ranks)
+    told = (
+        f"By prediction {where} would have {said(first.many.efficiency, '%')} at {first.samples} and "
+        f"{said(last.many.efficiency, '%')} at {last.samples}"
+    )
+    if word == "different":
+        return f"{told}."
+    told += ", equal within 10 %" if word == "equal within margin" else ", which their intervals do not tell apart"
+    one = [row.one.step for row in (first, last) if row.one is not None]
+    if gpus and len(one) == 2 and (one[1].low or 0.0) <= (one[0].high or 0.0):
+        told += (
+            f": one GPU takes no longer for {last.samples} samples ({said(one[1], 'ms')}) than for {first.samples} "
+            f"({said(one[0], 'ms')}), so there is hardly any computing yet that more GPUs could divide"
+        )
+    return f"{told}."
+
+
+def _bounded_words(limit: Estimate, bound: float) -> str:
+    """The line's limit against what arithmetic allows; a line knows nothing of it, and may lie above."""
+    most = said(number_cell(bound), "samples/s")
+    if limit.value > bound:
+        return f"Arithmetic alone would allow {most}, less than where the line tends: so arithmetic is the limit."
+    if limit.high >= bound:
+        return f"Arithmetic alone would allow {most}, so large batches are limited by arithmetic."
+    return f"Arithmetic alone would allow {most}: the rest is memory traffic and waiting."
+
+
+def _one_rank(found: Batches) -> str:
+    """Beside several ranks, one rank has no exchange that a larger batch would spread over more samples."""
+    if found.fit_one is None:
+        return ""
+    return (
+        "One rank, which exchanges nothing, reaches 90 % of its limit at a batch of "
+        f"{said_with_interval(estimate_cell(found.fit_one.batch))}."
     )
 
 

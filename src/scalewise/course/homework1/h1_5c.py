@@ -25,22 +25,22 @@ HINTS = {
     WHOLE: "the growth of the step of all ranks against the delay of one",
     SHOWS: "the waiting time of each rank with and without the slow one",
 }
-NO_WAIT = 1e-6  # seconds: less is the clock
-MOST = 0.5  # of the delay: growth or waiting above it is the delay, and not chance
+NO_WAIT = 1e-6  # seconds: a shorter wait is below the clock's resolution
+MOST = 0.5  # share of the delay: growth or waiting above it comes from the delay, not from chance
 
 
 @dataclass(frozen=True)
 class RankWait:
-    """One rank without and with the slow one; seconds.
+    """One rank without and with the slow one, in seconds.
 
-    DDP's ranks meet in backward, and who comes last waits for nobody: in each step, what a rank's backward takes on top
-    of the shortest one is its waiting.
+    DDP's ranks meet in backward, where the last one does not wait: in each step, a rank's waiting is the time that its
+    backward takes in addition to the shortest one.
     """
 
     rank: int
     before: Estimate  # step
     after: Estimate
-    own: float  # growth of all but backward: its own sleep
+    own: float  # growth of the step outside backward: its own sleep
     waiting_before: Estimate
     waiting: Estimate
 
@@ -52,7 +52,7 @@ class Imbalance:
     asked: float  # seconds
     even: ArmRow
     uneven: ArmRow
-    growth: Estimate  # of the step of all, seconds
+    growth: Estimate  # growth of the step of all ranks, in seconds
     ranks: tuple[RankWait, ...]
 
     @property
@@ -62,24 +62,24 @@ class Imbalance:
 
     @property
     def others(self) -> tuple[RankWait, ...]:
-        """All but the slow one."""
+        """All ranks except the slow one."""
         return tuple(one for one in self.ranks if one is not self.slow)
 
     @property
     def growth_cell(self) -> Cell:
-        """Growth of the step of all, in ms."""
+        """The growth of the step of all ranks, in ms."""
         return estimate_cell(self.growth, 1e3)
 
 
 def build(evidence: Evidence) -> Section:
-    """Table and answers."""
+    """Builds the section: table and answers."""
     found = imbalance(evidence)
     answers = _whole(evidence, found), _shows(evidence, found)
     return Section("h1-5c", "One slow rank", (_table(evidence, found), *answers))
 
 
 def imbalance(evidence: Evidence) -> Imbalance | None:
-    """At the most ranks that have both arms; None where there are none."""
+    """Returns the experiment at the most ranks that have both arms; None if there are none."""
     rows = [row for row in rows_of(evidence, EXPERIMENT) if row.step_seconds is not None and row.ranks > 1]
     for ranks in sorted({row.ranks for row in rows}, reverse=True):
         own = sorted((row for row in rows if row.ranks == ranks), key=lambda row: float(row.axes.get("imbalance", 0)))
@@ -122,7 +122,7 @@ def _wait(arms: tuple[ArmRuns, ...], rank: int) -> RankWait | None:
 
 
 def _positive(values: Floats) -> Floats:
-    """A median on the logarithm needs something above zero: a nanosecond is as good as none."""
+    """Returns values of at least a nanosecond, as a median of logarithms needs positive numbers."""
     found: Floats = np.maximum(values, 1e-9)
     return found
 
@@ -173,12 +173,12 @@ def _row(found: Imbalance, one: RankWait) -> tuple[Cell, ...]:
 
 
 def _waiting_cell(waiting: Estimate, mark: Mark) -> Cell:
-    """The rank that comes last waits for nobody."""
+    """Returns the waiting time; 0 for the rank that comes last, which does not wait."""
     return number_cell(0.0, mark=mark) if waiting.value < NO_WAIT else estimate_cell(waiting, 1e3, mark=mark)
 
 
 def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
-    """Whether the delay of one rank is the delay of all: by the growth of the step, or by the others' waiting."""
+    """Returns the answer: whether the delay of one rank delays all, by the step's growth or the others' waiting."""
     if found is None:
         return _unanswered(WHOLE)
     grown = found.growth
@@ -191,7 +191,7 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
     )
     if lesson:
         verdict = "It runs at the pace of its slowest rank."
-        if grown.low <= MOST * found.asked:  # noisy steps hide the growth; ranks of the same step show it
+        if grown.low <= MOST * found.asked:  # noise hides the growth; ranks within the same step show it
             wait = found.others[0]
             number += f" Within each step rank {wait.rank} waits {said(_row(found, wait)[5], 'ms')} for it."
         why = "No rank can finish its backward before all gradients are there, so all wait for the last one."
@@ -225,7 +225,7 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
 
 
 def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
-    """By the waiting of the other ranks, paired with the slow one's backward step by step."""
+    """Returns the answer, by the waiting of the other ranks, paired with the slow one's backward step by step."""
     if found is None:
         return _unanswered(SHOWS)
     cells = {one.rank: _row(found, one) for one in found.ranks}

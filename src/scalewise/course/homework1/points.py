@@ -1,4 +1,4 @@
-"""One number of ranks as a row of a table: measured here, predicted, missing, or on GPUs that are not here."""
+"""One number of ranks as a row of a table: measured here, predicted, missing, or on another machine's GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Point:
     step: Cell  # ms
     speedup: Cell
     efficiency: Cell  # %
-    speeds: Estimate | None  # the speedup; None for one rank, and where there is none
+    speeds: Estimate | None  # the speedup; None for one rank, or if there is none
     runs: tuple[str, ...] = ()
     size: str = ""  # DIM × DEPTH
 
@@ -49,14 +49,14 @@ class Point:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Ranks, step, speedup, efficiency."""
+        """The cells of ranks, step, speedup and efficiency."""
         return self.count, self.step, self.speedup, self.efficiency
 
 
 def points_of(
     evidence: Evidence, experiment: str, prediction: Prediction, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[Point, ...]:
-    """One for every number of ranks that was measured or is asked for, fewest first; none where nothing was run."""
+    """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
     every = rows_of(evidence, experiment, intervention="none", **axes)
     if not every:
         return ()
@@ -84,7 +84,7 @@ def points_of(
 
 
 def _point_there(there: There) -> Point:
-    """Compared with one rank of its own machine, which a footnote says."""
+    """Returns a point compared with one rank of its own machine, as a footnote says."""
     other, row = there.evidence, there.row
     told = f"Measured on {there.machine}; its speedup is over one rank there."
     step = replace(estimate_cell(again(other).widened(row.step_seconds), 1e3), doubt=told)
@@ -92,7 +92,7 @@ def _point_there(there: There) -> Point:
 
 
 def predicted_point(row: PredictedRanks, size: str = "") -> Point:
-    """Of ranks that are not here."""
+    """Returns the point of ranks that this machine does not have."""
     step = estimate_cell(row.step, 1e3, mark="predicted", note=row.step.method)
     return _point(row.ranks, "predicted", step, row.speedup, (row.run,), size)
 
@@ -100,14 +100,14 @@ def predicted_point(row: PredictedRanks, size: str = "") -> Point:
 def gpu_points(
     evidence: Evidence, experiment: str, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[Point, ...]:
-    """On GPUs, for a machine without; a machine with GPUs has rows of its own."""
+    """Returns points on GPUs, for a machine that has none; a machine with GPUs has its own rows."""
     if on_gpus(evidence):
         return ()
     return tuple(gpu_point(one) for one in gpu_steps(evidence, experiment, asked, **axes))
 
 
 def gpu_point(one: GpuStep) -> Point:
-    """As it was measured or predicted there."""
+    """Returns the point as it was measured or predicted on the other machine."""
     size = " × ".join(one.env[key] for key in ("DIM", "DEPTH") if key in one.env)
     step = estimate_cell(one.step.at(COURSE_LEVEL), 1e3, mark=one.mark, note=one.source)
     speeds = one.speedup.at(COURSE_LEVEL) if one.speedup and one.ranks > 1 else None
@@ -115,7 +115,7 @@ def gpu_point(one: GpuStep) -> Point:
 
 
 def gpu_heading(evidence: Evidence) -> str:
-    """Above the rows of GPUs."""
+    """Returns the heading above the rows of GPUs."""
     known = known_of(evidence)
     return f"On {known.device} GPUs, not on this machine" if known else "On GPUs, not on this machine"
 
@@ -136,7 +136,7 @@ def _size(evidence: Evidence, names: Sequence[str]) -> str:
 
 
 def speedup_series(name: str, points: Sequence[Point], *, first: bool = False) -> Series:
-    """Speedup over ranks, from one rank on if `first`."""
+    """Returns the speedup over ranks, starting at one rank if `first`."""
     known = [(float(one.ranks), one.speeds) for one in points if one.speeds is not None]
     every = [*([(1.0, exact(1.0))] if first else []), *known]
     return Series(

@@ -1,4 +1,4 @@
-"""Ranks that are not here: their step from a rehearsal and the link, shifted and widened by its own check."""
+"""Predicts the step of ranks that this machine lacks, from a rehearsal and the link, corrected by its own check."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,41 +23,41 @@ from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
 from scalewise.units import seconds_text
 
-CHECKED_IN = ("strong-scaling", "model-size", "batch-scaling")  # an error seen in one of them is the error of all
-ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing goes on beside it
-MOST_MISS = 0.5  # root mean square of logarithms: checks that are off by more than 1.6 times foretell nothing
+CHECKED_IN = ("strong-scaling", "model-size", "batch-scaling")  # an error seen in one of them applies to all
+ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing runs beside it
+MOST_MISS = 0.5  # root mean square of logarithms: if checks are off by more than 1.6 times, nothing is predicted
 
 
 @dataclass(frozen=True)
 class PredictedRanks:
-    """One number of ranks, as it would be."""
+    """One number of ranks as predicted."""
 
     ranks: int
     run: str  # the rehearsal
     step: Estimate  # seconds, shifted by the check
     speedup: Estimate | None  # over the one rank that was measured
-    communication_share: float  # of the step, that computing does not hide
+    communication_share: float  # share of the step that communication takes, as computing does not hide it
     guesses: tuple[str, ...]
 
     @property
     def efficiency(self) -> Estimate | None:
-        """Speedup over ranks."""
+        """The speedup over the number of ranks."""
         return self.speedup.times(1 / self.ranks) if self.speedup else None
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One arm's rows, fewest ranks first."""
+    """One arm's predicted rows, fewest ranks first."""
 
     rows: tuple[PredictedRanks, ...] = ()
-    checks: tuple[Checked, ...] = ()  # ranks that were rehearsed and measured; the prediction knew nothing of it
-    shift: float = 1.0  # by which predicted steps were multiplied, since the checks missed by as much
+    checks: tuple[Checked, ...] = ()  # ranks that were rehearsed and measured, which the prediction did not use
+    shift: float = 1.0  # factor on predicted steps, as the checks were off by as much
     refused: tuple[str, ...] = ()  # what could not be predicted, and why
 
 
 @dataclass(frozen=True)
 class _Laid:
-    """A rehearsal laid over the link."""
+    """A rehearsal with the link's times added."""
 
     run: Run
     rehearsal: Rehearsed
@@ -65,14 +65,14 @@ class _Laid:
 
 
 def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Prediction:
-    """Of the arm with these axis values."""
+    """Returns the prediction for the arm with these axis values."""
     every = [check for name in CHECKED_IN for check in _checks(evidence, name)]
     own = tuple(_checks(evidence, experiment, **axes))
     if spread_of_errors([check.ratio for check in every]) > MOST_MISS:
         worst = max(every, key=lambda check: abs(log(check.ratio)))
         missed = f"{seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted.value)}"
         return Prediction((), own, refused=(f"the check went wrong: a step of {missed}",))
-    # The arm's own check says best by how much its prediction is off; without one, the others' do.
+    # The arm's own check shows best how far its prediction is off; without one, the checks of the others are used.
     error = model_error(own or every)
     rows: list[PredictedRanks] = []
     refused: dict[str, None] = {}
@@ -87,9 +87,9 @@ def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> P
 
 
 def told(evidence: Evidence, found: Sequence[tuple[str, Prediction]], *, said_before: bool = False) -> tuple[str, ...]:
-    """For the table: how the predicted rows were come by, what the check found, and why there are none.
+    """Returns notes for the table: how rows were predicted, what the check found, and why there are none.
 
-    Where an earlier table has said how, only the checks are new.
+    If an earlier table has said how, only the checks are given.
     """
     rows = [row for _, one in found for row in one.rows]
     refused = dict.fromkeys(reason for _, one in found for reason in one.refused)
@@ -121,7 +121,7 @@ def told(evidence: Evidence, found: Sequence[tuple[str, Prediction]], *, said_be
 
 
 def _known(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> bool:
-    """Measured here, or on another machine of the report, which needs no prediction."""
+    """Returns True if the ranks were measured here or on another machine of the report, and need no prediction."""
     here = _measured(evidence, experiment, ranks, **axes)
     return here is not None or measured_there(evidence, experiment, ranks, **axes) is not None
 
@@ -144,18 +144,18 @@ def _row(laid: _Laid, base: ArmRow | None) -> PredictedRanks:
 
 def _rehearsals(evidence: Evidence, experiment: str, **axes: AxisValue) -> list[Run]:
     found = [
-        (run.spec.rehearse.world_size, run)
+        (run.spec.rehearsed.world_size, run)
         for run in evidence.loaded.runs
-        if run.spec.rehearse is not None and run.spec.experiment == experiment
+        if run.spec.rehearsed is not None and run.spec.experiment == experiment
         if all(str(run.spec.axes.get(name)) == str(value) for name, value in axes.items())
     ]
     return [run for _, run in sorted(found, key=lambda pair: pair[0])]
 
 
 def _laid(evidence: Evidence, run: Run, error: ModelError | None = None) -> _Laid | str:
-    """Or why not."""
+    """Returns the rehearsal with the link's times added, or the reason why it cannot be predicted."""
     found = rehearsed(run)
-    count = run.spec.rehearse.world_size if run.spec.rehearse else 0
+    count = run.spec.rehearsed.world_size if run.spec.rehearsed else 0
     if isinstance(found, NotRehearsed):
         return f"{count} ranks: {found.reason.rstrip('.')}"
     link = training_link(evidence, found.ranks, run.spec.device)

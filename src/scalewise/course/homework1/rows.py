@@ -1,4 +1,4 @@
-"""What several questions of homework 1 share: rows that may be compared, the link, computing per sample, repeats."""
+"""The common parts of homework 1's questions: rows that may be compared, the link, computing per sample, repeats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
 
 REMOVED = "remove_communication"
-FIGURE_WIDTH = 0.36  # of the text: two stand side by side, flat enough for the sheet's four pages
+FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages
 EQUAL = "Called equal: within 10 %."
-MARGIN = 0.10  # "the same" means: the whole interval of the ratio lies within ten percent
+MARGIN = 0.10  # "the same": the whole interval of the ratio lies within ten percent of 1
 ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for
 
 
 def rows_of(
     evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
 ) -> tuple[ArmRow, ...]:
-    """The arms whose label is what was seen, fewest ranks first; failed ones too."""
+    """Returns the arms whose label agrees with what was seen, fewest ranks first, failed ones included."""
     rows = evidence.rows(experiment, intervention=intervention, **axes)
     return tuple(row for row in rows if not refusal(evidence, row))
 
@@ -35,31 +35,31 @@ def rows_of(
 def scaling_rows(
     evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
 ) -> tuple[ArmRow, ...]:
-    """Of these, the ones that may stand for scaling: measured, with a core or a GPU for each rank."""
+    """Returns those of these rows that show scaling: measured, with a core or a GPU for each rank."""
     return tuple(row for row in rows_of(evidence, experiment, intervention=intervention, **axes) if scales(row))
 
 
 def scales(row: ArmRow) -> bool:
-    """Whether the arm may stand for scaling: measured, neither oversubscribed nor emulated."""
+    """Returns True if the arm may be used for scaling: measured, neither oversubscribed nor emulated."""
     return row.mark == "measured" and row.step_seconds is not None
 
 
 def row_at(rows: Sequence[ArmRow], ranks: int) -> ArmRow | None:
-    """The one with so many ranks."""
+    """Returns the row with so many ranks, or None."""
     return next((row for row in rows if row.ranks == ranks), None)
 
 
 @dataclass(frozen=True)
 class There:
-    """One number of ranks that another machine of the same kind measured, with the evidence it stands in."""
+    """One number of ranks that another machine of the same kind measured, with that machine's evidence."""
 
     evidence: Evidence
     row: ArmRow
-    one: ArmRow  # one rank there
+    one: ArmRow  # one rank on that machine
 
     @property
     def machine(self) -> str:
-        """In words for a footnote."""
+        """The machine in words, for a footnote."""
         facts = self.evidence.machine
         if facts is None:
             return "another machine"
@@ -68,7 +68,7 @@ class There:
 
 
 def measured_there(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> There | None:
-    """The first of the other machines of the report, GPUs beside GPUs and CPUs beside CPUs, that measured so many."""
+    """Returns these ranks on the report's first other machine of the same kind (CPUs or GPUs) that measured them."""
     for other in evidence.elsewhere:
         rows = scaling_rows(other, experiment, intervention="none", **axes)
         row, one = row_at(rows, ranks), row_at(rows, 1)
@@ -78,23 +78,23 @@ def measured_there(evidence: Evidence, experiment: str, ranks: int, **axes: Axis
 
 
 def measured_runs(evidence: Evidence, row: ArmRow) -> list[Run]:
-    """The arm's runs that may be used."""
+    """Returns the arm's runs that may be used."""
     return [run for run in runs_of(evidence, row) if run.measured]
 
 
 def volume(row: ArmRow) -> tuple[float, float]:
-    """All-reduces of one step of a rank, and their bytes; a whole number of calls, though DDP's first steps differ."""
+    """Returns (number, bytes) of the all-reduces of one step of a rank, rounded, as DDP's first steps differ."""
     reduced = [one for one in row.collectives if one.kind.startswith("all_reduce")]
     return float(round(sum(one.count for one in reduced))), sum(one.bytes for one in reduced)
 
 
 def price(row: ArmRow) -> Estimate | None:
-    """What communication costs a step: the step less the step without it."""
+    """Returns what communication costs a step: the step less the step without it."""
     return next((one.seconds.at(COURSE_LEVEL) for one in row.communication if one.method == BY_REMOVAL), None)
 
 
 def link_at(evidence: Evidence, ranks: int) -> LinkFit | NoLinkFit | None:
-    """The link among so many ranks, each with a core or a GPU of its own; None where it was not measured."""
+    """Returns the link among so many ranks, each with its own core or GPU; None if it was not measured."""
     points = [
         (float(point.bytes), point.seconds)
         for run in evidence.loaded.runs
@@ -106,30 +106,30 @@ def link_at(evidence: Evidence, ranks: int) -> LinkFit | NoLinkFit | None:
 
 
 def batch_of(row: ArmRow) -> float:
-    """The global batch of the arm."""
+    """Returns the global batch of the arm."""
     return float(row.axes.get("batch", row.samples_per_step or 0))
 
 
 def computing(evidence: Evidence) -> ComputeLine | None:
-    """One rank's step over its batch, from the batches 32 to 256 that H1.5B measures on one rank anyway."""
+    """Returns one rank's step over its batch, from the batches 32 to 256 that H1.5B measures on one rank anyway."""
     rows = [row for row in scaling_rows(evidence, "batch-scaling") if row.ranks == 1]
     points = [ComputePoint(batch_of(row), row.step_seconds) for row in rows if row.step_seconds is not None]
     return fit_compute(points) if len({point.samples_per_rank for point in points}) > 2 else None
 
 
 def parameters(evidence: Evidence, row: ArmRow) -> int | None:
-    """Of the model that the arm trains."""
+    """Returns how many parameters the arm's model has, or None."""
     models = (rank.model for run in measured_runs(evidence, row) for rank in run.ranks)
     return next((model.parameters for model in models if model is not None), None)
 
 
 def on_gpus(evidence: Evidence) -> bool:
-    """Whether the suite's ranks computed on GPUs."""
+    """Returns True if the suite's ranks computed on GPUs."""
     return any(run.spec.device == "cuda" for run in evidence.loaded.runs)
 
 
 def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
-    """Why nothing of this experiment can be compared over ranks, as a whole sentence; empty where it can."""
+    """Returns why nothing of this experiment can be compared over ranks, as a sentence; empty if it can."""
     rows = evidence.rows(experiment, intervention="none", **axes)
     if not rows:
         return f"The experiment {experiment} was not run."
@@ -153,7 +153,7 @@ def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> st
 
 
 def few_devices(evidence: Evidence, experiment: str) -> str:
-    """That this machine has fewer GPUs than the experiment asks for, as a sentence; empty where that is not so."""
+    """Returns a sentence if this machine has fewer GPUs than the experiment asks for; empty if not."""
     gpus = len(evidence.machine.gpus) if evidence.machine else 0
     asked = [count for count in evidence.asked_ranks(experiment) or ASKED if count > 1]
     several = any(row.ranks > 1 and scales(row) for row in evidence.rows(experiment))
@@ -165,27 +165,27 @@ def few_devices(evidence: Evidence, experiment: str) -> str:
 
 @dataclass(frozen=True)
 class Again:
-    """One configuration measured in several experiments of the suite: what its medians say of all other intervals."""
+    """One configuration measured in several experiments of the suite; the spread of its medians widens intervals."""
 
     seen: tuple[tuple[str, Estimate], ...]  # (question, step) in the order of the suite
 
     @property
     def spread(self) -> float | None:
-        """Largest step over smallest, minus 1; None where there are not two."""
+        """The largest step over the smallest, minus 1; None if there are fewer than two."""
         values = [step.value for _, step in self.seen]
         return max(values) / min(values) - 1 if len(values) > 1 else None
 
     @property
     def drift(self) -> float:
-        """Standard deviation of the logarithm that the experiments' own intervals do not explain."""
+        """The standard deviation of the logarithm that the experiments' own intervals do not explain."""
         return drift_of([step for _, step in self.seen])
 
     def widened(self, step: Estimate | None) -> Estimate | None:
-        """A step with what another quarter of an hour would have added; ratios of runs made in turns need it not."""
+        """Returns a step with the drift between experiments added; ratios of runs made in turns do not need it."""
         return None if step is None else with_drift(step, self.drift, len(self.seen))
 
 
-# Where DIM 1024, DEPTH 2, global batch 64 is trained by two ranks with nothing changed.
+# The arms in which two ranks train DIM 1024, DEPTH 2, global batch 64 with nothing changed.
 SAME: tuple[tuple[str, str, dict[str, AxisValue]], ...] = (
     ("H1.2", "strong-scaling", {}),
     ("H1.3", "model-size", {"case": "small"}),
@@ -197,7 +197,7 @@ SAME: tuple[tuple[str, str, dict[str, AxisValue]], ...] = (
 
 
 def same_rows(evidence: Evidence) -> list[tuple[str, ArmRow]]:
-    """(question, row) of the same configuration wherever the suite has it: two ranks, or one where there are no two."""
+    """Returns (question, row) of the same configuration throughout the suite: on two ranks, else on one."""
     for ranks in (2, 1):
         found = []
         for question, experiment, axes in SAME:
@@ -210,6 +210,6 @@ def same_rows(evidence: Evidence) -> list[tuple[str, ArmRow]]:
 
 
 def again(evidence: Evidence) -> Again:
-    """Their steps."""
+    """Returns the steps of the same configuration."""
     rows = same_rows(evidence)
     return Again(tuple((name, row.step_seconds.at(COURSE_LEVEL)) for name, row in rows if row.step_seconds))

@@ -1,4 +1,4 @@
-"""The link that predictions of homework 1 go over: measured right after computing, or that of these GPUs by name."""
+"""The link for homework 1's predictions: measured right after computing, or known from the name of the GPUs."""
 
 from dataclasses import replace
 
@@ -13,13 +13,13 @@ from scalewise.records.spec import Device
 from scalewise.results.run import Run
 
 EXPERIMENT = "link-in-training"
-# The name of a GPU holds one of these. What is not here is not guessed.
+# Part of a GPU's name -> its link. For other GPUs no link is assumed.
 BY_GPU = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlink4"), ("B200", "nvlink5"))
 MOST_OF_A_NODE = 8
 
 
 def training_link(evidence: Evidence, ranks: int, device: Device) -> Link | NoLink:
-    """Among so many ranks."""
+    """Returns the link among so many ranks, or why there is none."""
     runs = [run for run in evidence.loaded.runs if run.spec.experiment == EXPERIMENT and _real(run)]
     points = tuple(Point(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
     if not points or evidence.machine is None:

@@ -16,7 +16,7 @@ PLAIN, BFLOAT = "plain", "bfloat16"  # experiments beside the three codes: float
 
 
 def code_point(evidence: Evidence, code: str, intervention: str = "none") -> Point:
-    """One code at the ACCUM_STEPS of the comparison."""
+    """Returns one code at the ACCUM_STEPS of the comparison."""
     return point(evidence, f"{NAMES[code]}: {MEANS[code]}", "codes", intervention=intervention, code=code)
 
 

@@ -25,7 +25,7 @@ ROUNDED = (
 
 
 def build(evidence: Evidence) -> Section:
-    """The lines that were added, the distance of the losses, the answer."""
+    """Builds the section: the lines that were added, the distance of the losses, the answer."""
     plain, mixed = curve_between(evidence, "same-loss"), curve_between(evidence, "codes")
     title = "Code 3: AMP inside accumulation, from the scaler to the cleared gradients"
     listings = stretch_listings(evidence, "codes", MARKS, id=LISTING, title=title, code=BOTH)
@@ -39,7 +39,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def curve_between(evidence: Evidence, experiment: str) -> Curve | None:
-    """Code 3's losses beside Code 1's; with mixed precision its rounding is tolerated, without it none."""
+    """Returns Code 3's losses beside Code 1's; rounding is tolerated with mixed precision only."""
     one, three = (figures_of(evidence, usable(evidence, experiment, code=code)) for code in (ACCUMULATION, BOTH))
     if not one or not three:
         return None
@@ -76,7 +76,7 @@ def _distance(curve: Curve) -> Cell:
 
 
 def _figure(evidence: Evidence) -> Figure | None:
-    """How far the curves lie from Code 1's: drawn as losses they would cover each other."""
+    """Returns the distance of the curves from Code 1's; drawn as losses they would cover each other."""
     one = figures_of(evidence, code_point(evidence, ACCUMULATION).row)
     series: list[Series] = []
     tolerances = []

@@ -25,14 +25,14 @@ GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 
 
 def build(evidence: Evidence) -> Section:
-    """The three tables of the sheet with their figures."""
+    """Builds the section: the three tables of the sheet with their figures."""
     figures = [one for one in (_times(evidence), _per_sample(evidence)) if one]
     blocks: list[Block] = [codes_table(evidence), accumulation_table(evidence), *_growing_table(evidence), *figures]
     return Section("h2-2", "H2.2 Measurements", tuple(blocks))
 
 
 def codes_table(evidence: Evidence) -> Table:
-    """H2.2a: code, time, memory, stability."""
+    """Returns the table of H2.2a: code, time, memory, stability."""
     points = {code: code_point(evidence, code) for code in CODES}
     steps = _gpu_steps(evidence)
     gpus = [_gpu_cells(code, one) for code, one in steps]
@@ -72,7 +72,7 @@ def codes_table(evidence: Evidence) -> Table:
 
 
 def code_stability(evidence: Evidence, code: str) -> Stability | None:
-    """Beside Code 1's losses; Code 1 itself beside nothing."""
+    """Returns the stability of a code compared with Code 1's losses; Code 1 itself is compared with none."""
     inspected = evidence.inspection("codes", code=code)
     reference = figures_of(evidence, code_point(evidence, ACCUMULATION).row)
     return stability(
@@ -83,7 +83,7 @@ def code_stability(evidence: Evidence, code: str) -> Stability | None:
 
 
 def seconds_cell(one: Point) -> Cell:
-    """The step in seconds, as the sheet asks."""
+    """Returns the step in seconds, as the sheet asks."""
     step = one.row.step_seconds if one.row else None
     return estimate_cell(step, mark=one.step.mark, why_empty=one.missing)
 
@@ -127,13 +127,13 @@ def _gpu_cells(code: str, one: GpuStep) -> tuple[Cell, ...]:
 
 
 def accumulation_points(evidence: Evidence, code: str) -> dict[int, Point]:
-    """By ACCUM_STEPS, at the same global batch."""
+    """Returns the points by ACCUM_STEPS, at the same global batch."""
     values = numbers_along(evidence, "accumulation", "accum", ACCUM_STEPS)
     return {accum: point(evidence, NAMES[code], "accumulation", code=code, accum=accum) for accum in values}
 
 
 def growing_points(evidence: Evidence) -> dict[int, Point]:
-    """By ACCUM_STEPS, with micro-batches of one size; those that were measured."""
+    """Returns the measured points by ACCUM_STEPS, with micro-batches of one size."""
     values = numbers_along(evidence, "growing", "accum", GROWING)
     found = {accum: point(evidence, NAMES[ACCUMULATION], "growing", accum=accum) for accum in values}
     return {accum: one for accum, one in found.items() if one.row}
@@ -177,7 +177,7 @@ def accumulation_table(evidence: Evidence) -> Table:
 
 
 def micro_batch(one: Point) -> int | None:
-    """Samples of one forward pass on one rank."""
+    """Returns the samples of one forward pass on one rank, or None."""
     row = one.row
     if row is None or row.samples_per_step is None or not row.micro_batches:
         return None
@@ -212,7 +212,7 @@ def _observation(one: Point, first: Point, change: Change | None) -> str:
 
 
 def slope_sentence(evidence: Evidence, code: str) -> str:
-    """What one more micro-batch costs at the same global batch; empty where there is no line."""
+    """Returns what one more micro-batch costs at the same global batch; empty if no line can be fitted."""
     found = slope(evidence, code)
     if found is None:
         return ""
@@ -225,7 +225,7 @@ def slope_sentence(evidence: Evidence, code: str) -> str:
 
 
 def slope(evidence: Evidence, code: str) -> Estimate | None:
-    """Seconds for one more micro-batch: the slope of the step over ACCUM_STEPS."""
+    """Returns the seconds for one more micro-batch: the slope of the step over ACCUM_STEPS."""
     points = accumulation_points(evidence, code)
     known = {accum: one.row.step_seconds for accum, one in points.items() if one.row and one.row.step_seconds}
     times = list(known.values())
@@ -234,7 +234,7 @@ def slope(evidence: Evidence, code: str) -> Estimate | None:
 
 
 def slope_cell(found: Estimate) -> Cell:
-    """The same in milliseconds."""
+    """Returns the slope in milliseconds."""
     return estimate_cell(found, 1e3)
 
 

@@ -1,4 +1,4 @@
-"""H2.3: where the codes' time and memory come from, and what accumulation does to the effective batch."""
+"""H2.3: what causes the codes' differences in time and memory, and how accumulation changes the effective batch."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""H3.1: how many layers each of two devices holds, and the line of forward() at which data moves."""
+"""H3.1: how many layers each of two devices has, and the line of forward() at which data moves."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ WHERE = "At which point of forward() does the data move?"
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, the lines of forward(), answers."""
+    """Builds the section: the table, the lines of forward(), the answers."""
     points = placed_along(evidence, TWO, "depth", DEPTHS)
     forward = function_listing(
         evidence,

@@ -34,7 +34,7 @@ class DepthLine:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, line, answer."""
+    """Builds the section: table, line, answer."""
     points = placed_along(evidence, TWO, "depth", DEPTHS)
     line = _line(points)
     figure = _figure(points, line)

@@ -1,4 +1,4 @@
-"""H3.3: the rule that gives a layer its device, checked against where the layers were found."""
+"""H3.3: the rule that assigns a layer to a device, checked against where the layers were found."""
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
@@ -17,7 +17,7 @@ ODD_DEPTH, ODD_DEVICES = 7, 5  # an example that does not divide evenly
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, the modified `__init__`, answer."""
+    """Builds the section: the table, the modified `__init__`, the answer."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     init = function_listing(
         evidence,
@@ -32,13 +32,13 @@ def build(evidence: Evidence) -> Section:
 
 
 def rule_of(points: tuple[Placed, ...]) -> str | None:
-    """The one rule that gives the device of every layer, for every number of devices; None where there is none."""
+    """Returns the one rule that gives the device of every layer, for every number of devices; None if there is none."""
     rules = {placement_rule([layer.device for layer in one.seen.layers]) for one in _several(points) if one.seen}
     return next(iter(rules)) if len(rules) == 1 else None
 
 
 def shares_by_rule(depth: int, devices: int) -> list[int]:
-    """How many layers `i * N // depth` gives each device."""
+    """Returns how many layers `i * N // depth` gives each device."""
     places = [i * devices // depth for i in range(depth)]
     return [places.count(device) for device in range(devices)]
 

@@ -43,7 +43,7 @@ ORDER = 40
 ROW, TABLE, PIPELINE, TIMELINE = "H3.4", "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
 USED = "Are all GPUs used?"
 FASTER = "Does it become faster with more GPUs (2 against 5)?"
-MICRO = "micro-batches"  # one device with the batches that a pipeline would feed it
+MICRO = "micro-batches"  # the experiment of one device with the batches that a pipeline would give it
 FEW, MANY = 2, 5
 NEARLY = 0.75  # of a time: from here on half the samples are said to take nearly as long
 FORMULA = Formula(
@@ -59,25 +59,25 @@ class Schedule:
     """A step of N devices that get the batch in m micro-batches, computed from steps of one device."""
 
     micro_batches: int
-    samples: int  # of one micro-batch
+    samples: int  # samples of one micro-batch
     work: Estimate  # seconds: forward and backward of one micro-batch on one device, measured
     step: Estimate  # seconds, predicted
-    idle_share: float  # of the devices' time, while the pipeline fills and drains
-    forward_share: float  # of the work
+    idle_share: float  # share of the devices' time in which the pipeline fills and drains
+    forward_share: float  # share of the work that forward takes
 
 
 @dataclass(frozen=True)
 class OnDevices:
-    """Everything that H3.4 rests on."""
+    """The data for H3.4."""
 
     points: tuple[Placed, ...]
-    change: Contrast | None  # of the step, from 2 to 5 devices
-    gpu_rows: tuple[tuple[int, Cell], ...]  # on H200 GPUs: how many, and the step
+    change: Contrast | None  # change of the step from 2 to 5 devices
+    gpu_rows: tuple[tuple[int, Cell], ...]  # on H200 GPUs: number of GPUs, step
     schedules: tuple[Schedule, ...]
-    gpu_name: str  # of these GPUs; empty where there are none
+    gpu_name: str  # name of these GPUs; empty if there are none
 
     def at(self, devices: int) -> Placed | None:
-        """The point with so many devices."""
+        """Returns the point with so many devices, or None."""
         return next((point for point in self.points if point.value == devices), None)
 
     @property
@@ -87,7 +87,7 @@ class OnDevices:
 
 
 def build(evidence: Evidence) -> Section:
-    """Tables, one step over time, three schedules, answers."""
+    """Builds the section: tables, one step over time, three schedules, answers."""
     found = on_devices(evidence)
     most = max((point for point in found.points if point.seen), key=lambda point: point.value, default=None)
     timeline = timeline_figure(most, TIMELINE, f"One step on {devices_phrase(most.value)}", 1.0) if most else None
@@ -100,7 +100,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def on_devices(evidence: Evidence) -> OnDevices:
-    """Rows, the comparison of 2 with 5 devices, rows of GPUs, and pipelines."""
+    """Returns rows, the comparison of 2 with 5 devices, rows of GPUs, and pipelines."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     rows = {point.value: point.row for point in points}
     return OnDevices(
@@ -113,7 +113,7 @@ def on_devices(evidence: Evidence) -> OnDevices:
 
 
 def _gpu_rows(evidence: Evidence, points: tuple[Placed, ...]) -> list[tuple[int, Cell]]:
-    """One H200 as it was measured, and N of them: its step and two copies at each of N - 1 borders."""
+    """Returns one H200 as measured, and N of them: the same step and two copies at each of N - 1 borders."""
     known = known_of(evidence)
     recorded = gpu_steps(evidence, ALL, (1,), devices=1)
     if known is None or not recorded:
@@ -133,7 +133,7 @@ def _gpu_rows(evidence: Evidence, points: tuple[Placed, ...]) -> list[tuple[int,
 
 
 def _schedules(evidence: Evidence, whole: ArmRow | None) -> list[Schedule]:
-    """The batch in one piece, in four and in eight, each from the measured step of one device with that batch."""
+    """Returns the batch in one piece, in four and in eight, each from the measured step of one device."""
     if whole is None or whole.step_seconds is None or not whole.samples_per_step:
         return []
     batch = round(whole.samples_per_step)
@@ -147,7 +147,7 @@ def _schedules(evidence: Evidence, whole: ArmRow | None) -> list[Schedule]:
 
 
 def _schedule(micro_batches: int, samples: int, row: ArmRow, once: float) -> Schedule:
-    """w is a step without its optimizer, which runs once for the whole batch, on all devices at the same time."""
+    """Returns a schedule. The work w is a step without its optimizer, which runs once, on all devices at once."""
     assert row.step_seconds is not None, "only arms with a step are scheduled"
     optimizer = row.phase_seconds.get("optimizer") or 0.0
     forward, backward = (row.phase_seconds.get(phase) or 0.0 for phase in ("forward", "backward"))
@@ -264,10 +264,10 @@ def _checked(found: OnDevices) -> list[str]:
 
 
 def _schedule_figure(one: Schedule) -> Figure:
-    """Forward of every micro-batch through all devices, then backward the other way (GPipe)."""
+    """Returns a figure of forward of every micro-batch through all devices, then backward the other way (GPipe)."""
     unit = one.work.value * 1e3 / MANY
     forward, backward = unit * one.forward_share, unit * (1 - one.forward_share)
-    turn = (one.micro_batches + MANY - 1) * forward  # when the last forward is through
+    turn = (one.micro_batches + MANY - 1) * forward  # end of the last forward
     lanes = []
     for device in range(MANY):
         there = [

@@ -34,7 +34,7 @@ class Transfers:
     """The copies of one step on N devices."""
 
     point: Placed
-    calls: int  # of x.to() in one forward pass
+    calls: int  # calls of x.to() in one forward pass
     forward: int
     backward: int
     each_bytes: float | None
@@ -43,14 +43,14 @@ class Transfers:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table and answers."""
+    """Builds the section: table and answers."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     found = tuple(one for one in map(transfers, points) if one is not None)
     return Section("h3-5", "H3.5 Transfers", (_table(evidence, points, found), _how_often(found), _relation(found)))
 
 
 def transfers(point: Placed) -> Transfers | None:
-    """None where no step was looked into."""
+    """Returns the copies of one step; None if no step was inspected."""
     seen = point.seen
     if seen is None:
         return None

@@ -1,4 +1,4 @@
-"""What the questions of homework 3 share: layers on devices, as the steps that were looked into show them."""
+"""The common parts of homework 3's questions: layers on devices, as inspected steps show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,17 +36,17 @@ MILLI = 1e-6  # nanoseconds to milliseconds
 
 @dataclass(frozen=True)
 class Placed:
-    """One point of an experiment: its measured figures and one step of it that was looked into."""
+    """One point of an experiment: its measured figures and one inspected step."""
 
-    value: int  # of the axis: DEPTH, or the number of devices
+    value: int  # value of the axis: DEPTH, or the number of devices
     row: ArmRow | None
     seen: Pipeline | None
     inspected: Inspection | None
-    missing: str  # why there are no figures; empty where there are
+    missing: str  # why there are no figures; empty if there are some
 
     @property
     def mark(self) -> Mark:
-        """Emulated where logical devices stood for GPUs."""
+        """Emulated if logical devices stand for GPUs, else the mark of the row."""
         return mark_of(self.row, emulated=self.inspected is not None and self.inspected.emulated)
 
     @property
@@ -57,7 +57,7 @@ class Placed:
 
 
 def placed_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[Placed, ...]:
-    """One for every value of the axis that was run; for the course's own values where none was."""
+    """Returns a point for every value of the axis that was run; for the course's own values if none was."""
     values = numbers_along(evidence, experiment, axis, wanted)
     inspected = {value: evidence.inspection(experiment, **_at(axis, value)) for value in values}
     logical = any(one.emulated for one in inspected.values() if one)
@@ -75,7 +75,7 @@ def placed_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[i
 
 
 def _other_label(axis: str, value: int, seen: Pipeline | None) -> str:
-    """What the devices of the layers say against the row's number of devices; empty where nothing does."""
+    """Returns why the layers' devices contradict the row's number of devices; empty if they do not."""
     if axis != "devices" or seen is None or seen.device_count == min(value, len(seen.layers)):
         return ""
     return (
@@ -89,7 +89,7 @@ def _at(axis: str, value: int) -> dict[str, Any]:
 
 
 def _counted_alike(inspected: Inspection | None, logical: bool) -> Inspection | None:
-    """Logical devices count tensors, so a real one beside them does, too: its allocator also holds workspaces."""
+    """Returns the inspection with memory counted in tensors, as on logical devices; an allocator has workspaces too."""
     row = inspected.memory if inspected else None
     if inspected is None or row is None or not logical or inspected.emulated or len(inspected.device_memory) != 1:
         return inspected
@@ -99,18 +99,18 @@ def _counted_alike(inspected: Inspection | None, logical: bool) -> Inspection | 
 
 
 def copy_bytes(point: Placed) -> float | None:
-    """The size of one copy in forward; None where nothing was copied."""
+    """Returns the size of one copy in forward; None if nothing was copied."""
     moved = point.seen.forward if point.seen else None
     return moved.bytes / moved.count if moved and moved.count else None
 
 
 def devices_phrase(count: int) -> str:
-    """`1 device`, `5 devices`."""
+    """Returns `1 device`, `5 devices`."""
     return f"{count} device{'' if count == 1 else 's'}"
 
 
 def layers_text(pipeline: Pipeline, device: str) -> str:
-    """`3 (0–2)`: how many layers lie on the device, and which."""
+    """Returns `3 (0–2)`: how many layers are on the device, and which."""
     indices = [index for index, layer in enumerate(pipeline.layers) if layer.device == device]
     if not indices:
         return "none"
@@ -119,7 +119,7 @@ def layers_text(pipeline: Pipeline, device: str) -> str:
 
 
 def layers_cells(point: Placed, columns: int) -> tuple[Cell, ...]:
-    """One cell for each device, filled up with empty ones."""
+    """Returns one cell for each device, filled up with empty ones."""
     if point.seen is None:
         return tuple(empty_cell(point.missing or "this step was not looked into") for _ in range(columns))
     texts = [layers_text(point.seen, one.device) for one in point.seen.devices[:columns]]
@@ -127,7 +127,7 @@ def layers_cells(point: Placed, columns: int) -> tuple[Cell, ...]:
 
 
 def share_text(devices: Sequence[DeviceShare]) -> str:
-    """`22, 23`: the busy share of each device in turn, in percent."""
+    """Returns `22, 23`: the busy share of each device in turn, in percent."""
     return ", ".join(f"{round(100 * one.busy_share)}" for one in devices)
 
 
@@ -139,7 +139,7 @@ def at_once_cell(pipeline: Pipeline | None) -> Cell:
 
 
 def why_in_turn(pipeline: Pipeline) -> str:
-    """The mechanism, for an answer: a layer needs the output of the one before it."""
+    """Returns the mechanism, for an answer: a layer needs the output of the one before it."""
     if pipeline.together_share <= AT_ONCE:
         return (
             "A layer needs the output of the layer before it, so a device waits until the one before has finished; in "
@@ -184,7 +184,7 @@ def _stretches(rows: Sequence[BusyRow], begin_ns: int) -> tuple[tuple[float, flo
 
 
 def shares_phrase(pipeline: Pipeline) -> str:
-    """`each device computes for 18 to 19 %`; device by device where they differ widely."""
+    """Returns `each device computes for 18 to 19 %`; device by device if they differ widely."""
     shares = [round(100 * one.busy_share) for one in pipeline.devices]
     few, most = min(shares), max(shares)
     if most - few <= ALIKE:

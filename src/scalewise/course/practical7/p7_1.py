@@ -1,4 +1,4 @@
-"""P7.1: why the loss is divided, why synchronisation is skipped, and what happens when no_sync() is taken away."""
+"""P7.1: why the loss is divided, why synchronisation is skipped, and what happens if no_sync() is removed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ ROW, TABLE = "P7.1", "p7-1-accumulation"
 DIVIDE = "Why is the loss divided by ACCUM_STEPS?"
 SKIP = "Why is the synchronisation skipped for all but the last micro-batch?"
 WITHOUT = "What happens if no_sync() is removed?"
-EARLY = 5  # steps: a wrong gradient shows after the first update, rounding has not grown yet
-EXACT = 1e-3  # relative: a ratio of gradients this near to a whole number is that number
+EARLY = 5  # steps: a wrong gradient shows after the first update, when rounding errors are still small
+EXACT = 1e-3  # relative: a ratio of gradients this close to a whole number counts as that number
 FORMULA = Formula(
     "nabla 1/B sum_(i=1)^B ell_i = sum_(k=1)^A nabla (1/A dot A/B sum_(i in M_k) ell_i)",
     "gradient of the batch's mean loss = sum over A micro-batches of the gradient of (mean loss of the"
@@ -38,13 +38,13 @@ class Accumulation:
     """Code 1 as it is, without no_sync(), and without the division of the loss."""
 
     whole: Point
-    talking: Point  # without no_sync(): every backward pass is followed by all-reduces
+    talking: Point  # without no_sync(), so that all-reduces follow every backward pass
     undivided: Point
-    gradient: GradientRow | None  # the first of Code 1 as it is
+    gradient: GradientRow | None  # the first gradient of Code 1 as it is
     undivided_gradient: GradientRow | None
-    change: Change | None  # of the step, without no_sync()
-    early: Curve | None  # the losses of the first steps with and without no_sync()
-    late: Curve | None  # of all steps
+    change: Change | None  # change of the step without no_sync()
+    early: Curve | None  # losses of the first steps with and without no_sync()
+    late: Curve | None  # losses of all steps with and without no_sync()
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -53,13 +53,13 @@ class Accumulation:
 
     @property
     def micro_batches(self) -> int | None:
-        """Of one optimizer step."""
+        """The number of micro-batches in one optimizer step, or None."""
         row = self.whole.row
         return round(row.micro_batches) if row and row.micro_batches else None
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, figures, formula, answers."""
+    """Builds the section: table, figures, formula, answers."""
     found = accumulation(evidence)
     blocks: list[Block] = [_table(evidence, found), *_figures(evidence, found), FORMULA]
     return Section(
@@ -68,7 +68,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def accumulation(evidence: Evidence) -> Accumulation:
-    """Everything that P7.1 rests on."""
+    """Returns the data for P7.1."""
     whole = point(evidence, "as in the course", "no-sync", no_sync=1)
     talking = point(evidence, "without no_sync()", "no-sync", no_sync=0)
     return Accumulation(
@@ -84,7 +84,7 @@ def accumulation(evidence: Evidence) -> Accumulation:
 
 
 def first_gradient(inspection: Inspection | None) -> GradientRow | None:
-    """Of the first step that has a gradient with a length."""
+    """Returns the gradient of the first step whose norm is finite and not zero, or None."""
     rows = inspection.gradients if inspection else ()
     return next((row for row in rows if row.norm and not row.non_finite), None)
 
@@ -94,7 +94,7 @@ def _curve(evidence: Evidence, a: Point, b: Point, first: int | None) -> Curve |
     if not one or not two:
         return None
     losses = one[0].losses[:first]
-    # Other orders of adding round differently, and each step carries the last one's difference on.
+    # Sums in another order round differently, and each step inherits the difference of the previous one.
     tolerance = TOLERATED_ROUNDINGS * ROUNDOFF["float32"] * max(len(losses), 1)
     return curve_of(two[0].losses[:first], losses, tolerance)
 
@@ -154,7 +154,7 @@ def _cells(found: Accumulation, one: Point, gradient: GradientRow | None) -> tup
 
 
 def _against(found: Accumulation, one: Point) -> Cell:
-    """The change of the step where one is asked for."""
+    """Returns the change of the step for the row that is compared, and an empty cell for the others."""
     if one is found.talking:
         return change_cell(found.change)
     return empty_cell("this is the course's own" if one is found.whole else "only its gradient and loss are compared")
@@ -222,7 +222,7 @@ def _divide(found: Accumulation) -> Answer:
 
 
 def _training(found: Accumulation, count: int) -> str:
-    """What the longer steps did to the loss; empty where it was not seen."""
+    """Returns the effect of the longer steps on the loss; empty if it was not seen."""
     whole, undivided = found.whole.row, found.undivided.row
     if undivided is not None and undivided.non_finite_steps:
         return " Here the training diverged: losses were no longer finite."

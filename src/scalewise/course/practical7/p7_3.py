@@ -40,10 +40,10 @@ GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 
 @dataclass(frozen=True)
 class Precisions:
-    """Everything that P7.3 rests on."""
+    """The data for P7.3."""
 
     points: dict[str, Point]
-    changes: dict[str, Change]  # against float32
+    changes: dict[str, Change]  # changes against float32
     sizes: tuple[Size, ...]
     ranks: int  # of the three precisions
     alone: Size | None  # the same model in bfloat16 on one rank of this CPU
@@ -51,7 +51,7 @@ class Precisions:
 
 
 def build(evidence: Evidence) -> Section:
-    """Precisions, sizes, the scaler; tables, figures, answers."""
+    """Builds the section: precisions, sizes and the scaler as tables, figures and answers."""
     found = precisions(evidence)
     scaled = scaler_runs(evidence)
     figures = [one for one in (crossover(found.sizes, found.gpu_name), losses(evidence)) if one]
@@ -62,7 +62,7 @@ def build(evidence: Evidence) -> Section:
 
 
 def precisions(evidence: Evidence) -> Precisions:
-    """Rows, their changes, the ratio over the size, and the runs with and without the scaler."""
+    """Returns rows, their changes, the ratio over the size, and the runs with and without the scaler."""
     points = {name: point(evidence, name, "amp", precision=name) for name in PRECISIONS}
     changes = {name: change_between(evidence, points["float32"], points[name]) for name in HALVES}
     known = known_of(evidence)
@@ -244,7 +244,7 @@ def _why_slower(found: Precisions) -> str:
 
 
 def _memory_words(found: Precisions) -> str:
-    """What lower precision did to the peak, both numbers from the table."""
+    """Returns the effect of lower precision on the peak, with both numbers from the table."""
     full, half = found.points["float32"], found.points["float16"]
     if full.peak_bytes is None or half.peak_bytes is None:
         return ""

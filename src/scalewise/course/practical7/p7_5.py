@@ -36,12 +36,12 @@ COMBINED = "Can the two be combined?"
 
 @dataclass(frozen=True)
 class Compared:
-    """Both techniques against plain float32 DDP with the same global batch."""
+    """The data for P7.5: both techniques against plain float32 DDP with the same global batch."""
 
     base: Point
     accumulation: Point
     mixed: Point
-    accumulation_change: Change | None  # of the step, against the base
+    accumulation_change: Change | None  # change of the step against the base
     mixed_change: Change | None
     between: Change | None  # mixed precision against accumulation
     growing: tuple[tuple[int, Point], ...]  # ACCUM_STEPS, and the point with micro-batches of a fixed size
@@ -51,14 +51,14 @@ class Compared:
 
 
 def build(evidence: Evidence) -> Section:
-    """The table of the sheet, per sample, both together, answers."""
+    """Builds the section: the table of the sheet, per sample, both together, answers."""
     found = compared(evidence)
     blocks: list[Block] = [_table(evidence, found), *_growing_table(evidence, found), *_together_table(found)]
     return Section("p7-5", "P7.5 The two compared", (*blocks, _memory(found), _speed(found), _combined(found)))
 
 
 def compared(evidence: Evidence) -> Compared:
-    """Everything that P7.5 rests on."""
+    """Returns the data for P7.5."""
     base = point(evidence, "float32 DDP", "amp", precision="float32")
     accumulation = point(evidence, "accumulation", "no-sync", no_sync=1)
     if base.row is not None and base.row.ranks == 1:
@@ -86,7 +86,7 @@ def compared(evidence: Evidence) -> Compared:
 
 
 def _code3(evidence: Evidence, base: Point) -> Estimate | None:
-    """Code 3's step where homework 2 was measured beside this suite, with the same model and as many ranks."""
+    """Returns Code 3's step if homework 2 was measured beside this suite, with the same model and as many ranks."""
     beside = evidence.loaded.path.parent
     if base.row is None or not beside.is_dir():
         return None
@@ -186,7 +186,7 @@ def _growing_cells(accum: int, one: Point) -> tuple[Cell, ...]:
 
 
 def per_sample(one: Point) -> Cell:
-    """The step over its samples, in microseconds."""
+    """Returns the step over its samples, in microseconds."""
     samples = one.row.samples_per_step if one.row else None
     step = one.row.step_seconds if one.row else None
     if not samples or step is None:
@@ -195,7 +195,7 @@ def per_sample(one: Point) -> Cell:
 
 
 def sent_per_sample(one: Point) -> Cell:
-    """What a rank averages for each sample of the step, in kilobytes."""
+    """Returns what a rank averages for each sample of the step, in kilobytes."""
     samples = one.row.samples_per_step if one.row else None
     return number_cell(one.reduced_bytes / samples / 1e3 if samples else None, why_empty=one.missing or "not seen")
 

@@ -13,7 +13,7 @@ SHEETS = {HOMEWORK1.name: "practical6"}  # another sheet that asks for the same 
 
 
 def task_named(name: str) -> Task:
-    """The task of that name, or the one that a script of the course belongs to."""
+    """Returns the task of that name, or the one that a script of the course belongs to."""
     wanted = CODE_1.name if name == EITHER_CODE else Path(name).name.removesuffix(".py")
     for task in TASKS:
         if wanted in (task.name, task.script, SHEETS.get(task.name)):

@@ -9,12 +9,12 @@ from scalewise.doctor.case import Abstain, RankCase
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ClockNote, DeviceSyncNote, ForwardNote, Note, SeedNote, StepNote
 
-LEAST_STEPS, WARMUP_STEPS = 30, 5  # of homework 1
+LEAST_STEPS, WARMUP_STEPS = 30, 5  # numbers of steps in homework 1
 SEED_CALLS = ("torch.manual_seed", "torch.cuda.manual_seed_all")
 
 
 def call_named(seen: Seen, name: str) -> ast.Call | None:
-    """The first call of a function by that name, or by its last word where it was imported by itself."""
+    """Returns the first call of a function by that name, or by its last part if that was imported alone; or None."""
     short = name.rpartition(".")[2]
     calls = [node for node in ast.walk(seen.tree) if isinstance(node, ast.Call)]
     return next((call for call in calls if ast.unparse(call.func) in (name, short)), None)
@@ -41,7 +41,7 @@ def _seeds(seen: Seen) -> Found:
     if on_gpus is None:
         return decided(False, f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} is not in the script", where, change)
     use = seen.case.first.device_use
-    called = use is not None and use.redirected.get(SEED_CALLS[1], 0) > len(seeds)  # each seeds the GPUs itself, too
+    called = use is not None and use.redirected.get(SEED_CALLS[1], 0) > len(seeds)  # each seed call seeds the GPUs, too
     told = "both were called" if called else f"{SEED_CALLS[0]} was called, {SEED_CALLS[1]} stands in the script"
     ranks = len(seen.case.ranks)
     return decided(True, f"{told}{f', on {ranks} ranks' if ranks > 1 else ''}", where)
@@ -78,7 +78,7 @@ def _timed(seen: Seen) -> Found:
 
 
 def _around_steps(rank: RankCase) -> Iterator[tuple[list[ClockNote], list[ClockNote], list[ClockNote]]]:
-    """The clocks before a step's first forward pass, between that and its optimizer step, and after it."""
+    """Yields the clocks before a step's first forward pass, between that and its optimizer step, and after it."""
     before: list[ClockNote] = []
     between: list[ClockNote] = []
     after: list[ClockNote] = []
@@ -113,7 +113,7 @@ def _synchronised(seen: Seen) -> Found:
 
 
 def _before(notes: Sequence[Note], index: int) -> bool:
-    """Whether the script waited for its device since the last piece of work; an Event is recorded by the GPU itself."""
+    """Returns True if the script waited for its device since the last work; the GPU itself records an Event."""
     note = notes[index]
     if isinstance(note, ClockNote) and note.function == "Event.record":
         return True
@@ -133,7 +133,7 @@ def _steps(seen: Seen) -> Found:
 
 
 def _warm_up_left_out(seen: Seen) -> Found:
-    """Read in the script's text: a slice of a list of times, or a comparison of the step with a number."""
+    """Looks in the text for a slice of a list of times, or for a comparison of a step counter with a number."""
     change = f"Leave the first {WARMUP_STEPS} steps out of the average, for example: times[{WARMUP_STEPS}:]"
     found = list(_left_out(seen))
     if not found:
@@ -143,7 +143,7 @@ def _warm_up_left_out(seen: Seen) -> Found:
 
 
 def _left_out(seen: Seen) -> Iterator[tuple[int, ast.expr]]:
-    """How many steps each piece of text leaves out: times[5:], if step >= 5: ..., if step < 5: continue."""
+    """Yields how many steps each piece of text leaves out: times[5:], if step >= 5: ..., if step < 5: continue."""
     counters = _counters(seen)
     for node in ast.walk(seen.tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
@@ -157,7 +157,7 @@ def _left_out(seen: Seen) -> Iterator[tuple[int, ast.expr]]:
 
 
 def _skips(node: ast.If) -> bool:
-    """Whether what meets the condition is passed over: by `continue`, or because the rest stands in `else`."""
+    """Returns whether steps that meet the condition are skipped: by `continue`, or because the rest is in `else`."""
     return bool(node.orelse or isinstance(node.body[-1], ast.Continue))
 
 
@@ -188,7 +188,7 @@ def _counters(seen: Seen) -> dict[str, int]:
 
 
 def _number(seen: Seen, node: ast.expr | None) -> int | None:
-    """A whole number that is written down, or a constant of the script, as the environment may have set it."""
+    """Returns a number written in the code, or the value of a constant, as the environment may set it; or None."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
     if not isinstance(node, ast.Name):
@@ -228,17 +228,17 @@ def _prints_of_all(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def seeds(id: str) -> Requirement:
-    """The seeds that every script fixes."""
+    """Returns the requirement that the script fixes the seeds."""
     return Requirement(id, "torch.manual_seed(0) and torch.cuda.manual_seed_all(0)", _seeds)
 
 
 def on_gpu(id: str) -> Requirement:
-    """Uses a GPU where there is one."""
+    """Returns the requirement that the script uses a GPU if there is one."""
     return Requirement(id, "runs on GPUs", _on_gpu)
 
 
 def synchronised(id: str) -> Requirement:
-    """Waits for the GPU before each reading of a clock."""
+    """Returns the requirement that the script waits for the GPU before each reading of a clock."""
     return Requirement(id, "torch.cuda.synchronize() wherever a clock is read", _synchronised)
 
 

@@ -1,4 +1,4 @@
-"""What homework 1, practical 7 and homework 2 ask of scripts that train with DistributedDataParallel."""
+"""The requirements of homework 1, practical 7 and homework 2 on scripts that train with DistributedDataParallel."""
 
 import ast
 from collections import Counter
@@ -35,7 +35,7 @@ def _trained_with_ddp(seen: Seen) -> Found:
 
 
 def _own_part(seen: Seen) -> Found:
-    """Every rank computes on other data than the rest, and together they take the global batch."""
+    """Checks that every rank computes on different data, and that together they take the global batch."""
     firsts = [next((note for note in rank.all(ForwardNote) if note.trains), None) for rank in seen.case.ranks]
     digests = [note.digest for note in firsts if note is not None and note.digest is not None]
     if len(digests) < 2:
@@ -73,7 +73,7 @@ def _accumulates(seen: Seen) -> Found:
 
 
 def _accumulated(seen: Seen) -> Accumulation:
-    """How it accumulates; what rests on that is not seen where it does not."""
+    """Returns how the script accumulates; if it does not, requirements based on it are not seen."""
     found = accumulation_of(seen.case.first)
     if not found.windows:
         raise Abstain("there is one micro-batch per optimizer step, so there was nothing to see of this")
@@ -100,7 +100,7 @@ def _divided(seen: Seen) -> Found:
 
 
 def _divisors(one: MicroBatch) -> Iterator[float]:
-    """By what each loss was divided before backward, the scaler's scale taken out."""
+    """Yields by what each loss was divided before backward, without the scaler's scale."""
     scales = [note.scale for note in of_kind(one.notes, ScalerNote) if note.call == "scale" and note.scale]
     for note in one.backwards:
         if note.reduction == "mean" and note.factor:
@@ -199,7 +199,7 @@ def _disabled(seen: Seen) -> str:
 
 
 def _or_bfloat(seen: Seen, found: Found) -> Found:
-    """bfloat16 needs no scaler: that it is missing is still what the sheet does not ask for."""
+    """Returns the finding, with a hint if bfloat16 is used: it needs no scaler, but the sheet asks for one."""
     kinds = {note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast}
     if found.state == "fulfilled" or kinds != {"bfloat16"}:
         return found
@@ -218,7 +218,7 @@ def _backward_outside(seen: Seen) -> Found:
 
 
 def _trains_as_code_1(seen: Seen) -> Found:
-    """The losses beside those of the course's Code 1, step by step; only where model and data are the same."""
+    """Compares the losses with those of the course's Code 1 step by step, if model and data are the same."""
     if seen.reference is None:
         raise Abstain(seen.no_reference or "Code 1 was not run beside it")
     own, other = seen.case.run.ranks, seen.reference.ranks
@@ -247,13 +247,13 @@ def _trains_as_code_1(seen: Seen) -> Found:
 
 
 def _until_moved(losses: Sequence[float | None], far: float) -> Sequence[float | None]:
-    """The first losses, up to the one that has come so far from the first."""
+    """Returns the losses up to the first that has moved so far from the beginning."""
     ends = range(LEAST_COMPARED, len(losses))
     return losses[: next((end for end in ends if _moved(losses[:end]) >= far), len(losses))]
 
 
 def _moved(losses: Sequence[float | None]) -> float:
-    """How far the loss came from its first value, relative to that."""
+    """Returns how far the loss moved from its first value, relative to that value."""
     known = [loss for loss in losses if loss is not None]
     return max((abs(loss - known[0]) / abs(known[0]) for loss in known), default=0.0) if known and known[0] else 0.0
 
@@ -263,7 +263,7 @@ def _first_input(notes: Sequence[Note]) -> str | None:
 
 
 def _losses(run: Run) -> list[float | None]:
-    """Of every step, the mean over the ranks."""
+    """Returns the loss of every step, mean over the ranks."""
     ranks = [[row.loss for row in rank.steps] for rank in run.ranks]
     rows = zip(*ranks, strict=False)
     return [sum(one for one in row if one is not None) / len(row) if None not in row else None for row in rows]
@@ -317,7 +317,7 @@ CODE_3 = Task(
 
 
 def code_of(seen: Seen) -> Task:
-    """Which code of practical 7 a script is: the one that accumulates, or the one that computes in mixed precision."""
+    """Returns which code of practical 7 a script is: the one that accumulates, or the one in mixed precision."""
     mixed = any(note.autocast for note in seen.case.first.all(ForwardNote))
     try:
         accumulates = bool(accumulation_of(seen.case.first).windows)
@@ -327,7 +327,7 @@ def code_of(seen: Seen) -> Task:
 
 
 def constants_of(seen: Seen) -> dict[str, str] | str:
-    """The constants with which Code 1 does the same work, or why they are not known."""
+    """Returns the constants with which Code 1 does the same work, or why they are not known."""
     rank = seen.case.first
     sums = next((dict(row.sums) for row in rank.record.examination if hasattr(row, "sums")), {})
     model, steps = rank.record.model, rank.record.steps
@@ -360,5 +360,5 @@ def constants_of(seen: Seen) -> dict[str, str] | str:
 
 
 def _width(parameters: int, depth: int) -> int | None:
-    """The width at which so many layers with biases have exactly so many parameters."""
+    """Returns the width at which so many layers with biases have exactly so many parameters, or None."""
     return next((dim for dim in range(1, 65_536) if depth and dim * (dim + 1) * depth == parameters), None)

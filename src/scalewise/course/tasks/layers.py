@@ -1,4 +1,4 @@
-"""What practical 5, practical 8 and homework 3 ask of scripts of one process on several GPUs."""
+"""The requirements of practical 5, practical 8 and homework 3 on scripts of one process on several GPUs."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ COUNT_CALL = "torch.cuda.device_count"
 
 
 def _looked_into(seen: Seen) -> Iterator[tuple[int, Inspection, Pipeline]]:
-    """For each number of GPUs that was shown, the step that was looked into."""
+    """Yields the inspected step for each number of GPUs that was shown to the script."""
     for count, inspection in seen.shown.items():
         pipeline = pipeline_of(inspection)
         if inspection is None or pipeline is None:
@@ -32,7 +32,7 @@ def _layers_text(pipeline: Pipeline) -> str:
 
 
 def _number(device: str) -> int:
-    """Of a GPU or of what stands in for it: 1 of cuda:1 and of logical:1."""
+    """Returns the number of a GPU or of its stand-in: 1 for cuda:1 and for logical:1."""
     number = device.rpartition(":")[2]
     return int(number) if number.isdecimal() else 0
 
@@ -61,7 +61,7 @@ def _counts_gpus(seen: Seen) -> Found:
 
 
 def _spread_evenly(seen: Seen) -> Found:
-    """All GPUs that are there, in unbroken groups that differ by one layer at most."""
+    """Checks that all GPUs have layers, in unbroken groups that differ by one layer at most."""
     told, right = [], True
     for count, inspection, pipeline in _looked_into(seen):
         devices = [layer.device for layer in inspection.layers]
@@ -113,7 +113,7 @@ def _forward_line(seen: Seen) -> PlaceRow | None:
 
 
 def _device_line(seen: Seen) -> PlaceRow | None:
-    """The line that put most of the layers on their devices, as far as it was noted."""
+    """Returns the line that put most of the layers on their devices, if it was noted."""
     copies = Counter(note.place for note in seen.case.first.all(CopyNote) if note.call == "to")
     for place, _ in copies.most_common():
         row = seen.case.first.places.get(place)

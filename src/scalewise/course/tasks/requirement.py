@@ -1,4 +1,4 @@
-"""What a requirement of the course's sheets is, what was seen of a script, and how the two make a verdict."""
+"""Requirements of the course's sheets, what was seen of a script, and the verdict that follows from both."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
@@ -17,57 +17,57 @@ FAILED = 2  # exit code: a requirement is not fulfilled, or the script failed
 
 @dataclass(frozen=True)
 class Found:
-    """What was found of one requirement: the state, what was measured, the line, and what to change."""
+    """The result for one requirement: the state, what was measured, the line, and what to change."""
 
     state: State
     measured: str
     where: PlaceRow | None = None
-    change: str = ""  # where it is not fulfilled
+    change: str = ""  # what to change, if it is not fulfilled
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen of a script; `shown` holds one inspected run for each number of GPUs that it was shown."""
+    """The observations of a script; `shown` has one inspected run for each number of GPUs shown to it."""
 
     case: Case
-    text: str  # of the script
+    text: str  # the script's text
     reference: Run | None = None  # the course's Code 1 with the constants that were seen
-    no_reference: str = ""  # why there is none
+    no_reference: str = ""  # why there is no reference
     shown: Mapping[int, Inspection | None] = field(default_factory=dict)
     printed: tuple[int, ...] = ()  # lines on stdout, rank by rank
-    cut_short: bool = False  # ended at its limit: more steps may have followed
+    cut_short: bool = False  # the run ended at its limit, so more steps may have followed
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The script's text as Python reads it."""
+        """The syntax tree of the script."""
         return ast.parse(self.text)
 
     def place(self, node: ast.expr) -> PlaceRow:
-        """The line of a piece of the script's text."""
+        """Returns the line of a node of the script's syntax tree."""
         line = self.text.splitlines()[node.lineno - 1].strip()
         return PlaceRow(-1, self.case.run.spec.script, node.lineno, "", line)
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One thing that a sheet asks of a script, and how it is looked for."""
+    """One thing that a sheet asks of a script, and how it is checked."""
 
-    id: str  # of the row of the sheet, such as H2.1
+    id: str  # the row of the sheet, such as H2.1
     asks: str  # in the sheet's words
     look: Callable[[Seen], Found]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task of the sheets: what it asks of a script, and how the script is run to see it."""
+    """A task of the sheets: what it asks of a script, and how the script is run to check it."""
 
     name: str
     title: str  # for the middle of a sentence: `homework 2 (H2.1)`
-    script: str  # the course's own, without its ending
+    script: str  # the course's own script, without its file ending
     requirements: tuple[Requirement, ...]
     plain: bool = False  # one process, without torchrun
-    shown: tuple[int, ...] = ()  # numbers of GPUs that it is shown, one run each; empty: those that are there
-    compared: bool = False  # with the losses of Code 1
+    shown: tuple[int, ...] = ()  # numbers of GPUs that it is shown, one run each; empty: the existing ones
+    compared: bool = False  # its losses are compared with those of Code 1
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Everything that the check says of a script."""
+    """The complete result of the check of a script."""
 
     task: Task
     script: str
@@ -92,16 +92,16 @@ class Verdict:
     folder: str = ""
 
     def count(self, state: State) -> int:
-        """How many requirements are in that state."""
+        """Returns how many requirements are in that state."""
         return sum(one.found.state == state for one in self.judged)
 
     @property
     def exit_code(self) -> int:
-        """0: nothing speaks against the script; what was not seen is told, and does not count against it."""
+        """The exit code: 0 if no requirement is broken; what was not seen is reported, but does not count."""
         return FAILED if self.failure or self.count("not fulfilled") else 0
 
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """Returns the verdict in one sentence."""
         if self.failure:
             return self.failure
         whole, kept = len(self.judged), self.count("fulfilled")
@@ -114,7 +114,7 @@ class Verdict:
 
 
 def judge(task: Task, seen: Seen) -> tuple[Judged, ...]:
-    """Every requirement of the task; one that cannot be decided is `not seen`, with the reason."""
+    """Judges every requirement of the task; one that cannot be decided is `not seen`, with the reason."""
     return tuple(_judge(task, seen))
 
 
@@ -128,5 +128,5 @@ def _judge(task: Task, seen: Seen) -> Iterator[Judged]:
 
 
 def decided(right: bool, measured: str, where: PlaceRow | None = None, change: str = "") -> Found:
-    """Fulfilled or not; what to change is only said of what is not."""
+    """Returns fulfilled or not; what to change is kept only if it is not."""
     return Found("fulfilled" if right else "not fulfilled", measured, where, "" if right else change)

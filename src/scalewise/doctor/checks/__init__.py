@@ -1,1 +1,1 @@
-"""One file per check, each with `CHECK` and `examine`, and `settle` where a replay proves or prices it."""
+"""One file per check, each with `CHECK` and `examine`, and with `settle` if a replay can prove or price the finding."""

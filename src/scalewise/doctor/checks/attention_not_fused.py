@@ -1,4 +1,4 @@
-"""Attention that is computed step by step, with all scores in the GPU's memory."""
+"""Detects attention that is computed step by step, with all scores in the GPU's memory."""
 
 import math
 
@@ -10,7 +10,7 @@ from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import AttentionRow, AttentionSeen
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -26,12 +26,12 @@ CHECK = Check(
     needs="A model with attention that trains on a GPU and is not compiled, and a replay to price it.",
     silent="Scores of a few megabytes in all; attention that a fused kernel computes; steps that would not be faster.",
 )
-LEAST_BYTES = 4 << 20  # of all scores of a step
+LEAST_BYTES = 4 << 20  # size of all scores of a step
 _WIDTHS = {"float16": 2, "bfloat16": 2, "float64": 8}
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """A suspicion, until a replay has shown what fusing spares."""
+    """Returns a finding that is suspected until a replay has measured what a fused kernel saves."""
     settings = gpu_settings(case)
     seen = graphs(case)[-1]
     if not seen.attention and not seen.fused_attention:
@@ -60,7 +60,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(places[1:]),
             proof="suspected",
             steps_seen=len(rank.windows),
-            remedy=Remedy("fused_attention"),
+            remedy=Change("fused_attention"),
         ),
     )
 
@@ -78,5 +78,5 @@ def _fix(calls: set[str]) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What a fused kernel spares."""
+    """Prices the finding by the time that a fused kernel saves, or dismisses it if it saves none."""
     return priced_or_dismissed(finding, replayed, "attention step by step, against fused")

@@ -1,4 +1,4 @@
-"""Backward passes inside an autocast region."""
+"""Detects backward passes inside an autocast region."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -20,7 +20,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One note."""
+    """Returns one note if at least half of the backward passes run inside an autocast region."""
     windows = case.windows(1)
     backwards = [note for window in windows for note in window.backwards if not note.closure]
     inside = [note for note in backwards if note.autocast]

@@ -1,4 +1,4 @@
-"""Batch normalisation takes its statistics from a handful of samples, because every rank has only its own."""
+"""Detects batch normalisation by the statistics of a few samples, because every rank uses only its own."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.words import counted
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BatchNormNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 FEW = 16
 LEAST_PASSES = 3
@@ -35,11 +35,11 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class _Layer:
-    """One layer over several passes of all ranks."""
+    """The figures of one layer over several passes of all ranks."""
 
     samples: int
-    values: int  # per channel
-    independent: float  # so many independent values would differ as much
+    values: int  # number of values per channel
+    independent: float  # the number of independent values whose statistics would differ as much
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -74,10 +74,10 @@ def _by_layer(rank: RankCase) -> dict[int, list[BatchNormNote]]:
 
 
 def _independent(passes: Sequence[Sequence[BatchNormNote]]) -> float | None:
-    """How many independent values would make the ranks' means, or variances, differ as much; the smaller number.
+    """Returns how many independent values would make the ranks' means or variances differ as much (the smaller number).
 
     The mean of n values has 1/n of their variance; the variance of n normal values is off by sqrt(2/(n - 1)) of itself.
-    Behind another batch normalisation the means are held together, so both are looked at.
+    Behind another batch normalisation the means stay close together, so variances are compared as well.
     """
     means, variances = list[float](), list[float]()
     for channel in range(min(len(note.means) for one in passes for note in one)):
@@ -120,12 +120,12 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
         price=Price(spread, "share", "by which the variance that a rank normalises with is off", untried),
         ranks=wrapper.ranks,
         steps_seen=len(case.first.windows),
-        remedy=Remedy("sync_batch_norm") if on_gpu else None,
+        remedy=Change("sync_batch_norm") if on_gpu else None,
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """What the messages of SyncBatchNorm cost, beside what they mend."""
+    """Adds to the finding what the messages of SyncBatchNorm cost per step."""
     spared = replayed.spared
     if replayed.trouble or spared is None:
         return finding

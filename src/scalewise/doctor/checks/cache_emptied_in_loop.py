@@ -1,4 +1,4 @@
-"""Memory is tidied up by hand in every step: the allocator's cache emptied, garbage collected."""
+"""Detects memory that is freed by hand in every step: the allocator's cache emptied, or garbage collected."""
 
 from statistics import median
 
@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import HousekeepingNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="cache-emptied-in-loop",
@@ -28,11 +28,11 @@ CHECK = Check(
 )
 LEAST_STEPS = 5
 LEAST_NS = 100_000
-LEAST_SHARE = 0.02  # of the loop
+LEAST_SHARE = 0.02  # share of the loop's time
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for all lines that tidy up."""
+    """Returns one finding for all lines that free memory."""
     windows = case.windows(LEAST_STEPS)[WARM_UP:]
     if not case.first.all(HousekeepingNote):
         return ()
@@ -69,10 +69,10 @@ def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows:
         also=tuple(lines[1:]),
         price=Price(total_ns / 1e6, "ms per step", "tidying up memory", "measured by the host"),
         steps_seen=windows,
-        remedy=Remedy("no_housekeeping"),
+        remedy=Change("no_housekeeping"),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """What the loop gains without these calls, memory that need not be asked for again included."""
+    """Prices the calls by the time that the loop gains without them, including memory that is not allocated again."""
     return priced_by_time(finding, replayed, "tidying up memory, and asking for it again")

@@ -1,4 +1,4 @@
-"""Several ranks that write one and the same checkpoint."""
+"""Detects several ranks that write the same checkpoint file."""
 
 import ast
 import os
@@ -30,11 +30,11 @@ WRITES = (
     "shutil.copyfile", "shutil.copy", "shutil.copy2", "shutil.move", "shutil.rmtree", "os.replace", "os.rename",
     "os.remove", "os.unlink", "os.symlink", "os.link", "torch.save",
 )  # fmt: skip
-Moment = tuple[str, str, int]  # host, path, steps made before
+Moment = tuple[str, str, int]  # host, path, number of steps made before
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for each line that saves."""
+    """Returns one finding for each line that saves."""
     if len(case.ranks) < 2:
         raise Abstain("needs the notes of two ranks")
     saved: dict[Moment, dict[int, SaveNote]] = {}
@@ -89,7 +89,7 @@ def _finding(
 
 
 def _fix(case: Case, where: PlaceRow | None, saving: str) -> str:
-    """One rank saves; the whole call is guarded where a function is there to save, by its name."""
+    """Returns the fix: one rank saves. A function that only saves, judging by its name, is guarded as a whole."""
     further = [f"# line {number}: {line}" for number, line in _writes_after(where)]
     guarded = saving
     if where is not None and _only_saves(case, where):
@@ -102,7 +102,7 @@ def _fix(case: Case, where: PlaceRow | None, saving: str) -> str:
 
 
 def _only_saves(case: Case, where: PlaceRow) -> bool:
-    """Whether the function is named after saving and does not train as well."""
+    """Returns True if the function is named after saving and does not train as well."""
     kinds = (ForwardNote, BackwardNote, StepNote)
     places = (case.first.place(note) for note in case.first.notes if isinstance(note, kinds))
     trains = any(one is not None and (one.file, one.function) == (where.file, where.function) for one in places)
@@ -110,7 +110,7 @@ def _only_saves(case: Case, where: PlaceRow) -> bool:
 
 
 def _writes_after(where: PlaceRow | None) -> Iterator[tuple[int, str]]:
-    """Further lines of the same function that change files, by the names of what they call."""
+    """Yields further lines of the same function that change files, judging by the names of what they call."""
     if where is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Gradients that are clipped while a GradScaler's scale is still in them."""
+"""Detects gradients that are clipped while they still carry a GradScaler's scale."""
 
 import math
 import statistics
@@ -12,7 +12,7 @@ from scalewise.doctor.scaling import carried_scale, known_scales, require_workin
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="clip-before-unscale",
@@ -28,7 +28,7 @@ CHECK = Check(
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )
-REMEDY = Remedy("unscale_before_clip")
+REMEDY = Change("unscale_before_clip")
 MEANT_SHARE = 0.05  # of the scale: a limit above it was multiplied by the scale
 
 
@@ -41,12 +41,12 @@ class Clipped:
 
     @property
     def seen(self) -> bool:
-        """Whether the gradient itself shows it, not the order of calls alone."""
+        """True if the gradient itself was measured; False if only the order of calls is known."""
         return self.note.ratio is not None
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding; proved where the gradient was compared with what backward had left."""
+    """Returns one finding, marked as proved if the gradient was compared with what backward had left."""
     require_working_scaler(case)
     windows = case.windows(1)
     if not any(window.scaler for window in windows):
@@ -106,7 +106,7 @@ def _finding(case: Case, early: list[Clipped], clips: int) -> Finding:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With the scale taken out first, the gradient that is applied is another one."""
+    """Marks the finding as proved if unscaling first changes the norm of the first applied gradient."""
     pair = replayed.gradients
     if replayed.trouble or not replayed.applied or pair is None:
         return finding

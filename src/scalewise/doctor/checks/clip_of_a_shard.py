@@ -1,4 +1,4 @@
-"""Each rank clips its shard of the gradients by the norm of that shard alone."""
+"""Detects ranks that clip their shard of the gradients by the norm of that shard alone."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="clip-of-a-shard",
@@ -35,23 +35,23 @@ CHECK = Check(
 )
 REMEDY = "clip_by_whole_norm"
 LEAST = 3  # steps
-SAME = 1e-3  # between norms that are the same limit
+SAME = 1e-3  # largest relative difference of norms that count as the same limit
 
 
 @dataclass(frozen=True)
 class _Clipped:
-    """Ranks whose shards are clipped to one and the same norm."""
+    """A group of ranks whose shards are clipped to the same norm."""
 
     ranks: tuple[int, ...]
     limit: float
-    steps: int  # in which at least two of them had that norm
+    steps: int  # number of steps in which at least two of them had that norm
     seen: int
-    longest: float  # norm of all shards together, at worst
-    factors: tuple[float, ...]  # of each rank in one step, where torch's function told the norm it found
+    longest: float  # largest norm of all shards together
+    factors: tuple[float, ...]  # each rank's factor in one step, if torch's function noted the norm it found
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Two shards whose norms are the same in several steps: a common factor could not do that."""
+    """Finds shards with equal norms in several steps, which scaling by a common factor could not produce."""
     groups = list(_shard_groups(case))
     if not groups:
         raise Abstain("no two ranks hold shards of the parameters")
@@ -63,7 +63,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _shard_groups(case: Case) -> Iterator[tuple[RankCase, ...]]:
-    """Ranks that hold shards of the same parameters, by what is known of them."""
+    """Yields the groups of ranks that hold shards of the same parameters, as far as is known."""
     by_rank = {rank.rank: rank for rank in case.ranks}
     meshes = {tuple(note.shard_ranks) for rank in case.ranks for note in rank.all(GradientsNote) if note.shard_ranks}
     for mesh in sorted(meshes):
@@ -75,12 +75,12 @@ def _shard_groups(case: Case) -> Iterator[tuple[RankCase, ...]]:
 
 
 def _wrapped(case: Case) -> bool:
-    """FSDP of the first kind: its parameters are plain tensors, and with NO_SHARD the same on all ranks."""
+    """Returns True for FSDP version 1: its parameters are plain tensors, and with NO_SHARD the same on all ranks."""
     return any(row.wrapper in SHARDED for row in case.first.wrappers) and _parameters_differ(case) is not False
 
 
 def _scattered(case: Case) -> bool:
-    """Gradients are dealt out after the last backward pass: each rank updates the shard that it got."""
+    """Returns True if gradients are reduce-scattered after the last backward pass: each rank updates a shard."""
     for window in case.first.windows:
         backward = max((at for at, note in enumerate(window.notes) if isinstance(note, BackwardNote)), default=-1)
         after = window.notes[backward + 1 :] if backward >= 0 else ()
@@ -90,7 +90,7 @@ def _scattered(case: Case) -> bool:
 
 
 def _tensor_parallel(case: Case) -> bool:
-    """Ranks that see the same inputs and talk, with other parameters on each."""
+    """Returns True if ranks see the same inputs and communicate, but hold different parameters."""
     fed = [[note.digest for note in rank.all(ForwardNote) if note.trains and note.digest] for rank in case.ranks]
     same = len(fed[0]) >= LEAST and all(one[:LEAST] == fed[0][:LEAST] for one in fed)
     talks = any(isinstance(note, CollectiveNote) for window in case.first.windows for note in window.notes)
@@ -98,7 +98,7 @@ def _tensor_parallel(case: Case) -> bool:
 
 
 def _parameters_differ(case: Case) -> bool | None:
-    """Whether the ranks hold other parameters in every step that was compared; None: none was."""
+    """Returns True if the ranks' parameters differ in every step that was compared; None if none was compared."""
     sums = [{row.step: row.sums for row in rank.sums} for rank in case.ranks]
     steps = set.intersection(*map(set, sums))
     return all(_differ([one[step] for one in sums]) for step in steps) if steps else None
@@ -110,7 +110,7 @@ def _differ(sums: Sequence[dict[str, tuple[float, float]]]) -> bool:
 
 
 def _norms(members: Sequence[RankCase]) -> list[tuple[float, ...]]:
-    """Norms of all ranks, step by step, where all are known."""
+    """Returns the norms of all ranks for each step in which all of them are known."""
     each = [[note.norm for note in rank.all(GradientsNote)] for rank in members]
     steps = [tuple(one for one in step if one is not None) for step in zip(*each, strict=False)]
     return [step for step in steps if len(step) == len(members)]
@@ -129,7 +129,7 @@ def _clipped(members: Sequence[RankCase]) -> _Clipped | None:
 
 
 def _factors(members: Sequence[RankCase], limit: float) -> tuple[float, ...]:
-    """By which each rank scaled its shard in the first step, where torch's own function was used."""
+    """Returns the factor by which each rank scaled its shard in the first step, if torch's own function was used."""
     clips = [next((note for note in rank.all(ClipNote) if note.norm), None) for rank in members]
     return tuple(min(1.0, limit / clip.norm) for clip in clips if clip is not None and clip.norm)
 
@@ -162,12 +162,12 @@ def _finding(case: Case, found: _Clipped) -> Finding:
         ranks=found.ranks,
         steps_seen=found.seen,
         # The remedy asks all ranks; shards that lie over some of them only would need a group of their own.
-        remedy=Remedy(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
+        remedy=Change(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Clipped by the whole norm, the whole gradient is as long as the limit; before it was longer."""
+    """Prices the finding by how much longer the applied gradient is than one clipped by the norm of all shards."""
     plain, mended = (_first_norm(one, finding) for one in (replayed.plain, replayed.mended))
     if replayed.trouble or not replayed.applied or plain is None or not mended:
         return finding
@@ -191,6 +191,6 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _first_norm(case: Case, finding: Finding) -> float | None:
-    """Of all shards together in the first step, where the parameters of both runs are still the same."""
+    """Returns the norm of all shards together in the first step, when the parameters of both runs are still equal."""
     norms = _norms([rank for rank in case.ranks if rank.rank in finding.ranks])
     return math.hypot(*norms[0]) if norms else None

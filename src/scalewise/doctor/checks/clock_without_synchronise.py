@@ -1,4 +1,4 @@
-"""A clock is read while the device still works, so that it shows how fast work was handed out, not done."""
+"""Detects clocks that are read before the GPU has finished, so that they show how fast work was queued, not done."""
 
 import itertools
 from collections import defaultdict
@@ -28,21 +28,21 @@ CHECK = Check(
     "one reading to the next that leave nothing out; times of long stretches, or of which no average is made; times "
     "that agree with the device's own all the same.",
 )
-MOST_SHARE = 0.2  # of the spans of two lines that waited
-LONG_STEPS = 50  # what is still queued at the end of so many is nothing
-CLOSE = 0.9  # of the device's own time
+MOST_SHARE = 0.2  # largest share of the spans of two lines that may have waited
+LONG_STEPS = 50  # after so many steps, what is still queued at the end is negligible
+CLOSE = 0.9  # share of the device's own time from which the script's time counts as right
 
 
 @dataclass(frozen=True)
 class _Timed:
-    """Spans that the same expression of the source measures."""
+    """The spans that the same expression of the source measures."""
 
-    spans: list[Span]  # with work in them
+    spans: list[Span]  # those with work in them
     unwaited: list[Span]
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for all such lines, of the lowest rank that reads clocks."""
+    """Returns one finding for all such lines, on the lowest rank that reads clocks."""
     if not asks_for_gpu(case):
         raise Abstain("the script asks for no GPU")
     for rank in case.ranks:
@@ -55,7 +55,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def asks_for_gpu(case: Case) -> bool:
-    """Whether the script runs on a GPU, or would if there were one."""
+    """Returns True if the script runs on a GPU, or would if there were one."""
     use = case.first.device_use
     asked = use is not None and any(name.startswith("cuda") for name in use.asked)
     wrapped = any(row.device.startswith("cuda") for row in case.first.wrappers)
@@ -63,7 +63,7 @@ def asks_for_gpu(case: Case) -> bool:
 
 
 def _groups(rank: RankCase, begin: int) -> list[_Timed]:
-    """Of the spans with work in them, those that begin there or later."""
+    """Groups the spans that have work in them and begin at note `begin` or later, by what measures them."""
     measured: dict[object, list[Span]] = defaultdict(list)
     spans = [span for span in spans_of(rank) if span.works]
     later = [span for span in spans if span.begin >= begin]
@@ -86,7 +86,7 @@ def _is_wrong(rank: RankCase, timed: _Timed) -> bool:
 
 
 def _leaves_nothing_out(rank: RankCase, timed: _Timed) -> bool:
-    """Whether each span begins where the last one of whole steps ended, so that what one lacks the next one has."""
+    """Returns True if each span begins where the previous one ended, so that what one misses the next one contains."""
     whole = [span for span in timed.spans if span.steps]
     if len(whole) < 2 or len(whole) < len(timed.spans):
         return False
@@ -95,7 +95,7 @@ def _leaves_nothing_out(rank: RankCase, timed: _Timed) -> bool:
 
 
 def _closed(rank: RankCase, before: Span, after: Span) -> bool:
-    """The same reading ends one and begins the other, or the next one does, a line or so below."""
+    """Returns True if one reading ends the first span and begins the second, or two with no work in between do."""
     if before.end == after.begin:
         return True
     downwards = before.where.function == after.started.function and before.where.line <= after.started.line
@@ -107,7 +107,7 @@ def _nothing(notes: tuple[Note, ...]) -> bool:
 
 
 def _agrees(case: Case, rank: RankCase, timed: _Timed) -> bool:
-    """Whether the device's own time is the same: something waited that was not seen, or there was little to do."""
+    """Returns True if the device's own time is about the same: a wait was not seen, or there was little to do."""
     ratio = _ratio(case, rank, timed)
     return ratio is not None and ratio < 1 / CLOSE
 
@@ -153,7 +153,7 @@ def _work(span: Span) -> str:
 
 
 def _ratio(case: Case, rank: RankCase, timed: _Timed) -> float | None:
-    """The device's own time of the work in the spans over the script's; None: it was not measured."""
+    """Returns the device's own time of the work in the spans over the script's time; None if it was not measured."""
     if case.run.spec.on_cpu or len(rank.record.steps) != len(rank.windows) or not rank.windows:
         return None
     ratios = []
@@ -165,7 +165,7 @@ def _ratio(case: Case, rank: RankCase, timed: _Timed) -> float | None:
 
 
 def _device_ns(rank: RankCase, span: Span) -> int | None:
-    """Of whole steps, else of the passes that lie in the span."""
+    """Returns the device's time of the whole steps in the span, or of its passes if it is shorter than a step."""
     done = sum(isinstance(note, StepNote) for note in rank.notes[: span.begin])
     rows = rank.record.steps[done : done + max(1, span.steps)]
     has = {kind: any(isinstance(note, kind) for note in span.notes) for kind in (ForwardNote, BackwardNote, StepNote)}

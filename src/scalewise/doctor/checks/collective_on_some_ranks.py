@@ -1,4 +1,4 @@
-"""A collective that only some ranks enter, so that they wait for ever, or meet another one by mistake."""
+"""Detects a collective that only some ranks enter, so that they wait for ever or meet a different one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,17 +41,17 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class _Parting:
-    """Where the ranks of a group went apart."""
+    """The point at which the ranks of a group diverged."""
 
     lonely: Operation  # the operation that not all ranks entered
-    inside: list[int]  # ranks that did
+    inside: list[int]  # the ranks that entered it
     outside: list[int]
     by_rank: dict[int, list[Operation]]
     proof: Proof = "observed"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Compares the order of collectives between the ranks of each group, where the run ended badly."""
+    """Compares the order of collectives between the ranks of each group, if the run ended badly."""
     outcome = case.run.outcome
     if outcome is None:
         raise Abstain("how the run ended is not known")
@@ -83,12 +83,12 @@ def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing], st
     # A rank that computes may still be on its way; one that has left or waits elsewhere is not.
     sure = all(stood[rank].left or stood[rank].blocked for rank in missing)
     if not sure and not stood_still:
-        return None  # a rank that failed by itself is missed by the others, and its failure is told elsewhere
+        return None  # the others miss a rank that failed by itself; its failure is reported elsewhere
     return _Parting(operation, inside, missing, by_rank, "observed" if sure else "suspected")
 
 
 def _lonely(operation: Operation, by_rank: dict[int, list[Operation]]) -> tuple[int, bool, int]:
-    """Fewest first: ranks that ever were at this line; then what the script calls itself; then how often it ran."""
+    """Returns a sort key: first operations whose line fewest ranks reached, then the script's own, then rare ones."""
     runs = [sum(one.line == operation.line for one in operations) for operations in by_rank.values()]
     return sum(map(bool, runs)), operation.name == BACKWARD, sum(runs)
 
@@ -96,7 +96,7 @@ def _lonely(operation: Operation, by_rank: dict[int, list[Operation]]) -> tuple[
 def left_before(
     gone: Standing, operation: Operation, missing: Sequence[int], by_rank: dict[int, list[Operation]]
 ) -> bool:
-    """Whether a rank that has left would have come here had it stayed: it was here before, or made fewer steps."""
+    """Returns True if a rank that has left would have come here: it was here before, or made fewer steps."""
     been = any(one.line == operation.line for one in by_rank[gone.rank])
     furthest = max(len(operations) for rank, operations in by_rank.items() if rank not in missing)
     made = sum(one.name == BACKWARD for one in by_rank[gone.rank])

@@ -1,4 +1,4 @@
-"""Convolutions of fixed shapes that cuDNN chooses an algorithm for without trying."""
+"""Detects convolutions of fixed shapes for which cuDNN chooses an algorithm without trying several."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -7,7 +7,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.doctor.words import counted
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="convolutions-not-tuned",
@@ -26,7 +26,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """A suspicion, until a replay has shown what tuning spares."""
+    """Returns a finding that is suspected until a replay has measured what tuning saves."""
     settings = gpu_settings(case)
     seen = graphs(case)
     if not seen[-1].convolutions:
@@ -45,11 +45,11 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Remedy("tuned_convolutions"),
+            remedy=Change("tuned_convolutions"),
         ),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What tuning spares, after the steps in which it tries."""
+    """Prices the finding by the time that tuning saves once the algorithms have been tried, or dismisses it."""
     return priced_or_dismissed(finding, replayed, "convolutions that were not tuned")

@@ -1,4 +1,4 @@
-"""nn.DataParallel: one process that hands out all work, where DistributedDataParallel has one for each device."""
+"""Detects nn.DataParallel: one process issues all work, where DistributedDataParallel has one for each device."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -21,7 +21,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper that is used in training."""
+    """Returns one finding per wrapper that is used in training."""
     rank = case.first
     used = {note.wrapper for window in (*rank.windows, rank.rest) for note in window.forwards}
     return tuple(_finding(case, row) for row in rank.wrappers if row.wrapper == "DataParallel" and row.index in used)

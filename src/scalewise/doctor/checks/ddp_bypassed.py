@@ -1,4 +1,4 @@
-"""Training forward passes that go past the DDP wrapper, so that no gradient is ever averaged."""
+"""Detects training forward passes that bypass the DDP wrapper, so that no gradient is averaged."""
 
 from scalewise.doctor.agreement import comparisons, fed_differently
 from scalewise.doctor.case import Abstain, Case
@@ -27,7 +27,7 @@ LEAST_WINDOWS = 2
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper that was passed by."""
+    """Returns one finding per wrapper that was bypassed."""
     wrappers = [row for row in case.first.wrappers if row.wrapper == "DistributedDataParallel" and len(row.ranks) > 1]
     if not wrappers:
         raise Abstain("no DistributedDataParallel of two or more ranks")
@@ -49,7 +49,7 @@ def _of_wrapper(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) ->
 
 
 def _of_its_optimizers(windows: tuple[Window, ...], wrapper: WrapperRow) -> tuple[Window, ...]:
-    """Windows of optimizers that step after passes through the wrapper: in others (a GAN) its gradients are waste."""
+    """Returns the windows of optimizers that step after passes through the wrapper (a GAN has others, too)."""
     owners = {
         window.step.optimizer
         for window in windows
@@ -59,7 +59,7 @@ def _of_its_optimizers(windows: tuple[Window, ...], wrapper: WrapperRow) -> tupl
 
 
 def _passed_by(window: Window, wrapper: WrapperRow) -> ForwardNote | None:
-    """The forward pass of a window in which the inner module was called, no wrapper was, and nothing was reduced."""
+    """Returns the window's last forward pass of the inner module if no wrapper was called and nothing was reduced."""
     past = [note for note in window.forwards if note.bypassed == wrapper.index]
     through = any(note.wrapper >= 0 for note in window.forwards)
     if not past or through or not window.backwards or reduces_by_hand(window, wrapper.parameter_bytes):
@@ -68,7 +68,7 @@ def _passed_by(window: Window, wrapper: WrapperRow) -> ForwardNote | None:
 
 
 def _left_alone(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) -> bool:
-    """The wrapper is never entered and its parameters differ, whichever part of it is called and in which mode."""
+    """Returns True if the wrapper is never entered and its parameters differ between ranks."""
     if any(note.wrapper >= 0 for window in windows for note in _that_may_train(window)):
         return False
     if any(reduces_by_hand(window, wrapper.parameter_bytes) for window in windows):
@@ -78,12 +78,12 @@ def _left_alone(case: Case, wrapper: WrapperRow, windows: tuple[Window, ...]) ->
 
 
 def _that_may_train(window: Window) -> tuple[ForwardNote, ...]:
-    """Its training forward passes; of a model that is trained in evaluation mode, all there are."""
+    """Returns the window's training forward passes; if it has none (a model in evaluation mode), all of them."""
     return window.forwards or window.all(ForwardNote)
 
 
 def _agree_all_the_same(case: Case, wrapper: WrapperRow) -> bool:
-    """The ranks train on different data and stay equal: something that leaves no note averages."""
+    """Returns True if the ranks train on different data and stay equal: something unseen averages."""
     compared = comparisons(case, wrapper)
     return len(compared) > 1 and not any(one.gaps for one in compared) and fed_differently(case)
 

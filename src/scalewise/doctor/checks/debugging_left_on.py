@@ -1,4 +1,4 @@
-"""Debugging that is on in every step: anomaly detection, CUDA_LAUNCH_BLOCKING, TORCH_DISTRIBUTED_DEBUG."""
+"""Detects debugging that is on in every step: anomaly detection, CUDA_LAUNCH_BLOCKING, TORCH_DISTRIBUTED_DEBUG."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, SettingsRow
 from scalewise.records.notes import NOWHERE
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="debugging-left-on",
@@ -29,7 +29,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """By what was set when backward passes began; one finding for each kind."""
+    """Returns one finding for each kind of debugging that was on when backward passes began."""
     steps = len(case.windows(LEAST_STEPS))
     rows = case.first.rows(SettingsRow)
     if not rows:
@@ -53,7 +53,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True)
 class _Kind:
-    """One switch, and what is said of it where it is on."""
+    """One debugging switch, with the sentence and the fix of its finding."""
 
     on: Callable[[SettingsRow], bool]
     sentence: str
@@ -85,15 +85,15 @@ def _checked_collectives(case: Case) -> _Kind:
     )
 
 
-_REMEDY = Remedy("debugging_off")
+_REMEDY = Change("debugging_off")
 
 
 def _steps_with(rows: tuple[SettingsRow, ...], on: Callable[[SettingsRow], bool], steps: int) -> int:
-    """In how many steps a switch was on; a row holds until the next one."""
+    """Returns in how many steps a switch was on; a row holds until the next one."""
     until = [row.step for row in rows[1:]] + [steps + 1]
     return sum(max(0, end - row.step) for row, end in zip(rows, until, strict=True) if on(row))
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """What a step gains without it."""
+    """Prices the finding by the time that a step gains without the debugging."""
     return priced_by_time(finding, replayed, "debugging that was left on")

@@ -1,4 +1,4 @@
-"""A shuffling sampler is never told the epoch, so that every epoch has the same order."""
+"""Detects a shuffling sampler that is never told the epoch, so that every epoch has the same order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Pass:
     asked: SamplerNote
     fed: tuple[ForwardNote, ...]
     batches: int
-    drawn_at: int  # place at which its first batch was drawn
+    drawn_at: int  # place where its first batch was drawn
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -46,7 +46,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _made_anew(by_sampler: dict[int, list[Pass]]) -> list[list[Pass]]:
-    """Passes of one loop whose sampler was made anew each time; of one dataset only if they bring the same rows."""
+    """Returns the passes of loops that make a new sampler each time, if two bring the same rows in the same order."""
     by_line: dict[int, list[Pass]] = {}
     for passes in by_sampler.values():
         by_line.setdefault(passes[0].drawn_at, []).extend(passes)
@@ -67,7 +67,7 @@ def _passes(rank: RankCase) -> dict[int, list[Pass]]:
 
 
 def _pass(asked: SamplerNote, stretch: Sequence[Note], feeding: frozenset[int]) -> Pass | None:
-    """The pass that begins here, if its batches are trained on."""
+    """Returns the pass that begins here, or None if its batches are not trained on."""
     first = next((note for note in stretch if isinstance(note, BatchNote)), None)
     if first is None or first.loader not in feeding:
         return None
@@ -82,7 +82,7 @@ def _judge(rank: RankCase, passes: list[Pass]) -> Finding | None:
     samplers = {one.asked.sampler for one in passes}
     values = {(one.asked.seed, one.asked.epoch) for one in passes}
     told = [note.epoch for note in rank.all(SetEpochNote) if note.sampler in samplers]
-    # Two passes under one number are an epoch of two passes where the number is set to others later on.
+    # If the number changes later on, two passes under one number are one epoch of two passes.
     if len(values) > 1 or NOWHERE in values.pop() or len(set(told)) > 1 or (told and len(told) < len(passes) - 1):
         return None
     order = _order(passes)
@@ -93,14 +93,14 @@ def _judge(rank: RankCase, passes: list[Pass]) -> Finding | None:
 
 
 def _order(passes: list[Pass]) -> bool | None:
-    """Whether two passes brought the same rows in the same order; None: the rows cannot be compared."""
+    """Returns True if two passes brought the same rows in the same order; None if the rows cannot be compared."""
     first, second = (rows_fed(one.fed) for one in passes[:2])
     count = min(len(first), len(second))
     if count < 4 or len(set(first[:count])) < 3:
         return None
     if first[:count] == second[:count]:
         return True
-    # Rows that come again, but elsewhere, are shuffled; rows that do not come again are augmented, and say nothing.
+    # Rows that come again in other places are shuffled. Rows that do not come again are augmented: nothing is known.
     return False if len(set(first) & set(second)) > 0.2 * count else None
 
 

@@ -1,4 +1,4 @@
-"""The model is evaluated while its dropout drops and its batch normalisation learns from the evaluation data."""
+"""Detects evaluation in training mode: dropout is active, and batch normalisation learns from the evaluation data."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import called_model, text_of
 from scalewise.doctor.words import counted
 from scalewise.records.examination import MeasuredRow
 from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, Note, StepNote, TrainingModeNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="evaluation-in-training-mode",
@@ -36,21 +36,21 @@ LEAST_ALONE = 3  # passes in a row that no loader feeds
 
 @dataclass(frozen=True)
 class _Passes:
-    """Passes in a row, without training in between."""
+    """Consecutive passes without training in between."""
 
     notes: tuple[TrainingModeNote, ...]
-    loaders: tuple[int, ...]  # that fed each of them; NOWHERE: none
+    loaders: tuple[int, ...]  # the loader that fed each pass; NOWHERE: none did
     rows: tuple[int | None, ...]
 
     @property
     def distinct(self) -> bool:
-        """Whether each of them had an input of its own."""
+        """True if each pass had an input of its own."""
         digests = [note.digest for note in self.notes]
         return None not in digests and len(set(digests)) == len(digests)
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """The first rank that evaluates so; often only one rank evaluates at all."""
+    """Returns a finding for the first rank that evaluates in training mode; often only one rank evaluates at all."""
     if not any(not note.trains for rank in case.ranks for note in rank.all(ForwardNote)):
         raise Abstain("no model was called without gradients")
     for rank in case.ranks:
@@ -65,7 +65,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _passes(rank: RankCase) -> Iterator[_Passes]:
-    """Passes in training mode without gradients, each with the loader whose batch came right before it."""
+    """Yields runs of passes in training mode without gradients, each pass with the loader of the batch before it."""
     notes: list[TrainingModeNote] = []
     loaders: list[int] = []
     rows: list[int | None] = []
@@ -93,14 +93,14 @@ def _trains(note: Note) -> bool:
 
 
 def _evaluates(rank: RankCase, passes: _Passes) -> bool:
-    """Two inputs or more in a row, each a batch of a loader that does not feed training."""
+    """Returns True for two or more different inputs, each a batch of a loader that does not feed training."""
     feeding = training_loaders(rank)
     other = all(loader != NOWHERE and loader not in feeding for loader in passes.loaders)
     return other and len(passes.notes) > 1 and passes.distinct and all(note.trained for note in passes.notes)
 
 
 def _may_evaluate(rank: RankCase, passes: _Passes) -> bool:
-    """The same where the script has no loaders: batches as large as in training, none of which is trained on."""
+    """Returns True for likely evaluation without loaders: inputs as large as in training, none of them trained on."""
     if rank.all(BatchNote) or len(passes.notes) < LEAST_ALONE or not passes.distinct:
         return False
     trained = [note for note in rank.all(ForwardNote) if note.trains]
@@ -133,12 +133,12 @@ def _finding(rank: RankCase, found: Sequence[_Passes], proved: bool) -> Finding:
         proof="observed" if proved else "suspected",
         ranks=(rank.rank,),
         steps_seen=len(rank.windows),
-        remedy=Remedy("eval_mode"),
+        remedy=Change("eval_mode"),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The replay called the model both ways on the same inputs: how far its outputs lie apart is the price."""
+    """Prices the finding by how far the model's outputs in both modes lie apart on the same inputs, in a replay."""
     rows = [row for rank in replayed.mended.ranks for row in rank.record.examination]
     apart = [row.value for row in rows if isinstance(row, MeasuredRow) and row.what == "output"]
     if replayed.trouble or not apart:
@@ -153,5 +153,5 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if not share:
         words = "replayed both ways on the same inputs, the outputs are equal"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
-    # That it is an evaluation at all is not shown by a replay: a suspicion gets its price and stays one.
+    # A replay does not show that the passes are an evaluation: a suspicion gets its price and remains a suspicion.
     return replace(finding, price=price, proof="replayed" if finding.proof == "observed" else finding.proof)

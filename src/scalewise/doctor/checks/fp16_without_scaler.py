@@ -1,4 +1,4 @@
-"""Training in float16 whose loss nobody scales, so that small gradients are rounded to zero."""
+"""Detects training in float16 without scaling of the loss, so that small gradients are rounded to zero."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler, scaler_device
 from scalewise.doctor.script_words import called_on, optimizer_name
 from scalewise.doctor.windows import Window
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="fp16-without-scaler",
@@ -27,12 +27,12 @@ CHECK = Check(
 )
 LEAST_WINDOWS = 2
 LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
-REMEDY = Remedy("scaler")
+REMEDY = Change("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """A suspicion, unless a gradient was seen to vanish: whether it matters depends on how small gradients are."""
+    """Returns a suspected finding, or an observed one if gradients were seen to vanish: it depends on their size."""
     windows = case.windows(LEAST_WINDOWS)
     require_working_scaler(case)
     half = [window for window in windows if window.backwards and _in_half(case, window)]
@@ -94,7 +94,7 @@ def _fix(case: Case, window: Window) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Zero gradients with and without a scaler on the same data: the difference is what float16 swallowed."""
+    """Prices the finding by the share of gradients that are zero only without a scaler, on the same data."""
     pair = replayed.gradients
     if replayed.trouble or not replayed.applied or pair is None:
         return finding

@@ -1,4 +1,4 @@
-"""DDP's own warning that gradients do not lie in memory as its buckets do."""
+"""Reports DDP's own warning that gradients do not lie in memory as its buckets do."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -19,7 +19,7 @@ TEXT = "Grad strides do not match bucket view strides"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One note, with the shape that DDP names."""
+    """Returns one note, with the shape that DDP names."""
     warned = [(rank, note) for rank in case.ranks for note in rank.all(WarningNote) if TEXT in note.text]
     if not warned:
         return ()

@@ -1,4 +1,4 @@
-"""Every gradient is exactly zero, or there is none: the model learns nothing."""
+"""Detects training that learns nothing: every gradient is exactly zero, or there is none."""
 
 from scalewise.doctor.accumulation import of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case, RankCase
@@ -23,7 +23,7 @@ LEAST = 3  # steps
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """An optimizer of rank 0 whose gradients are zero in all steps, on every rank."""
+    """Returns a finding for an optimizer of rank 0 whose gradients are zero in all steps, on every rank."""
     looked = _looked(case.first)
     known = {number: notes for number, notes in looked.items() if len(notes) >= LEAST}
     if not known:
@@ -47,10 +47,10 @@ def _empty(note: GradientsNote) -> bool:
 
 
 def _thrown_away(rank: RankCase) -> bool:
-    """Whether a step lacks its gradients because they were zeroed right before it, or were there after backward."""
+    """Returns True if a step's gradients were zeroed right before it, or existed after backward."""
     updates, _ = updates_of(rank)
     zeroed = any(zero.had_gradients for update in updates for zero in of_kind(update.tail, ZeroNote))
-    alone = len({note.optimizer for note in rank.all(StepNote)}) == 1  # else another optimizer's pass may have gained
+    alone = len({note.optimizer for note in rank.all(StepNote)}) == 1  # else the gain may belong to another optimizer
     return zeroed or (alone and any(note.gained for note in rank.all(BackwardNote)))
 
 

@@ -1,4 +1,4 @@
-"""The process group is left as it is when the script ends."""
+"""Detects a process group that still exists when the script ends."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -54,6 +54,6 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _cut(case: Case) -> bool:
-    """Whether the run was ended from outside when it had made enough steps."""
+    """Returns True if the run was ended from outside once it had made enough steps."""
     enough = case.run.spec.enough_steps
     return bool(enough) and all(len(rank.windows) >= enough for rank in case.ranks)

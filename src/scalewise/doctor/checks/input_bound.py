@@ -1,4 +1,4 @@
-"""The loop waits for its data: measured, never guessed from settings."""
+"""Detects a loop that waits for its data, from measured times only, never from settings."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,16 +15,16 @@ from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.waiting import Waiting, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import NANO, seconds_text
 
-LEAST_SHARE = 0.25  # of the loop iteration
+LEAST_SHARE = 0.25  # share of the loop iteration
 LEAST_NS = 1e6
-# While other programs use the cores, fetching takes longer like everything else: only quick steps are believed then.
+# While other programs use the cores, fetching takes longer, like everything else: only the quick steps count then.
 BUSY_NS = 3e6
 LEAST_WINDOWS = 4
-MOST_POWER = 6  # 32 workers
-MOST_BLOCKS = 2 / 3  # of the blocks that must lie above both limits: one slow stretch is no rule
+MOST_POWER = 6  # 2^5 = 32 workers at most
+MOST_BLOCKS = 2 / 3  # share of the blocks that must lie above both limits: one slow stretch is not enough
 
 CHECK = Check(
     name="input-bound",
@@ -41,14 +41,14 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Measures the wait of every rank; speaks where all but few of the settled steps show it."""
+    """Measures every rank's wait; returns a finding if more than half of the ranks wait in most settled steps."""
     found = {rank.rank: one for rank in case.ranks if (one := _waits(rank)) is not None}
     if not found:
         raise Abstain("no DataLoader feeds training in enough settled steps")
     state = machine_state(case.run)
     quick_ns = BUSY_NS if state.loaded or state.foreign is None else 0.0
     bound = {number: one for number, one in found.items() if _is_bound(one) and one.quick_ns >= quick_ns}
-    # One rank that waits alone holds up the others: that is a straggler, and its cause is said there.
+    # A single rank that waits holds up the others: it is a straggler, whose cause that check reports.
     if 2 * len(bound) <= len(found):
         return ()
     return (_finding(case, bound),)
@@ -83,13 +83,13 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
         price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
         proof=_proof(case),
         steps_seen=worst.windows,
-        remedy=Remedy("cached_input"),
-        sweep=tuple(Remedy("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
+        remedy=Change("cached_input"),
+        sweep=tuple(Change("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
     )
 
 
 def _worth_trying(case: Case, loader: LoaderRow | None) -> list[int]:
-    """Numbers of workers: 1, 2, 4, ... up to the cores of a rank, and two at least; more than now first."""
+    """Returns the numbers of workers to try: 1, 2, 4, ... up to the cores of a rank (at least 2), larger ones first."""
     if loader is None or loader.iterable:
         return []
     machine = case.run.machine
@@ -99,7 +99,7 @@ def _worth_trying(case: Case, loader: LoaderRow | None) -> list[int]:
 
 
 def _proof(case: Case) -> Proof:
-    """A host that waits may still have given a GPU work enough: only a replay without waiting tells."""
+    """Returns "suspected" for a model on a GPU, which may have had enough work while the host waited."""
     model = case.first.record.model
     return "suspected" if model and any("cuda" in device for device in model.devices) else "observed"
 
@@ -113,7 +113,7 @@ def _evidence(bound: dict[int, Waiting], loader: LoaderRow | None) -> Iterator[s
 
 
 def _spent(case: Case, rank: RankCase, loader: LoaderRow | None) -> Iterator[str]:
-    """What a batch costs: the dataset, putting samples together, pinning, copying."""
+    """Yields what a batch costs: the dataset, collating samples, pinning, copying."""
     found = loading_of(rank, loader.index) if loader is not None else None
     if found is not None:
         yield f"making one batch takes {found.text()}{found.by_whom()}"
@@ -132,7 +132,7 @@ def _fix(case: Case, loader: LoaderRow | None) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The step without waiting, measured: what is gained is the price. Then each number of workers that was tried."""
+    """Prices the finding by the time gained without waiting, or adds the result for a number of workers."""
     if replayed.remedy.name == "workers":
         return _with_workers(case, finding, replayed)
     settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
@@ -143,7 +143,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """One more number of workers was tried; the fix takes the smallest that is as good as the best."""
+    """Adds the result for one number of workers; the fix names the smallest number that is as good as the best."""
     count, spared = replayed.remedy.settings["count"], replayed.spared
     named = f"num_workers={count}"
     if replayed.trouble:

@@ -1,4 +1,4 @@
-"""The GPU waits for the host, which launches many small kernels one by one."""
+"""Detects a GPU that waits for the host, which launches many small kernels one by one."""
 
 from dataclasses import replace
 from statistics import median
@@ -10,7 +10,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import DeviceWorkRow, GraphRow, OptimizerRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="launch-bound",
@@ -25,11 +25,11 @@ CHECK = Check(
     needs="A GPU whose work is recorded by CUPTI in a few settled steps.",
     silent="Steps that are idle for another reason: few kernels, or long ones.",
 )
-MOST_BUSY = 0.7  # share of the step
-LEAST_KERNELS = 100  # of a step
-MOST_KERNEL_NS = 30_000  # on average: a longer one hides the launch of the next
-OPTIMIZER_SHARE = 0.3  # of the kernels
-FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # that have a fused form
+MOST_BUSY = 0.7  # share of the step in which the GPU is busy
+LEAST_KERNELS = 100  # kernels in a step
+MOST_KERNEL_NS = 30_000  # average duration of a kernel: a longer one hides the launch of the next
+OPTIMIZER_SHARE = 0.3  # share of the kernels
+FUSED = ("Adam", "AdamW", "SGD", "Adagrad")  # optimizers that have a fused form
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -70,7 +70,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _step_ns(case: Case) -> float:
-    """The middle step of those that neither the examination nor the recording lengthen."""
+    """Returns the median length of the steps that neither the examination nor the recording makes longer."""
     first = settled_windows(case)[0].number
     recorded = recorded_work(case)
     if len(case.first.record.steps) != len(case.first.windows):
@@ -82,18 +82,18 @@ def _step_ns(case: Case) -> float:
 
 
 def _slow_optimizer(case: Case, work: DeviceWorkRow) -> OptimizerRow | None:
-    """One that could be fused and launches a good part of the kernels."""
+    """Returns an optimizer that could be fused and launches a large share of the kernels, or None."""
     if work.optimizer_kernels < OPTIMIZER_SHARE * work.kernels:
         return None
     rows = [row for row in case.first.optimizers if row.optimizer in FUSED and not row.options.get("fused")]
     return rows[0] if rows else None
 
 
-def _remedy(case: Case, optimizer: OptimizerRow | None) -> Remedy | None:
+def _remedy(case: Case, optimizer: OptimizerRow | None) -> Change | None:
     if optimizer is not None:
-        return Remedy("fused_optimizer")
+        return Change("fused_optimizer")
     compiled = any(row.compiled for row in case.first.rows(GraphRow))
-    return None if compiled else Remedy("compiled_model")
+    return None if compiled else Change("compiled_model")
 
 
 def _named(optimizer: OptimizerRow | None) -> str:
@@ -109,7 +109,7 @@ def _fix(optimizer: OptimizerRow | None) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What fewer launches spare; a fix that could not be applied leaves the GPU's own records."""
+    """Prices the time that fewer launches save; if the fix saves next to nothing, the finding becomes a suspicion."""
     settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.remedy.name} spares")
     if settled is not None:
         return settled

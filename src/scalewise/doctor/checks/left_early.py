@@ -1,4 +1,4 @@
-"""A rank that ends in order while the others still wait for it in an operation that it has been part of."""
+"""Detects a rank that ends in order while the others wait for it in an operation that it used to enter."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -84,7 +84,7 @@ def _finding(
 
 
 def _last_lines(case: Case, gone: list[int]) -> tuple[PlaceRow, ...]:
-    """The last line that was seen of each rank that left."""
+    """Returns the last line that was seen of each rank that left."""
     found = []
     for rank in case.ranks:
         if rank.rank in gone:

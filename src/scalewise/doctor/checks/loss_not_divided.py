@@ -1,4 +1,4 @@
-"""The losses of the micro-batches add up, so that the gradient is as many times too large as there are of them."""
+"""Detects losses of micro-batches that are summed, so that the gradient is too large by the number of micro-batches."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from scalewise.doctor.loss_weights import Weighed, alike, close, weighed
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import divided
 from scalewise.records.inspection import GradientRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="loss-not-divided",
@@ -37,7 +37,7 @@ SCALE_FREE = ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop", "Adagrad",
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """The weights of a window's losses, as applied, sum up to the number of micro-batches."""
+    """Returns a finding if the applied weights of a window's losses sum up to the number of micro-batches."""
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
@@ -55,7 +55,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _is_cut_up(found: Accumulation) -> bool:
-    """Whether the micro-batches of a window are the parts of one batch: together they have its rows."""
+    """Returns True if the micro-batches of a window are the parts of one batch: together they have its rows."""
     loader = next((row for row in found.rank.loaders if row.index in found.loaders), None)
     rows = [note.rows for one in found.windows[0].micro_batches for note in one.forwards[:1]]
     if loader is None or loader.batch_size is None or None in rows:
@@ -89,18 +89,18 @@ def _finding(case: Case, found: Accumulation, too_large: Sequence[Weighed], know
         where=place,
         price=Price(times, "times", "the gradient of the whole batch", "computed from the weights seen in backward"),
         steps_seen=known,
-        remedy=Remedy("divide_loss", {"by": size}) if found.steady else None,
+        remedy=Change("divide_loss", {"by": size}) if found.steady else None,
     )
 
 
 def _unscale(windows: Sequence[Weighed]) -> float:
-    """Takes the scale of a GradScaler out of a weight that is shown."""
+    """Returns the factor that takes a GradScaler's scale out of a weight that is shown."""
     ratios = [one.applied for one in windows]
     return ratios[0] if alike(ratios) and ratios[0] > 0 else 1.0
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The first step's gradient with the loss divided is that of the whole batch: the two are compared."""
+    """Marks the finding as proved if dividing the loss changes the first step's gradient by the expected factor."""
     pairs = [(read(replayed.plain), read(replayed.mended), what) for read, what in NORMS]
     plain, mended, what = next((pair for pair in pairs if pair[0] and pair[1]), (None, None, ""))
     if replayed.trouble or not replayed.applied or not plain or not mended or finding.price is None:
@@ -115,13 +115,13 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _norm_before_clipping(case: Case) -> float | None:
-    """What clip_grad_norm_ found in the first step; None: it was not called, or its answer was not read."""
+    """Returns the norm that clip_grad_norm_ found in the first step; None if not called, or its result not read."""
     clips = case.first.windows[0].clips if case.first.windows else ()
     return next((note.norm for note in clips if note.norm is not None), None)
 
 
 def _norm_left_by_backward(case: Case) -> float | None:
-    """Of one parameter, where the first step's gradients were clipped but their norm is not known."""
+    """Returns the norm of one parameter's gradient, if the first step's gradients were clipped by an unknown norm."""
     first = case.first.windows[0] if case.first.windows else None
     return first.step.left if first is not None and first.clips and first.step is not None else None
 
@@ -131,8 +131,8 @@ def _norm_at_step(case: Case) -> float | None:
     return rows[0].norm if rows else None
 
 
-# Where the gradient is clipped, what the step applies has the same norm with or without the fix: what was there before
-# clipping tells them apart. The first that is known of both runs counts.
+# A clipped gradient has the same norm with and without the fix; its norm before clipping differs. The first of these
+# norms that is known of both runs is compared.
 NORMS: tuple[tuple[Callable[[Case], float | None], str], ...] = (
     (_norm_before_clipping, "the first step's gradient before it is clipped"),
     (_norm_left_by_backward, "one parameter's gradient in the first step before it is clipped"),

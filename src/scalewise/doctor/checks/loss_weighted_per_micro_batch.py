@@ -1,4 +1,4 @@
-"""Micro-batches with few counted targets weigh as much as those with many: the step is not that of the whole batch."""
+"""Detects micro-batches that weigh the same though they count few or many targets, unlike in the whole batch."""
 
 import statistics
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ CHECK = Check(
     needs="the number of targets that each loss counted, seen in the first windows",
     silent="Counts within 10 % of one another, and single smaller batches at the end of an epoch.",
 )
-OFTEN = 0.5  # of the windows
+OFTEN = 0.5  # share of the windows
 
 
 @dataclass(frozen=True)
 class _Counted:
     update: Update
-    targets: TargetCounts  # of each micro-batch; their weights are equal
+    targets: TargetCounts  # the targets of each micro-batch; their weights are equal
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Equal weights on unequal counts, in half of the windows or more."""
+    """Returns a finding if half of the windows or more weigh micro-batches equally though their counts differ."""
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
@@ -43,7 +43,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     known = [_Counted(update, counts) for update, counts in looked if counts is not None]
     if not known:
         if any(all_sums(update.backwards) for update in found.windows):
-            return ()  # sums that are not divided by counts of their own
+            return ()  # the losses are sums, not divided by their own counts
         raise Abstain("how many targets a loss counted could not be seen")
     uneven = [one for one in known if one.targets.uneven]
     if len(uneven) < max(2, OFTEN * len(known)):
@@ -52,7 +52,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _counts(update: Update) -> TargetCounts | None:
-    """What each micro-batch counted, where their weights are equal."""
+    """Returns how many targets each micro-batch counted, if their weights are equal."""
     notes = update.backwards
     if len(notes) != update.size:
         return None

@@ -1,4 +1,4 @@
-"""Losses of past steps held together with their graphs, so that memory grows with every step."""
+"""Detects losses of past steps that are kept together with their graphs, so that memory grows with every step."""
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
@@ -11,9 +11,9 @@ from scalewise.units import bytes_text
 
 LEAST_STEPS = 6
 HOW = "measured: memory in use after two sampled steps, over the steps between them"
-LEAST_WINDOWS = 6  # whose graphs are held at once, where that is most of those there were
+LEAST_WINDOWS = 6  # windows whose graphs are held at once, if these are most of all graphs
 LEAST_SHARE = 0.7
-MANY_WINDOWS = 10  # whatever the share: a sum that begins anew with each epoch
+MANY_WINDOWS = 10  # enough at any share, as for a sum that begins anew with each epoch
 
 CHECK = Check(
     name="losses-kept",
@@ -30,7 +30,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """By the graphs that still existed when a step was over."""
+    """Returns a finding if too many graphs still existed when a step was over."""
     case.windows(LEAST_STEPS)
     held = [(rank, most) for rank in case.ranks if (most := _most(rank)) is not None]
     if not held:
@@ -40,12 +40,15 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _most(rank: RankCase) -> KeptNote | None:
-    """The note of the most graphs."""
+    """Returns the note with the most graphs, or None."""
     return max(rank.all(KeptNote), key=lambda note: note.graphs, default=None)
 
 
 def _keeps(most: KeptNote) -> bool:
-    """In steps' worth of graphs, for a window has as many as it has backward passes: the last few are no growth."""
+    """Returns True if the graphs of many windows are held; those of the last few are not growth.
+
+    A window has as many graphs as backward passes.
+    """
     windows = most.graphs / max(1.0, most.seen / max(1, most.step))
     return windows >= MANY_WINDOWS or (windows >= LEAST_WINDOWS and most.graphs >= LEAST_SHARE * most.seen)
 
@@ -56,7 +59,7 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
     growth = _growth(rank, most)
     per_step = f", {bytes_text(growth)} more with each" if growth else ""
     notes = [note for note in rank.all(KeptNote) if note.step <= most.step]
-    alive = max(notes, key=lambda note: note.alive)  # by the look at the end the script has let them go
+    alive = max(notes, key=lambda note: note.alive)  # not the last note: at the script's end they are released
     return Finding(
         check=CHECK.name,
         severity="slow",
@@ -75,9 +78,10 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
 
 
 def _growth(rank: RankCase, most: KeptNote) -> float | None:
-    """Bytes a step, between the last two looks before the most were held; the first steps allocate other things.
+    """Returns the bytes added per step between the last two samples before the most graphs were held, or None.
 
-    The look at the end does not count: by then the script has let go what it held.
+    The first steps do not count, as they allocate other things; nor does the sample at the end, when graphs are
+    released.
     """
     looks = [note for note in rank.all(KeptNote) if note.held_bytes is not None and 4 <= note.step <= most.step]
     looks = [note for note in looks if note.step & (note.step - 1) == 0]
@@ -89,7 +93,7 @@ def _growth(rank: RankCase, most: KeptNote) -> float | None:
 
 
 def _where(rank: RankCase) -> tuple[PlaceRow | None, Keeping | None]:
-    """The line that keeps them, if the script's text shows it; else the backward pass."""
+    """Returns the line that keeps the losses, if the script's text shows it, and else the line of the backward pass."""
     backward = rank.place(next(iter(rank.all(BackwardNote)), None))
     keeping = line_that_keeps(backward)
     return (keeping.place if keeping is not None else backward), keeping

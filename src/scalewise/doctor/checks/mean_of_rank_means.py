@@ -1,4 +1,4 @@
-"""Each rank averages its loss over its own targets, and the ranks are averaged as if they had counted equally many."""
+"""Detects ranks that average losses over their own targets and weigh the same though their counts differ."""
 
 import statistics
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from scalewise.doctor.loss_weights import (
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import BackwardNote, ScalerNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="mean-of-rank-means",
@@ -41,16 +41,16 @@ CHECK = Check(
     "that are weighted by their counts. Gradients that are averaged by hand may be weighted there.",
 )
 LEAST = 3  # steps
-OFTEN = 0.5  # of the steps
+OFTEN = 0.5  # share of the steps
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One step of all ranks of a group."""
+    """The notes of one step on all ranks of a group."""
 
-    notes: tuple[BackwardNote, ...]  # of each rank, the first of the step
+    notes: tuple[BackwardNote, ...]  # the first backward pass of the step on each rank
     targets: TargetCounts
-    plain: bool  # a mean, and one backward pass on each rank: a replay can weigh it
+    plain: bool  # the loss is a mean with one backward pass on each rank, so that a replay can weigh it
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -70,7 +70,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _steps(members: Sequence[RankCase]) -> list[_Step]:
-    """The steps in which it is known what each rank's loss counted."""
+    """Returns the steps for which it is known how many targets each rank's loss counted."""
     updates = [updates_of(rank)[0] for rank in members]
     for one in updates:
         require_one_optimizer(one)
@@ -82,7 +82,7 @@ def _steps(members: Sequence[RankCase]) -> list[_Step]:
 
 
 def _weighted(step: Sequence[Update]) -> bool:
-    """Whether the losses are sums that no rank divides by itself, or means whose weights differ between ranks."""
+    """Returns True if the losses are sums that no rank divides, or means whose weights differ between ranks."""
     notes = [note for update in step for note in update.backwards]
     factors = [note.factor for note in notes if note.factor is not None]
     return all_sums(notes) or (len(factors) == len(notes) and not alike(factors))
@@ -90,7 +90,7 @@ def _weighted(step: Sequence[Update]) -> bool:
 
 def _counted(step: Sequence[Update]) -> _Step | None:
     if any(len(update.backwards) != update.size for update in step):
-        return None  # several losses
+        return None  # the ranks have several losses
     firsts = tuple(update.backwards[0] for update in step)
     weights = [[note.factor or 0.0 for note in update.backwards] for update in step]
     if not all(alike(one) for one in weights):
@@ -128,12 +128,12 @@ def _finding(rank: RankCase, group: Replicas, uneven: Sequence[_Step], known: in
         price=Price(error, "share", "error of a rank's weight", "computed from the targets counted in backward"),
         ranks=group.ranks,
         steps_seen=known,
-        remedy=Remedy("weigh_ranks") if all(one.plain for one in uneven) else None,
+        remedy=Change("weigh_ranks") if all(one.plain for one in uneven) else None,
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The first step's gradient with every rank weighted by its targets, where both runs began alike."""
+    """Adds how the first step's gradient changes with ranks weighted by their targets, if both runs began alike."""
     pair = replayed.gradients
     if replayed.trouble or not replayed.applied or pair is None or not pair.mended_norm:
         return finding
@@ -150,7 +150,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _began_alike(replayed: Replayed) -> bool:
-    """Whether the first loss is the plain one times the weight of its rank, on every rank."""
+    """Returns True if the first loss is the plain one times the weight of its rank, on every rank."""
     firsts = [
         [next(iter(rank.all(BackwardNote)), None) for rank in side.ranks] for side in (replayed.plain, replayed.mended)
     ]

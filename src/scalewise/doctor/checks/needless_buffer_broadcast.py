@@ -1,4 +1,4 @@
-"""Constant buffers that are sent to all ranks in every forward pass."""
+"""Detects constant buffers that are sent to all ranks in every forward pass."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -7,7 +7,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="needless-buffer-broadcast",
@@ -23,11 +23,11 @@ CHECK = Check(
 )
 LEAST_BYTES = 1_000_000
 LEAST_CHECKS = 2
-REMEDY = Remedy("ddp_option", {"broadcast_buffers": False})
+REMEDY = Change("ddp_option", {"broadcast_buffers": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper."""
+    """Returns one finding per wrapper whose large buffers never change."""
     return tuple(
         _finding(case, row, checks)
         for row in case.ddp_models()
@@ -37,7 +37,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _constant_for(case: Case, wrapper: WrapperRow) -> int:
-    """Forward passes over which no rank's buffers changed; 0: some did."""
+    """Returns over how many forward passes no rank's buffers changed; 0 if some did."""
     uses = [use for rank in case.ranks for use in rank.uses if use.wrapper == wrapper.index]
     if any(use.buffers_changed for use in uses):
         return 0
@@ -71,7 +71,7 @@ def _finding(case: Case, wrapper: WrapperRow, checks: int) -> Finding:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The time of the broadcasts."""
+    """Prices the finding by the time of the broadcasts."""
     return priced_by_time(finding, replayed, "broadcasting buffers that do not change")
 
 

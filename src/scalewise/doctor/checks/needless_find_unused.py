@@ -1,4 +1,4 @@
-"""A search for unused parameters in every step although there never are any."""
+"""Detects a search for unused parameters in every step although there never are any."""
 
 import re
 
@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="needless-find-unused",
@@ -24,11 +24,11 @@ CHECK = Check(
     silent="A parameter that had no gradient in any of the steps on any rank; static_graph.",
 )
 LEAST_STEPS = 5
-REMEDY = Remedy("ddp_option", {"find_unused_parameters": False})
+REMEDY = Change("ddp_option", {"find_unused_parameters": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper with the option on."""
+    """Returns one finding per wrapper with the option on."""
     asking = [row for row in case.ddp_models() if row.options.get("find_unused_parameters")]
     return tuple(
         _finding(case, row, steps)
@@ -38,7 +38,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _needless_for(case: Case, wrapper: WrapperRow) -> int:
-    """Steps in which every rank was seen to use every parameter; 0: there was one without."""
+    """Returns in how many steps every rank used every parameter; 0 if a parameter was once unused."""
     uses = [use for rank in case.ranks for use in rank.uses if use.wrapper == wrapper.index]
     if any(count for use in uses for count in use.without_gradient.values()):
         return 0
@@ -67,7 +67,7 @@ def _finding(case: Case, wrapper: WrapperRow, steps: int) -> Finding:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The time of the search; a script that fails without it needs it."""
+    """Prices the finding by the time of the search; a script that fails without the option needs it."""
     return priced_by_time(finding, replayed, "searching for unused parameters")
 
 

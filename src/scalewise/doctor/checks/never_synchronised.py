@@ -1,4 +1,4 @@
-"""Steps use gradients that were never all-reduced, or only in part: each rank goes its own way."""
+"""Detects steps that use gradients that were not all-reduced, or only in part, so that the ranks' models differ."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import ddp_of
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="never-synchronised",
@@ -36,18 +36,18 @@ CHECK = Check(
     needs="a DistributedDataParallel model on two ranks or more",
     silent="Gradients or whole models that the script reduces itself (local SGD).",
 )
-OFTEN = 0.5  # of the updates, where the parameters themselves were not compared
+OFTEN = 0.5  # share of the updates, if the parameters themselves were not compared
 
 
 @dataclass(frozen=True)
 class _Seen:
-    updates: tuple[Update, ...]  # that trained this wrapper
-    alone: tuple[Update, ...]  # without a reduction of what came last
-    without_any: int  # of those, without any reduction
+    updates: tuple[Update, ...]  # updates that trained this wrapper
+    alone: tuple[Update, ...]  # updates whose last micro-batch was not reduced
+    without_any: int  # number of those without any reduction
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """The last pass through the wrapper in an update is not armed to reduce."""
+    """Returns a finding if the last pass through the wrapper in an update is not set to reduce."""
     if any(note.closure for note in case.first.all(BackwardNote)):
         raise Abstain("the optimizer asks for gradients itself (a closure)")
     return tuple(_of(case, ddp_of(case)))
@@ -60,7 +60,7 @@ def _of(case: Case, wrapper: WrapperRow) -> Iterator[Finding]:
     compared = comparisons(case, wrapper)
     after = [one for one in compared if one.step > seen.alone[0].number]
     apart = next((one for one in after if one.gaps), None)
-    if after and not after[-1].gaps:  # whatever brought them together again: they are equal
+    if after and not after[-1].gaps:  # the parameters are equal again, whatever the reason
         return
     if apart is None and len(seen.alone) < OFTEN * len(seen.updates):
         return
@@ -85,10 +85,10 @@ def _reduces(micro_batch: MicroBatch, wrapper: WrapperRow) -> bool:
 
 
 def _sends_itself(case: Case, wrapper: WrapperRow) -> bool:
-    """Whether the script reduces gradients or models by hand, all together or one tensor at a time."""
+    """Returns True if the script reduces gradients or models by hand, all together or one tensor at a time."""
     updates, rest = updates_of(case.first)
     least = max(1.0, LARGE_SHARE * wrapper.parameter_bytes)
-    for update in (*updates[1:], rest):  # before the first step a model is broadcast, which is none of it
+    for update in (*updates[1:], rest):  # the broadcast of a model before the first step does not count
         calls = [note for note in update.notes if isinstance(note, CollectiveNote)]
         if sum(note.size_bytes for note in calls if note.operation.startswith(SUMMING)) >= least:
             return True
@@ -131,12 +131,12 @@ def _finding(
         where=forward,
         price=price,
         steps_seen=len(seen.updates),
-        remedy=Remedy("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
+        remedy=Change("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With the last micro-batch reduced the parameters of the ranks must agree."""
+    """Marks the finding as proved if the ranks' parameters agree once the last micro-batch is reduced."""
     wrapper = next((row for row in replayed.mended.trained_wrappers() if len(row.ranks) > 1), None)
     if replayed.trouble or not replayed.applied or wrapper is None:
         return finding

@@ -1,4 +1,4 @@
-"""Gradients are never zeroed: each step applies the sum of all gradients so far."""
+"""Detects gradients that are never zeroed, so that each step applies the sum of all gradients so far."""
 
 from scalewise.doctor.accumulation import Update, of_kind, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case
@@ -23,11 +23,11 @@ CHECK = Check(
     needs="three optimizer steps, and a parameter whose gradient can be looked at",
     silent="Gradients set to None or zeroed by hand; optimizers that take turns.",
 )
-LEAST = 3  # updates whose beginning is known
+LEAST = 3  # updates; for all but the first it must be known whether they begin with gradients
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Gradients that are there before the first backward pass of nearly every update but the first."""
+    """Returns a finding if gradients exist before the first backward pass of nearly every update but the first."""
     rank = case.first
     updates, _ = updates_of(rank)
     if any(note.closure for note in rank.all(BackwardNote)):
@@ -36,7 +36,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     begins = [update for update in updates[1:] if update.backwards[0].had_gradient is not None]
     if len(begins) < LEAST - 1:
         raise Abstain(f"whether a step's gradients were zeroed is known of {len(begins)} steps, {LEAST - 1} are needed")
-    # A scaler that skips leaves gradients alone as well, but the script zeroes them all the same.
+    # If a scaler skips a step, the script still zeroes the gradients afterwards.
     stale = [update for update in begins if _is_stale(update)]
     if len(stale) < 0.8 * len(begins):
         return ()
@@ -64,6 +64,6 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _is_stale(update: Update) -> bool:
-    """Old gradients are there from its first backward pass to its step; some loops zero in the middle (PGD)."""
+    """Returns True if old gradients exist from first backward pass to step; some loops zero in between (PGD)."""
     zeroed = any(note.had_gradients for note in of_kind(update.notes, ZeroNote))
     return not zeroed and all(note.had_gradient is not False for note in update.backwards)

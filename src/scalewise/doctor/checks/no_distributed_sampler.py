@@ -1,4 +1,4 @@
-"""Every rank goes through the whole dataset, each in an order of its own."""
+"""Detects ranks that each go through the whole dataset, in an order of their own."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
-LEAST_SHARED = 3  # rows: one may be a sample that the dataset holds twice
-LEAST_OF_EXPECTED = 0.25  # of the rows that two random orders of one dataset share
-REPEATED_SHARE = 0.25  # a rank that meets its own rows again draws with replacement, or its data repeats itself
-LEAST_OF_ROWS = 0.1  # of a stream whose length is not known
+LEAST_SHARED = 3  # shared rows: a single one may be a sample that the dataset contains twice
+LEAST_OF_EXPECTED = 0.25  # share of the rows that two random orders of one dataset have in common
+REPEATED_SHARE = 0.25  # a rank that draws its own rows again draws with replacement, or its data repeats
+LEAST_OF_ROWS = 0.1  # share of the rows, for a stream whose length is not known
 
 CHECK = Check(
     name="no-distributed-sampler",
@@ -39,23 +39,23 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class Overlap:
-    """What two ranks met in the first pass over their loaders."""
+    """The rows that two ranks have in common in the first pass over their loaders."""
 
     ranks: tuple[int, int]
-    shared: int  # different rows that both met
-    seen: int  # different rows that one of them met
+    shared: int  # different rows that both drew
+    seen: int  # different rows that one of them drew (the smaller number)
     expected: float | None  # shared rows if both drew from the whole dataset; None: its size is not known
-    repeated: int  # rows that one rank met twice
+    repeated: int  # rows that one rank drew twice
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Looks for rows that two ranks drew, where each draws as many as there are."""
+    """Looks for rows that two ranks drew, if each rank draws as many as the dataset has."""
     groups = require_own_batches(case)
     found: list[Finding] = []
     reasons: list[str] = []
     for group in groups:
         if same_inputs(case, group):
-            continue  # the ranks are fed the very same batches: said by the check for that
+            continue  # the ranks are fed the same batches, which another check reports
         for row in training_lines(case.first):
             if not draws_all(row):
                 continue
@@ -72,12 +72,12 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def draws_all(row: LoaderRow) -> bool:
-    """Whether a rank goes through all there is, as far as its sampler says."""
+    """Returns True if a rank goes through the whole dataset, as far as its sampler says."""
     return not row.knows_ranks and (row.iterable or (row.drawn is not None and row.drawn == row.samples))
 
 
 def _one_size(case: Case, row: LoaderRow) -> bool:
-    """Random augmentation hides rows, but so does a dataset that was split: parts of different size are parts."""
+    """Returns True if all ranks' datasets have one size. Different sizes show that the dataset was split."""
     sizes = {mate.samples for rank in case.ranks if (mate := twin(case.first, row, rank)) is not None}
     return len(sizes) == 1
 
@@ -90,7 +90,7 @@ def _overlap(case: Case, group: Replicas, row: LoaderRow) -> Overlap | None:
 
 
 def overlap_of(one: tuple[RankCase, LoaderRow], other: tuple[RankCase, LoaderRow]) -> Overlap:
-    """Rows that both met in their first pass; later passes meet all rows in any case."""
+    """Returns the rows that both ranks drew in their first pass; over several passes all rows are drawn anyway."""
     first, second = (Counter(_first_rows(rank, row)) for rank, row in (one, other))
     size = one[1].samples
     return Overlap(
@@ -132,7 +132,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> F
             "computed from the samples that each rank draws",
         ),
         steps_seen=len(case.first.windows),
-        remedy=None if row.iterable else Remedy("shard_data"),
+        remedy=None if row.iterable else Change("shard_data"),
     )
 
 
@@ -146,7 +146,7 @@ def _evidence(row: LoaderRow, overlap: Overlap, count: int) -> Iterator[str]:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With the data sharded from outside no row may be met by two ranks."""
+    """Marks the finding as proved if no two ranks draw the same row once the data is sharded."""
     if replayed.trouble or not replayed.applied:
         return finding
     left = [
@@ -164,6 +164,6 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _batches(case: Case) -> int | None:
-    """Batches in the first whole pass of rank 0."""
+    """Returns the number of batches in the first complete pass of rank 0, or None."""
     passes = [one for row in training_lines(case.first) for one in epochs(case.first, row.index)]
     return next((one.batches for one in passes if one.exhausted), None)

@@ -1,4 +1,4 @@
-"""`no_sync()` is around backward only and has no effect: DDP decides in forward whether it will reduce."""
+"""Detects `no_sync()` around backward only, which has no effect: DDP decides in forward whether to reduce."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -7,7 +7,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import needless_bytes, oversynchronised, settle_by_time
 from scalewise.records.notes import NoSyncNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="no-sync-around-backward-only",
@@ -27,7 +27,7 @@ with model.no_sync() if not last else nullcontext():
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Several reducing micro-batches per window although no_sync() is entered."""
+    """Returns a finding if several micro-batches per window reduce although no_sync() is entered."""
     over = oversynchronised(case)
     if over is None or over.entered < len(over.windows) / 2:
         return ()
@@ -57,11 +57,11 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(place for place in (forward, backward) if place is not None and place != region),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Remedy("no_sync", {"window": size}) if over.found.steady else None,
+            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Prices it in milliseconds."""
+    """Prices the finding in milliseconds."""
     return settle_by_time(finding, replayed)

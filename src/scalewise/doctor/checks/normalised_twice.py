@@ -1,4 +1,4 @@
-"""A loss that applies softmax or sigmoid by itself is given probabilities."""
+"""Detects probabilities given to a loss that applies softmax or sigmoid itself."""
 
 import math
 
@@ -24,7 +24,7 @@ LOGITS = {"cross_entropy": "softmax", "binary_cross_entropy_with_logits": "sigmo
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for each line that calls backward on such a loss."""
+    """Returns one finding for each line that calls backward on such a loss."""
     if not any(note.factor is not None for note in case.first.all(BackwardNote)):
         raise Abstain("what the loss is made of could not be seen")
     found = {(note.loss, note.place): note for note in case.first.all(TwiceNote)}
@@ -55,7 +55,7 @@ def _finding(case: Case, note: TwiceNote) -> Finding:
 
 
 def _floor(loss: str, classes: int | None) -> list[str]:
-    """The smallest loss that is still possible: one probability of 1 among zeros, put through softmax again."""
+    """Returns a sentence on the smallest possible loss: one probability of 1 among zeros, put through softmax again."""
     if loss == "cross_entropy" and classes and classes > 1:
         least = math.log(math.e + classes - 1) - 1
         return [f"with {classes} classes the loss cannot fall below {least:.3f}, however good the model is"]

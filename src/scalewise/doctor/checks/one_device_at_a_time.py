@@ -1,4 +1,4 @@
-"""A model spread over devices or ranks of which only one has work at any moment."""
+"""Detects a model spread over devices or ranks of which only one has work at any moment."""
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
@@ -35,7 +35,7 @@ PIPELINE_FIX = (
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """By the order of calls: no time is needed to see that nothing can overlap."""
+    """Returns findings from the order of calls: no times are needed to see that nothing can overlap."""
     spread = [rank for rank in case.ranks if _rows(rank)]
     found_chains = chains(case)
     if not spread and not found_chains and case.relation.kind == "pipeline":
@@ -52,7 +52,7 @@ def _rows(rank: RankCase) -> list[StagesRow]:
 
 
 def _one_after_the_other(rank: RankCase) -> bool:
-    """Between two backward passes every layer was called once, each turn on what the turn before had made."""
+    """Returns True if between backward passes each layer was called once, each turn on the previous one's output."""
     rows = _rows(rank)
     if len(rows) < LEAST_PASSES or not all(row.chained and not row.repeated for row in rows):
         return False
@@ -65,7 +65,7 @@ def _in_one_piece(chain: Chain) -> bool:
 
 
 def _single_rows(forwards: tuple[object, ...]) -> bool:
-    """A batch of one row cannot be split."""
+    """Returns True if a batch has only one row, and so cannot be split."""
     return any(getattr(forward, "rows", None) == 1 for forward in forwards)
 
 

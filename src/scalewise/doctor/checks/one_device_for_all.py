@@ -1,4 +1,4 @@
-"""Several ranks of one machine compute on the same GPU while others stand idle."""
+"""Detects several ranks of one machine that compute on the same GPU while others are idle."""
 
 import re
 from collections import defaultdict
@@ -28,7 +28,7 @@ _INDEX = re.compile(r"cuda:(\d+)$")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Groups the ranks of each host by the GPU that they use, or asked for."""
+    """Groups the ranks of each host by the GPU that they use or asked for, and reports shared GPUs."""
     hosts = _hosts(case)
     if not hosts:
         raise Abstain("no two ranks run on one machine")
@@ -53,13 +53,13 @@ def _gpus(case: Case) -> int:
 
 
 def _gpu(rank: RankCase) -> str:
-    """The identity of the GPU that holds the rank's wrapped model; empty: none, or more than one."""
+    """Returns the identity of the GPU that holds the rank's wrapped model; empty if there is none, or more than one."""
     found = {row.gpu for row in rank.wrappers if row.gpu}
     return found.pop() if len(found) == 1 else ""
 
 
 def _asked(rank: RankCase) -> str:
-    """The only number that the rank asked for, with those it let itself see; no number is the first."""
+    """Returns the only GPU number that the rank asked for (0 if unnamed) with the GPUs visible to it, else ""."""
     asked = rank.device_use.asked if rank.device_use is not None else ()
     named = [one for one in asked if one == "cuda" or _INDEX.match(one)]
     numbers = {match[1] for one in named if (match := _INDEX.match(one))} or ({"0"} if named else set())
@@ -91,6 +91,6 @@ def _finding(case: Case, gpu: str, shared: list[int], ranks: int) -> Finding:
 
 
 def _where(case: Case, number: int) -> PlaceRow | None:
-    """The line that wraps the model."""
+    """Returns the line that wraps the model, or None."""
     rank = next(rank for rank in case.ranks if rank.rank == number)
     return rank.places.get(rank.wrappers[0].place) if rank.wrappers else None

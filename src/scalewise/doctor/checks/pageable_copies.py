@@ -1,4 +1,4 @@
-"""Batches are copied to the GPU from memory that is not pinned."""
+"""Detects batches that are copied to the GPU from memory that is not pinned."""
 
 from statistics import median
 
@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import DeviceWorkRow, LoaderRow, PlaceRow
 from scalewise.records.notes import CopyNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -31,11 +31,11 @@ CHECK = Check(
     silent="Small copies; the same tensor copied again and again, which needs another cure; loops that would not be "
     "faster.",
 )
-LEAST_BYTES = 1 << 20  # in a step
+LEAST_BYTES = 1 << 20  # copied in a step
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for all lines that copy from pageable memory."""
+    """Returns one finding for all lines that copy from pageable memory."""
     gpu_settings(case)
     windows = settled_windows(case)
     lines: dict[PlaceRow, float] = {}
@@ -72,7 +72,7 @@ def _finding(case: Case, lines: dict[PlaceRow, float], size: float, windows: int
         price=price,
         proof="suspected",
         steps_seen=windows,
-        remedy=Remedy("pinned_memory") if unpinned else None,
+        remedy=Change("pinned_memory") if unpinned else None,
     )
 
 
@@ -87,5 +87,5 @@ def _fix(case: Case, line: PlaceRow, unpinned: list[LoaderRow]) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What the whole loop gains."""
+    """Prices the finding by the time that the whole loop gains, or dismisses it."""
     return priced_or_dismissed(finding, replayed, "copies from pageable memory, against pinned ones")

@@ -1,4 +1,4 @@
-"""Ranks that average their gradients, by DDP or by hand, and whose parameters are not the same after a step."""
+"""Detects ranks that average their gradients, by DDP or by hand, but hold different parameters after a step."""
 
 from scalewise.analysis.relation import BY_AVERAGING
 from scalewise.doctor.agreement import TOLERANCE, Comparison, comparisons, comparisons_of
@@ -28,7 +28,7 @@ AVERAGED = "the script averages whole models between steps, so the ranks may be 
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper, or one of the parameters whose gradients the script reduces itself."""
+    """Returns one finding per wrapper, or one for the parameters whose gradients the script reduces itself."""
     wrappers = [row for row in case.first.wrappers if row.wrapper == "DistributedDataParallel" and len(row.ranks) > 1]
     compared: list[tuple[WrapperRow | None, tuple[Comparison, ...]]] = [
         (row, comparisons(case, row)) for row in wrappers
@@ -44,7 +44,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return tuple(
         _finding(case, row, found)
         for row, found in compared
-        if found and found[-1].gaps  # ranks that agree again were apart on purpose
+        if found and found[-1].gaps  # ranks that agree again differed on purpose
     )
 
 
@@ -92,7 +92,7 @@ def _step_line(case: Case) -> PlaceRow | None:
 
 
 def _causes(case: Case, wrapper: WrapperRow | None) -> list[str]:
-    """What was seen that would explain it."""
+    """Returns sentences on what was seen that would explain the difference."""
     windows = case.first.windows
     index = None if wrapper is None else wrapper.index
     trained = [[note for note in window.forwards if note.wrapper == index] for window in windows]

@@ -1,4 +1,4 @@
-"""The ranks never exchange anything: each trains a model of its own."""
+"""Detects ranks that never exchange anything, so that each trains a model of its own."""
 
 from collections.abc import Iterator
 
@@ -24,12 +24,12 @@ CHECK = Check(
     "search for parameters does. Where a DistributedDataParallel is there and not used, the checks of DDP say so. "
     "A run that was ended after few steps leaves a suspicion: the script may average its models later.",
 )
-# Local SGD averages every 4 to 100 steps or so: a run that was ended earlier may not have come to it.
+# Local SGD averages every 4 to 100 steps or so: a run that ended earlier may not have reached an average.
 SURE_STEPS = 200
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """By what the ranks are to each other; parameters that stay equal on different data speak against it."""
+    """Returns a finding if the ranks share no work; abstains if parameters stay equal on different data."""
     relation = case.relation
     if relation.kind == "alone":
         raise Abstain("there is one rank only")
@@ -70,7 +70,7 @@ def _finding(case: Case, last: Comparison | None) -> Finding:
 
 
 def _may_average_later(case: Case) -> str:
-    """Why it is no more than a suspicion; empty: the script has ended, or cannot exchange anything, or never did."""
+    """Returns why the finding is only suspected; empty if the run is complete, made no group, or is long enough."""
     outcome, steps = case.run.outcome, len(case.first.windows)
     through = outcome is not None and outcome.kind in ("finished", "aborted_at_exit")
     grouped = any(note.event == "init" for note in case.first.all(GroupNote))

@@ -1,4 +1,4 @@
-"""The host reads a number from the device at every step, and waits for it each time."""
+"""Detects a host that reads a number from the device at every step, and waits for it each time."""
 
 import re
 from dataclasses import replace
@@ -16,7 +16,7 @@ from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="read-every-step",
@@ -35,13 +35,13 @@ CHECK = Check(
 )
 LEAST_WAIT_NS = 100_000
 LEAST_OF_STEP = 0.05
-# torch reads on its own account, too: a scaler its found infinities, an optimizer its steps. These read what the script
-# has given them to read.
+# torch also reads for its own use: a scaler the infinities it found, an optimizer its steps. These modules read what
+# the script has passed to them.
 _ASKED_FOR = ("torch._tensor_str", "torch.optim.lr_scheduler", "torch.nn.utils.clip_grad", "torch.utils.tensorboard")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per rank 0's loop: the line that waits longest stands for it, with all others beside it."""
+    """Returns one finding for rank 0's loop, at the line that waits longest, with all other reading lines beside it."""
     if not asks_for_gpu(case):
         raise Abstain("the script asks for no GPU")
     windows = settled_windows(case)
@@ -55,7 +55,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _reads(case: Case, windows: tuple[Window, ...]) -> dict[PlaceRow, dict[int, list[HostReadNote]]]:
-    """The reads of each line of the script in each window, less those that are torch's own affair."""
+    """Returns the reads of each line of the script in each window, without those that torch makes for its own use."""
     found = {}
     for place, notes in by_line(case, windows, HostReadNote).items():
         owed = {number: [note for note in some if _is_the_scripts(note)] for number, some in notes.items()}
@@ -64,7 +64,7 @@ def _reads(case: Case, windows: tuple[Window, ...]) -> dict[PlaceRow, dict[int, 
 
 
 def _is_the_scripts(note: HostReadNote) -> bool:
-    """Whether the script could do without it: it reads itself, or asks a library for what makes it read."""
+    """Returns True if the script could avoid the read: it reads itself, or passes a tensor to a library that reads."""
     if not note.call.endswith(INDIRECT):
         return True
     return bool(note.by) and (note.by.startswith(_ASKED_FOR) or not f"{note.by}.".startswith("torch."))
@@ -92,7 +92,7 @@ def _finding(case: Case, often: dict[PlaceRow, dict[int, list[HostReadNote]]], w
         price=None if on_cpu else Price(wait_ns / 1e6, "ms per step", "the host waiting for the GPU", how),
         proof=proof,
         steps_seen=windows,
-        remedy=None if on_cpu else Remedy("seldom_read", {"lines": ",".join(map(_line, lines))}),
+        remedy=None if on_cpu else Change("seldom_read", {"lines": ",".join(map(_line, lines))}),
     )
 
 
@@ -107,7 +107,7 @@ def _told(line: PlaceRow, reads: dict[int, list[HostReadNote]], windows: int) ->
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """What the loop gains when the line reads once in fifty steps; a host that waits may cost nothing at all."""
+    """Prices the finding by what the loop gains if the line reads once in fifty steps; waiting may cost nothing."""
     settled = priced_by_time(finding, replayed, "the loop waiting for these reads")
     spared = replayed.spared
     if settled.proof == "replayed" or spared is None:
@@ -116,7 +116,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 
 def _fix(text: str) -> str:
-    """The line, now and then; a line that decides what runs next cannot simply be left out."""
+    """Returns the line under a condition that rarely holds; a line that controls what runs next only gets a comment."""
     told = "# keep it on the GPU (.detach()) and read it now and then"
     if re.match(r"(return|yield|assert|if|elif|while|for|with)\b", text) or text.endswith(":"):
         return f"{text}  {told}, not in every step"

@@ -1,4 +1,4 @@
-"""torch.compile compiles the same function again and again in the training loop."""
+"""Detects torch.compile compiling the same function again and again in the training loop."""
 
 import statistics
 from collections import Counter
@@ -11,7 +11,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import counted
 from scalewise.records.notes import CompileNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="recompiled-in-loop",
@@ -28,11 +28,11 @@ CHECK = Check(
     "seen to change.",
 )
 LEAST_TIMES = 3
-WARM_UP = 1  # windows
+WARM_UP = 1  # number of windows
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for each function."""
+    """Returns one finding for each function."""
     steps = len(case.windows(LEAST_STEPS))
     if not case.first.all(CompileNote):
         raise Abstain("nothing was compiled by torch.compile")
@@ -45,7 +45,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def late(rank: RankCase) -> tuple[CompileNote, ...]:
-    """Compilations after the first windows that a failed guard asked for."""
+    """Returns the compilations after the first windows that a failed guard caused."""
     begin_ns = rank.windows[WARM_UP - 1].notes[-1].at_ns if len(rank.windows) >= WARM_UP else 0
     return tuple(note for note in rank.all(CompileNote) if note.reason and note.at_ns > begin_ns)
 
@@ -74,7 +74,7 @@ def _finding(case: Case, function: str, notes: list[CompileNote], steps: int) ->
             spent_ns / 1e6 / steps, "ms per step", "compiling again", f"measured, spread over the {steps} steps seen"
         ),
         steps_seen=steps,
-        remedy=Remedy("dynamic_shapes"),
+        remedy=Change("dynamic_shapes"),
     )
 
 
@@ -88,12 +88,12 @@ def _fix(guard: str) -> str:
 
 
 def _kind(reason: str) -> str:
-    """The guard without the numbers in it."""
+    """Returns the guard's text without the digits in it."""
     return "".join(letter for letter in reason if not letter.isdigit())
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Whether it is compiled less often when sizes may change."""
+    """Marks the finding as proved if the function is compiled less than half as often when sizes may change."""
     if replayed.trouble or not replayed.applied or not replayed.mended.ranks:
         return finding
     before, after = (len(late(side.first)) for side in (replayed.plain, replayed.mended))

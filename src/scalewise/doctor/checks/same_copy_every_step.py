@@ -1,4 +1,4 @@
-"""The same tensor is copied to the GPU again in every step."""
+"""Detects a tensor that is copied to the GPU again, unchanged, in every step."""
 
 from statistics import median
 
@@ -13,7 +13,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.settling import priced_or_dismissed
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 from scalewise.units import bytes_text
 
 CHECK = Check(
@@ -28,12 +28,15 @@ CHECK = Check(
     needs="A script that asks for a GPU, and copies to it in the loop.",
     silent="Copies too small and too quick to matter; tensors that were written to since the last copy.",
 )
-LEAST_BYTES = 1 << 16  # in a step, where its time cannot be seen
-LEAST_SHARE = 0.02  # of the loop, where it can
+LEAST_BYTES = 1 << 16  # copied in a step, if its time cannot be seen
+LEAST_SHARE = 0.02  # share of the loop's time, if it can
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding for all such lines; how long the calls took is no proof, for they may wait for other work."""
+    """Returns one suspected finding for all such lines; the length of the calls proves nothing.
+
+    The calls may wait for other work.
+    """
     if not asks_for_gpu(case):
         raise Abstain("the script asks for no GPU")
     on_cpu = case.run.spec.on_cpu
@@ -72,10 +75,10 @@ def _finding(case: Case, found: dict[PlaceRow, tuple[float, float]], size: float
         price=None if on_cpu else Price(lasted_ns / 1e6, "ms per step", "copying it again", how),
         proof="suspected",
         steps_seen=windows,
-        remedy=None if on_cpu else Remedy("kept_copies"),
+        remedy=None if on_cpu else Change("kept_copies"),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """What the loop gains when the copy is kept."""
+    """Prices the finding by the time that the loop gains when the copy is kept, or dismisses it."""
     return priced_or_dismissed(finding, replayed, "copying the same tensor again")

@@ -1,4 +1,4 @@
-"""All ranks train on the same batches, so that more ranks learn nothing more."""
+"""Detects ranks that all train on the same batches, so that more ranks learn nothing more."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ from scalewise.doctor.loaders import dataset_name, place_of, training_rows, with
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="same-data",
@@ -75,7 +75,7 @@ def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
         price=None if fixed else _price(same),
         ranks=same.ranks,
         steps_seen=same.batches,
-        remedy=Remedy("shard_data") if loader is not None and not fixed else None,
+        remedy=Change("shard_data") if loader is not None and not fixed else None,
     )
 
 
@@ -96,7 +96,7 @@ def _price(same: SameInputs) -> Price:
 
 
 def sharding_fix(case: Case, loader: LoaderRow | None) -> str:
-    """How each rank gets a part of its own: the script's own loader with a DistributedSampler, where it has one."""
+    """Returns how each rank gets its own part of the data: with a DistributedSampler if the script has a DataLoader."""
     if loader is None:
         return (
             "generator = torch.Generator().manual_seed(seed + dist.get_rank())  # draw batches from this\n"
@@ -120,7 +120,7 @@ def sharding_fix(case: Case, loader: LoaderRow | None) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With the data sharded from outside the inputs must differ; else the cause lies elsewhere."""
+    """Marks the finding as proved if the ranks' inputs differ once the data is sharded; else the cause is another."""
     if replayed.trouble or not replayed.applied:
         return finding
     left = [same for group in replica_groups(replayed.mended) for same in same_inputs(replayed.mended, group)]

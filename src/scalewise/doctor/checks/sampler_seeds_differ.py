@@ -1,4 +1,4 @@
-"""Samplers shuffle differently on each rank, so that their parts overlap."""
+"""Detects samplers that shuffle differently on each rank, so that the ranks' parts overlap."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
 
-LEAST_OF_CHANCE = 0.5  # of the rows that two random parts of a dataset share
+LEAST_OF_CHANCE = 0.5  # share of the rows that two random parts of a dataset have in common
 AT_RANDOM = ("RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler")
 
 CHECK = Check(
@@ -31,7 +31,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Compares what the same sampler shuffles by on all ranks, pass by pass."""
+    """Compares the seeds and epochs by which the same sampler shuffles on all ranks, pass by pass."""
     asked = {rank.rank: _shuffles(rank.all(SamplerNote)) for rank in case.ranks}
     samplers = sorted({number for found in asked.values() for number in found})
     if not any(sum(number in found for found in asked.values()) > 1 for number in samplers):
@@ -46,7 +46,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _own_samplers(case: Case) -> Iterator[Finding]:
-    """Samplers of the script's that tell nothing of themselves: each rank draws its share, yet the shares overlap."""
+    """Yields findings for samplers of the script's own that draw each rank's share, if the shares overlap."""
     for group in replica_groups(case):
         for row in training_lines(case.first):
             members = [rank for rank in case.ranks if rank.rank in group.ranks]
@@ -59,7 +59,7 @@ def _own_samplers(case: Case) -> Iterator[Finding]:
 
 
 def _draws_a_share(row: LoaderRow, ranks: int) -> bool:
-    """Its N-th part of the dataset, by a class of the script's: torch's own that draw fewer draw at random."""
+    """Returns True if a sampler of the script's own draws an N-th of the dataset; torch's own draw such at random."""
     if row.knows_ranks or row.iterable or not row.samples or not row.drawn or row.sampler in AT_RANDOM:
         return False
     return abs(row.drawn * ranks - row.samples) < ranks
@@ -95,8 +95,8 @@ def _shuffles(notes: tuple[SamplerNote, ...]) -> dict[int, list[SamplerNote]]:
 def _judge(case: Case, by_rank: dict[int, list[SamplerNote]]) -> Finding | None:
     passes = min(map(len, by_rank.values()))
     rounds = [{rank: notes[number] for rank, notes in by_rank.items()} for number in range(passes)]
-    # Samplers shuffle by the sum of both, so that other sums are other orders; one sampler per part of the ranks is
-    # told by its replicas and the ranks it serves.
+    # Samplers shuffle by seed + epoch, so that different sums give different orders. If groups of ranks have their own
+    # samplers, the number of replicas and the samplers' ranks show it.
     rounds = [notes for notes in rounds if len({note.replicas for note in notes.values()}) == 1 < len(notes)]
     differing = [notes for notes in rounds if len({note.seed + note.epoch for note in notes.values()}) > 1]
     distinct = all(len({note.rank for note in notes.values()}) == len(notes) for notes in differing)
@@ -104,7 +104,7 @@ def _judge(case: Case, by_rank: dict[int, list[SamplerNote]]) -> Finding | None:
         return None
     overlap = _overlap(case)
     if overlap is not None and overlap.expected is not None and overlap.expected > 4 * LEAST_SHARED > overlap.shared:
-        return None  # the rows themselves say that the parts do not overlap
+        return None  # the rows themselves show that the parts do not overlap
     return _finding(case, differing, len(rounds), overlap)
 
 
@@ -137,7 +137,7 @@ def _finding(case: Case, differing: list[dict[int, SamplerNote]], rounds: int, o
 
 
 def _made(case: Case, note: SamplerNote) -> int:
-    """The line of the loader that has a sampler with this seed."""
+    """Returns the line of the loader that has a sampler with this seed."""
     rows = [row for row in case.first.loaders if row.knows_ranks and row.seed == note.seed]
     return rows[0].place if rows else note.place
 

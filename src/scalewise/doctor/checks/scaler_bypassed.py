@@ -1,4 +1,4 @@
-"""Scaled gradients that an optimizer applies directly, past the GradScaler."""
+"""Detects scaled gradients that an optimizer applies directly, without the GradScaler."""
 
 import statistics
 
@@ -27,7 +27,7 @@ MESSAGE = "No inf checks were recorded prior to update"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding; proved where the applied gradient was compared with what backward had left."""
+    """Returns one finding, marked as proved if the applied gradient was compared with what backward had left."""
     require_working_scaler(case)
     windows = case.windows(1)
     if not any(window.scaler for window in windows):
@@ -42,13 +42,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _stopped(case: Case) -> bool:
-    """Whether the scaler itself complained that it had made no step."""
+    """Returns True if the script failed because the scaler complained that it had made no step."""
     failure = case.first.failure
     return failure is not None and MESSAGE in failure.message
 
 
 def _carried(window: Window, known: float | None) -> float | None:
-    """The scale in the gradients that the step applied; None: there was none, or it was taken out."""
+    """Returns the scale in the gradients that the step applied; None if there was none, or if it was taken out."""
     step = window.step
     if step is None or step.scaled or step.skipped:
         return None
@@ -58,7 +58,7 @@ def _carried(window: Window, known: float | None) -> float | None:
 
 
 def _ratio(window: Window) -> float | None:
-    """Of the gradient over what backward left, before any clipping."""
+    """Returns the size of the gradient over what backward left, before any clipping."""
     if window.clips:
         return window.clips[0].ratio
     return window.step.ratio if window.step else None
@@ -89,7 +89,7 @@ def _finding(case: Case, past: list[tuple[StepNote, float]]) -> Finding:
         evidence=tuple(evidence),
         fix=f"{scaler}.step({optimizer})\n{scaler}.update()",
         where=place,
-        # A clipping in between leaves of the scale what its threshold allows.
+        # If gradients were clipped in between, only as much of the scale is left as the threshold allows.
         price=None
         if clipped
         else Price(scale, "times", "too large is the applied gradient", "the loss scale at the step"),

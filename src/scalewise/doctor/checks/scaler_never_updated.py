@@ -1,4 +1,4 @@
-"""A GradScaler that steps and is never updated."""
+"""Detects a GradScaler that steps and is never updated."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -24,7 +24,7 @@ MESSAGES = ("since the last update()", "unscale_() is being called after step()"
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """From the order of calls, and from the scaler's own exception."""
+    """Returns a finding from the order of calls, or from the scaler's own exception."""
     require_working_scaler(case)
     rank = case.first
     calls = rank.all(ScalerNote)
@@ -33,7 +33,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     updates = [note for note in calls if note.call == "update"]
     pending = calls[calls.index(updates[-1]) + 1 :] if updates else calls
     steps = [note for note in pending if note.call == "step"]
-    # A new loss after the step: what was left out is the update, not the order of calls within one iteration.
+    # If a new loss follows the step, the update was left out, and not just called in the wrong order.
     goes_on = bool(steps) and any(note.call == "scale" for note in pending[pending.index(steps[-1]) :])
     failure = rank.failure
     stopped = failure is not None and goes_on and any(message in failure.message for message in MESSAGES)

@@ -1,4 +1,4 @@
-"""A GradScaler around bfloat16, which has the range of float32 and nothing to scale."""
+"""Detects a GradScaler around bfloat16, which has the range of float32 and needs no scaling."""
 
 import statistics
 
@@ -9,7 +9,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.scaling import precisions, require_working_scaler, scaler_device, scaler_names
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="scaler-with-bf16",
@@ -24,11 +24,11 @@ CHECK = Check(
     silent="A scaler with enabled=False; any float16 in training; float32.",
 )
 LEAST_WINDOWS = 2
-REMEDY = Remedy("no_scaler")
+REMEDY = Change("no_scaler")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding."""
+    """Returns one finding if all steps with a scaled loss run in bfloat16."""
     require_working_scaler(case)
     windows = case.windows(LEAST_WINDOWS)
     scaled = [window for window in windows if any(note.call == "scale" for note in window.scaler)]
@@ -40,7 +40,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _in_bfloat16(case: Case, window: Window) -> bool:
-    """Every training forward pass ran under bfloat16, or in parameters of that kind without autocast."""
+    """Returns True if every training forward pass ran under bfloat16 autocast, or in bfloat16 parameters without it."""
     found = precisions(window)
     if found == {None}:
         model = case.first.record.model
@@ -72,5 +72,5 @@ def _finding(case: Case, scaled: list[Window], windows: tuple[Window, ...]) -> F
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The time of the scaler's work."""
+    """Prices the finding by the time of the scaler's work."""
     return priced_by_time(finding, replayed, "scaling, unscaling and looking for infinities")

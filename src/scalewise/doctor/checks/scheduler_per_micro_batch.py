@@ -1,4 +1,4 @@
-"""The learning-rate scheduler steps with every micro-batch, not with the optimizer: the rate changes too fast."""
+"""Detects a learning-rate scheduler that steps with every micro-batch, not with the optimizer."""
 
 import itertools
 import statistics
@@ -32,11 +32,11 @@ if (i + 1) % K == 0:
     silent="A schedule that comes to its end with the training: it was counted in micro-batches on purpose. Where that "
     "cannot be told, it is a suspicion.",
 )
-SMALL = 0.05  # of the highest rate: the schedule is over
+SMALL = 0.05  # share of the highest rate at which the schedule is over
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """As many scheduler steps as micro-batches in a window."""
+    """Returns a finding if a window has as many scheduler steps as micro-batches."""
     found = accumulation_of(case.first)
     if not found.windows:
         return ()
@@ -50,7 +50,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _proof(case: Case, found: Accumulation, notes: Sequence[ScheduleNote]) -> Proof | None:
-    """Observed where the schedule is over long before the training; None where it was meant so."""
+    """Returns "observed" if the schedule ends long before the training, None if it ends with it, else "suspected"."""
     failure = case.first.failure
     if failure is not None and "Tried to step" in failure.message:
         return "observed"  # OneCycleLR refuses more steps than it was made for
@@ -67,11 +67,11 @@ def _proof(case: Case, found: Accumulation, notes: Sequence[ScheduleNote]) -> Pr
 
 
 def _changes_with_epochs(found: Accumulation, notes: Sequence[ScheduleNote]) -> bool:
-    """Whether the rate changes only where an epoch ends: then its period was counted in batches."""
+    """Returns True if the rate changes only when an epoch ends: its period was then counted in batches."""
     ends = [note.at_ns for note in found.rank.all(ExhaustedNote)]
     changed = [(one, other) for one, other in itertools.pairwise(notes) if one.rate != other.rate]
     if not changed:
-        return True  # a constant rate harms nobody
+        return True  # a constant rate does no harm
     gap = statistics.median(other.at_ns - one.at_ns for one, other in itertools.pairwise(notes))
     return bool(ends) and all(_is_near(other, ends, gap) for _, other in changed)
 

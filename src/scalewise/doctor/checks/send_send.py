@@ -1,4 +1,4 @@
-"""Ranks that all send to each other, or all receive from each other, before anyone does the opposite."""
+"""Detects ranks that all send to each other, or all receive from each other, before any does the opposite."""
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
@@ -35,7 +35,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def ring_of(stood: dict[int, Standing]) -> tuple[Standing, ...]:
-    """The ranks of a ring in the order they wait for each other; empty: there is none."""
+    """Returns the ranks of a ring in the order in which they wait for each other; empty if there is none."""
     waits_for = {
         rank: standing.operation.peer
         for rank, standing in stood.items()

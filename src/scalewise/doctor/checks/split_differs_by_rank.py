@@ -1,4 +1,4 @@
-"""Each rank splits the dataset in its own way, so that what one rank trains on is another's test data."""
+"""Detects datasets that each rank splits in its own way, so that one rank trains on another's test data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow, PartRow, PlaceRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="split-differs-by-rank",
@@ -33,7 +33,7 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class _Pair:
-    """The parts that one loader of two ranks draws from."""
+    """The parts from which one loader draws on two ranks."""
 
     loader: LoaderRow
     others: RankCase
@@ -66,7 +66,7 @@ def _pairs(case: Case) -> Iterator[_Pair]:
 
 
 def _shared_out(loader: LoaderRow) -> bool:
-    """Whether its sampler knows of ranks and draws a share; one for a single replica draws all of a part."""
+    """Returns True if the sampler knows of ranks and draws a share; one for a single replica draws the whole part."""
     whole = loader.drawn is not None and loader.samples is not None and loader.drawn >= loader.samples
     return loader.knows_ranks and not whole
 
@@ -89,12 +89,12 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
-        remedy=None if _takes_indices(made) else Remedy("same_split"),
+        remedy=None if _takes_indices(made) else Change("same_split"),
     )
 
 
 def _fix(made: PlaceRow | None) -> str:
-    """The script's own split with a generator that is seeded alike, where it fits on one line."""
+    """Returns the script's own split with an equally seeded generator, if it fits on one line; else a general one."""
     line = text_of(made, "")
     if _takes_indices(made):
         return f"random.Random(0).shuffle(indices)  # indices drawn with the same seed on every rank\n{line}"
@@ -105,7 +105,7 @@ def _fix(made: PlaceRow | None) -> str:
 
 
 def _takes_indices(made: PlaceRow | None) -> bool:
-    """Whether the script has chosen the indices itself: how it drew them cannot be changed from outside."""
+    """Returns True if the script chose the indices itself: a replay cannot change how it drew them."""
     return "Subset(" in text_of(made, "")
 
 
@@ -124,7 +124,7 @@ def _evidence(case: Case, pair: _Pair) -> Iterator[str]:
 
 
 def _leaked(case: Case, pair: _Pair) -> str:
-    """How much of what this rank tests with the other trains on."""
+    """Returns a sentence on how many of this rank's test samples the other rank trains on; empty if none."""
     tested = next(
         (
             set(one.first)
@@ -152,7 +152,7 @@ def _price(mine: PartRow, theirs: PartRow) -> Price | None:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With one seed for all splits the parts must be the same; else they come from somewhere else."""
+    """Marks the finding as proved if the parts are equal with one seed for all splits; else they have another cause."""
     if replayed.trouble or not replayed.applied:
         return finding
     pairs = list(_pairs(replayed.mended))

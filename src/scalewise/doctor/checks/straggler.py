@@ -1,4 +1,4 @@
-"""One rank takes longer than the others in nearly every step, and they wait for it."""
+"""Detects a rank that takes longer than the others in nearly every step, so that they wait for it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -21,12 +21,12 @@ LEAST_STEPS = 6
 WARM_UP = 2
 LEAST_RATIO = 1.5
 LEAST_GAP_NS = 1e6
-LEAST_GAP_SHARE = 0.1  # of the step
-STEPS_SHARE = 0.8  # in which it must show: a scheduler that takes a core away does so now and then
-WAITED_SHARE = 0.5  # of the gap that the others must be seen to wait
-CAUSE_SHARE = 0.6  # of the gap that lies in one cause: noise lies here and there
-# A core that is shared with other programs makes a straggler of its rank: its quick steps are then compared, which the
-# others seldom touch, and a difference that a shared core can make does not count.
+LEAST_GAP_SHARE = 0.1  # share of the step
+STEPS_SHARE = 0.8  # share of the steps that must show it: an operating system takes a core away only now and then
+WAITED_SHARE = 0.5  # share of the gap that the others must be seen to wait
+CAUSE_SHARE = 0.6  # share of the gap that must lie in one cause: noise is spread over several
+# A core that is shared with other programs makes its rank slow. Quick steps are compared then, as other programs rarely
+# disturb them, and a difference that a shared core can cause does not count.
 BUSY_LEVEL = 0.2
 BUSY_RATIO = 3.0
 BUSY_GAP_NS = 5e6
@@ -49,32 +49,32 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class Behind:
-    """A rank and what it takes longer for in its middle (or its quick) steps, in nanoseconds."""
+    """A slow rank and the time by which it is behind in its median (or quick) steps, in nanoseconds."""
 
     rank: int
-    among: int  # ranks that wait for one another
+    among: int  # number of ranks that wait for one another
     own: float
     others: float
-    waited: float  # longer by the others than by the rank itself
-    phases: dict[str, float]  # gap of each
-    least: float  # gap that matters
-    share: float  # of the steps in which it shows
+    waited: float  # how much longer the others wait than the rank itself
+    phases: dict[str, float]  # gap of each phase
+    least: float  # smallest gap that counts
+    share: float  # share of the steps that show it
     steps: int
 
     @property
     def gap(self) -> float:
-        """How much longer it takes."""
+        """The time by which it takes longer than the others."""
         return self.own - self.others
 
     @property
     def cause(self) -> float:
-        """The gap of the largest cause; computing is one, in forward and in backward."""
+        """The gap of the largest cause; forward and backward together count as one."""
         phases = self.phases
         return max(phases["data"], phases["host"], phases["forward"] + phases["backward"])
 
     @property
     def phase(self) -> str:
-        """The one with the largest gap; more work in forward is more in backward, and begins in forward."""
+        """The phase with the largest gap; forward if backward is longest only because forward does more work."""
         largest = max(self.phases, key=lambda phase: self.phases[phase])
         computes = largest == "backward" and self.phases["forward"] > FORWARD_SHARE * self.gap
         return "forward" if computes else largest
@@ -94,12 +94,12 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _beyond_load(one: Behind) -> bool:
-    """Whether a core that is shared with other programs cannot make such a difference."""
+    """Returns True if a core that is shared with other programs cannot cause such a difference."""
     return one.own >= BUSY_RATIO * one.others and one.gap >= BUSY_GAP_NS and one.steps >= BUSY_STEPS
 
 
 def _busy(case: Case) -> str:
-    """The load of others in words; empty: there was none."""
+    """Returns the load by other programs in words; empty if there was none."""
     state = machine_state(case.run)
     if state.foreign is None:
         return "not measured: the run was too short"
@@ -107,7 +107,7 @@ def _busy(case: Case) -> str:
 
 
 def _times(case: Case, group: Replicas) -> dict[int, list[OwnTime]] | None:
-    """Rank -> its times, of the windows that all ranks of the group have."""
+    """Returns each rank's times in the windows that all ranks of the group have, or None if there are too few."""
     by_rank = {
         rank.rank: {one.number: one for one in own_times(rank) if one.number >= WARM_UP}
         for rank in case.ranks
@@ -144,7 +144,7 @@ def _behind(rank: int, times: Mapping[int, list[OwnTime]], level: float) -> Behi
         among=len(times),
         own=own(lambda time: time.own),
         others=usual,
-        # Who is held up by other programs in some steps waits in the others only: the middle one tells.
+        # A rank that other programs hold up in some steps waits in the others only, which the median leaves out.
         waited=median(median(time.waited for time in one) for one in rest) - median(time.waited for time in mine),
         phases={phase: own(attrgetter(phase)) - others(attrgetter(phase)) for phase in PHASES},
         least=least,
@@ -154,7 +154,7 @@ def _behind(rank: int, times: Mapping[int, list[OwnTime]], level: float) -> Behi
 
 
 def _matters(one: Behind) -> bool:
-    """In nearly all steps, by enough, and the others wait for it."""
+    """Returns True if the rank is behind in nearly all steps, by enough, from one cause, and the others wait for it."""
     return (
         one.share >= STEPS_SHARE
         and one.own > LEAST_RATIO * one.others
@@ -187,7 +187,7 @@ def _finding(case: Case, one: Behind, steps: str) -> Finding:
 
 
 def _price(one: Behind, steps: str) -> Price:
-    """What the others wait; where the rank has more to compute, that stays to be done, and is shared."""
+    """Returns what the others wait. If the rank has more to compute, that work remains and is shared by all ranks."""
     if one.phase != "forward":
         return Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", f"measured in the {steps} steps")
     spared = one.gap * (one.among - 1) / one.among
@@ -204,7 +204,7 @@ def _evidence(case: Case, one: Behind) -> Iterator[str]:
 
 
 def _where(rank: RankCase, phase: str) -> PlaceRow | None:
-    """The line of the phase; on the host the line that comes after the longest pause."""
+    """Returns the line of the phase; for the host, the line that follows the longest pause."""
     kinds: dict[str, type[Note]] = {"data": BatchNote, "forward": ForwardNote, "backward": BackwardNote}
     if phase in kinds:
         return rank.place(next((note for window in rank.windows for note in window.all(kinds[phase])), None))

@@ -1,4 +1,4 @@
-"""Gradients are all-reduced in every micro-batch of a window, though only the last reduction is needed."""
+"""Detects gradients that are all-reduced in every micro-batch of a window; only the last reduction is needed."""
 
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
@@ -6,7 +6,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.synchronising import needless_bytes, oversynchronised, settle_by_time
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="sync-every-micro-batch",
@@ -35,7 +35,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Several reducing micro-batches per window, and no_sync() never tried."""
+    """Returns a finding if several micro-batches per window reduce and no_sync() is rarely or never entered."""
     over = oversynchronised(case)
     if over is None or over.entered >= len(over.windows) / 2:
         return ()
@@ -69,11 +69,11 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=(forward,) if forward is not None and forward != backward else (),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Remedy("no_sync", {"window": size}) if over.found.steady else None,
+            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Prices it in milliseconds."""
+    """Prices the finding in milliseconds."""
     return settle_by_time(finding, replayed)

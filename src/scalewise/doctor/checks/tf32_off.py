@@ -1,4 +1,4 @@
-"""Matmuls in float32 on a GPU whose tensor cores could do them in TensorFloat-32."""
+"""Detects matmuls in float32 on a GPU whose tensor cores could do them in TensorFloat-32."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from scalewise.doctor.device import gpu_settings, graphs
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_or_dismissed
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="tf32-off",
@@ -23,11 +23,11 @@ CHECK = Check(
     silent="Models that train under autocast or in half precision; steps that would not be faster.",
 )
 FIRST_CAPABILITY = (8, 0)
-LOSSES = 8  # of the first steps that are compared
+LOSSES = 8  # number of first steps whose losses are compared
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """A suspicion, until a replay has shown what TF32 spares."""
+    """Returns a finding that is suspected until a replay has measured what TF32 saves."""
     settings = gpu_settings(case)
     if settings.capability < FIRST_CAPABILITY:
         raise Abstain(f"{settings.device} has no TF32")
@@ -44,13 +44,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Remedy("tf32"),
+            remedy=Change("tf32"),
         ),
     )
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
-    """The time of both precisions, and how far the losses of the first steps part."""
+    """Prices the finding by the times in both precisions, and adds how far the first steps' losses differ."""
     settled = priced_or_dismissed(finding, replayed, "float32 matmuls, against TF32")
     told = _losses_told(replayed)
     if settled is None or not told:
@@ -59,7 +59,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
 
 
 def _losses_told(replayed: Replayed) -> str:
-    """Both runs begin with the same parameters and data."""
+    """Returns a sentence on how far the losses of both runs differ; they begin with the same parameters and data."""
     sides = [
         {row.step: row.loss for row in side.first.record.steps[:LOSSES] if row.loss is not None}
         for side in (replayed.plain, replayed.mended)

@@ -1,4 +1,4 @@
-"""Ranks of one machine use more threads together than it has cores."""
+"""Detects ranks of one machine that together use more threads than it has cores."""
 
 from collections import defaultdict
 
@@ -8,7 +8,7 @@ from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.rows import StartRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="threads-per-rank",
@@ -26,7 +26,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Counts threads and cores of each machine."""
+    """Counts threads and cores of each machine, and returns one finding per machine with too many threads."""
     starts = [rank.record.start for rank in case.ranks if rank.record.start is not None]
     if any("cuda" in device for rank in case.ranks if rank.record.model for device in rank.record.model.devices):
         raise Abstain("the ranks compute on GPUs")
@@ -43,7 +43,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
     cores = {core for row in rows for core in row.affinity}
     threads = [row.threads for row in rows]
-    # More ranks than cores are the user's choice; threads on top of it are not.
+    # More ranks than cores are the user's choice; several threads per rank are not.
     if not cores or sum(threads) <= max(len(cores), len(rows)):
         return None
     if not any(_chosen(row, case.run.spec.threads_per_rank) for row in rows):
@@ -65,15 +65,15 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
         proof="suspected",
         ranks=tuple(row.rank for row in rows),
         steps_seen=len(case.first.windows),
-        remedy=Remedy("threads", {"count": fair}),
+        remedy=Change("threads", {"count": fair}),
     )
 
 
 def _chosen(row: StartRow, given: int | None) -> bool:
-    """Whether the script asked for this number: torch takes what it is given, or a thread for each core it may use."""
+    """Returns True if the script asked for this number: torch's default is the given one, or one thread per core."""
     return row.threads != given if given is not None else row.threads > len(row.affinity)
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """Fewer threads must be faster, else they do no harm here."""
+    """Prices the finding if fewer threads are faster; if not, the threads do no harm here."""
     return priced_by_time(finding, replayed, "threads that take turns on too few cores")

@@ -1,4 +1,4 @@
-"""Gradients that are sent in many small pieces because the bucket size was lowered."""
+"""Detects gradients that are sent in many small pieces because the bucket size was lowered."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import assigned, text_of
 from scalewise.doctor.settling import priced_by_time
 from scalewise.records.examination import PlaceRow, WrapperRow, WrapperUseRow
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 CHECK = Check(
     name="tiny-buckets",
@@ -28,11 +28,11 @@ LEAST_BUCKETS = 8
 SMALL_BYTES = 1_000_000
 DEFAULT_MB = 25
 DEFAULT_BYTES = DEFAULT_MB * 2**20
-REMEDY = Remedy("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
+REMEDY = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding per wrapper."""
+    """Returns one finding per wrapper with tiny buckets."""
     uses = {use.wrapper: use for use in case.first.uses}
     found = []
     for wrapper in case.ddp_models():
@@ -71,7 +71,7 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """The time that larger buckets spare."""
+    """Prices the finding by the time that larger buckets save."""
     return priced_by_time(finding, replayed, "sending gradients in small pieces")
 
 

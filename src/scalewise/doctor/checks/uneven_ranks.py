@@ -1,4 +1,4 @@
-"""Ranks have different numbers of batches, so that one waits for a backward pass that the other never makes."""
+"""Detects ranks with different numbers of batches, so that one waits for a backward pass that another never makes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 
-ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # at its limit a run ends wherever its ranks are
-SHADOW_BYTES = 16  # what `Join` sums over the ranks at every forward pass: one number
+ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # without a run at its limit, whose ranks end anywhere
+SHADOW_BYTES = 16  # size of the number that `Join` sums over the ranks at every forward pass
 
 CHECK = Check(
     name="uneven-ranks",
@@ -33,11 +33,11 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class Uneven:
-    """The pass in which the ranks went apart."""
+    """The pass in which the ranks diverged."""
 
-    loader: LoaderRow  # of the rank that ended first
+    loader: LoaderRow  # on the rank that ended first
     number: int
-    batches: dict[int, int]  # of each rank in that pass
+    batches: dict[int, int]  # batches of each rank in that pass
     open: frozenset[int]  # ranks whose loader had not ended yet
 
 
@@ -51,7 +51,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def uneven(case: Case, group: Replicas) -> Uneven | None:
-    """The pass after which a rank had no more batches while others went on; None: they did not go apart so."""
+    """Returns the pass after which a rank had no more batches while others went on; None if that did not happen."""
     members = [rank for rank in case.ranks if rank.rank in group.ranks]
     synchronised = {rank.rank: _synchronised(rank) for rank in members}
     outcome = case.run.outcome
@@ -67,20 +67,20 @@ def uneven(case: Case, group: Replicas) -> Uneven | None:
 
 
 def _cut(case: Case) -> bool:
-    """Whether the run was ended from outside when it had made enough steps: ranks then end where they are."""
+    """Returns True if the run was ended from outside once it had made enough steps: ranks then end where they are."""
     enough = case.run.spec.enough_steps
     return bool(enough) and all(len(rank.windows) >= enough for rank in case.ranks)
 
 
 def _synchronised(rank: RankCase) -> int:
-    """Training forward passes whose backward pass averages gradients; without a wrapper, all of them."""
+    """Returns the number of training forward passes whose backward averages gradients; without a wrapper, of steps."""
     forwards = [note for note in rank.all(ForwardNote) if note.trains]
     wrapped = [note for note in forwards if note.wrapper != NOWHERE]
     return sum(note.sync for note in wrapped) if wrapped else len(rank.windows)
 
 
 def _joins(members: list[RankCase]) -> bool:
-    """Whether `Join` keeps the ranks together: it sums one number at every forward pass."""
+    """Returns True if `Join` keeps the ranks together: it sums one number at every forward pass."""
     return any(
         sum(note.operation == "all_reduce" and note.size_bytes <= SHADOW_BYTES for note in rank.all(CollectiveNote))
         >= max(1, _synchronised(rank))
@@ -90,13 +90,13 @@ def _joins(members: list[RankCase]) -> bool:
 
 
 def _small_before_forward(rank: RankCase) -> bool:
-    """Whether that sum is asked for by the very line that calls the model, as only a wrapper can."""
+    """Returns True if that sum is called by the line that calls the model, as only a wrapper does."""
     lines = {note.place for note in rank.all(ForwardNote) if note.trains and note.wrapper != NOWHERE}
     return any(note.place in lines for note in rank.all(CollectiveNote) if note.size_bytes <= SHADOW_BYTES)
 
 
 def _is_over(rank: RankCase) -> bool:
-    """Whether the last that was heard of the loaders that feed training is that one had no more."""
+    """Returns True if the last note of the loaders that feed training says that one had no more batches."""
     feeding = training_loaders(rank)
     heard = [note for note in rank.notes if isinstance(note, BatchNote | ExhaustedNote) and note.loader in feeding]
     return bool(heard) and isinstance(heard[-1], ExhaustedNote)

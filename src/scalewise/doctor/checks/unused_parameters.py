@@ -1,4 +1,4 @@
-"""A script that DDP ended because some parameters had no gradient."""
+"""Detects a script that DDP ended because some parameters had no gradient."""
 
 import re
 
@@ -25,7 +25,7 @@ MOST_NAMES = 6
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """One finding, with the names."""
+    """Returns one finding, with the names of the parameters."""
     if not any(row.wrapper == "DistributedDataParallel" for rank in case.ranks for row in rank.wrappers):
         raise Abstain("no DistributedDataParallel")
     failed = [(rank, rank.failure) for rank in case.ranks if rank.failure and MESSAGE in rank.failure.message]

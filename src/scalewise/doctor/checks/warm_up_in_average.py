@@ -1,4 +1,4 @@
-"""An average of step times that begins with the first steps, which are slower than all others."""
+"""Detects an average of step times that includes the first steps, which are slower than all others."""
 
 import itertools
 from dataclasses import dataclass
@@ -27,21 +27,21 @@ CHECK = Check(
     "the first steps do not matter; medians, and lists whose beginning is left out.",
 )
 LEAST_STEPS = 8
-FIRST = 3  # steps that are warm-up
-LEAST_EXCESS = 0.10  # of the settled average
-LEAST_SECONDS = 0.03  # that the first steps took more: less is what watching the first steps closely may cost
+FIRST = 3  # number of steps that are warm-up
+LEAST_EXCESS = 0.10  # share of the settled average
+LEAST_SECONDS = 0.03  # least extra time of the first steps: the close examination may cost less
 
 
 @dataclass(frozen=True)
 class _Average:
-    """What the script computed, and what it would have been without the first steps."""
+    """The average that the script computed, and what it would be without the first steps."""
 
     spans: list[Span]
     steps: int
     mean: float  # seconds per step
     settled: float
     first: float  # longest of the first steps
-    later: float  # mean of the others
+    later: float  # mean of the later steps
 
     @property
     def excess(self) -> float:
@@ -49,7 +49,7 @@ class _Average:
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Looks at the lowest rank that reads clocks."""
+    """Looks at the clocks of the lowest rank that reads any, and returns the average that is most too high."""
     rank = next((rank for rank in case.ranks if rank.all(ClockNote)), None)
     if rank is None:
         raise Abstain("the script reads no clock")
@@ -60,10 +60,10 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _groups(rank: RankCase) -> list[list[Span]]:
-    """Spans of which an average is made: one that holds many steps, or many of one step each."""
+    """Returns the spans of which an average is made: one that holds many steps, or many of one step each."""
     spans = [span for span in spans_of(rank) if span.measure is not None and span.steps]
     longest = {(span.where.index, span.measure): span for span in spans if _divided(span) and _is_first(rank, span)}
-    for span in spans:  # a clock that is set anew now and then shows settled steps, too
+    for span in spans:  # a clock that is restarted now and then measures settled steps, too
         if not _is_first(rank, span):
             longest.pop((span.where.index, span.measure), None)
     single: dict[object, list[Span]] = {}
@@ -74,7 +74,7 @@ def _groups(rank: RankCase) -> list[list[Span]]:
 
 
 def _is_first(rank: RankCase, span: Span) -> bool:
-    """Whether it begins before the first step of the run."""
+    """Returns True if the span begins before the first step of the run."""
     return not any(isinstance(note, StepNote) for note in rank.notes[: span.begin])
 
 
@@ -84,7 +84,7 @@ def _divided(span: Span) -> bool:
 
 
 def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
-    """None unless the spans begin before the first step and hold enough of them."""
+    """Returns the average over the spans; None unless they begin before the first step and hold enough steps."""
     if not _is_first(rank, spans[0]):
         return None
     seconds = [span.seconds for span in spans] if len(spans) > 1 else _step_seconds(rank, spans[0])
@@ -92,20 +92,23 @@ def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
         return None
     work = seconds if len(spans) > 1 else _work_seconds(rank, seconds)
     settled, later = fmean(seconds[FIRST:]), fmean(work[FIRST:])
-    # What the later steps add to the average is no warm-up, nor is what the script does before a step opens.
+    # Only the first steps' excess over later ones is warm-up, without what the script does before a step opens.
     mean = settled + (sum(work[:FIRST]) - FIRST * later) / len(seconds)
     return _Average(spans, len(seconds), mean, settled, max(work[:FIRST]), later) if settled > 0 else None
 
 
 def _step_seconds(rank: RankCase, span: Span) -> list[float]:
-    """From the end of one step to the next; what follows the last one belongs to it."""
+    """Returns the times from the end of one step to the end of the next."""
     ends = [note.at_ns for note in span.notes if isinstance(note, StepNote)]
     edges = [rank.notes[span.begin].at_ns, *ends]
     return [(after - before) / 1e9 for before, after in itertools.pairwise(edges)]
 
 
 def _work_seconds(rank: RankCase, seconds: list[float]) -> list[float]:
-    """Steps and their data alone: rollouts before the first update, say, are longer than those between two updates."""
+    """Returns the times of steps and their data alone.
+
+    Other work, such as rollouts, may take longer before the first update than between two updates.
+    """
     rows = [row for row in rank.record.steps if row.step < len(seconds)]
     if len(rows) < LEAST_STEPS or rows[FIRST - 1].step != FIRST - 1:
         return seconds

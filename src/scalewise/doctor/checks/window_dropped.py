@@ -1,4 +1,4 @@
-"""The last, incomplete window of an epoch is never applied: its gradients are thrown away."""
+"""Detects an incomplete window at the end of an epoch whose gradients are thrown away, never applied."""
 
 from scalewise.doctor.accumulation import Accumulation
 from scalewise.doctor.case import Case
@@ -31,11 +31,11 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Incomplete windows that end in zero_grad(), or with the script."""
+    """Returns a finding for incomplete windows that end in zero_grad(), or with the script."""
     found, ends = ends_of(case)
     lost = tuple(end for end in ends if end.fate in ("dropped", "left"))
     thrown_away = any(end.fate == "dropped" for end in lost)
-    # What is left of the last of several epochs may be the end of a loop that counts through all of them.
+    # Micro-batches left after the last of several epochs may be the end of a loop that counts through all epochs.
     if not lost or len(ends) > 2 * len(lost) or not (thrown_away or epochs(found) == 1):
         return ()
     return (_finding(found, lost),)

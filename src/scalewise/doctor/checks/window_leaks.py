@@ -1,4 +1,4 @@
-"""The last, incomplete window of an epoch is added to the first window of the next, which is too large by it."""
+"""Detects an incomplete window of an epoch that is added to the first window of the next, which is then too large."""
 
 from scalewise.doctor.accumulation import Accumulation
 from scalewise.doctor.case import Case
@@ -31,7 +31,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Windows over an epoch's end that are larger than all others."""
+    """Returns a finding for windows that contain an epoch's end and are larger than all others."""
     found, ends = ends_of(case)
     leaked = tuple(end for end in ends if end.fate == "leaked")
     if not leaked or not whole_windows_agree(found) or any(end.fate == "carried" for end in ends):

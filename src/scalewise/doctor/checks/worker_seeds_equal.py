@@ -1,4 +1,4 @@
-"""Ranks, workers or epochs draw the same random numbers while they fetch samples."""
+"""Detects ranks, workers or epochs that draw the same random numbers while they fetch samples."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from scalewise.doctor.script_words import text_of
 from scalewise.doctor.words import ranks_text
 from scalewise.records.examination import LoaderRow, PlaceRow, WorkerSeedRow
 from scalewise.records.notes import NOWHERE, SeedNote
-from scalewise.records.spec import Remedy
+from scalewise.records.spec import Change
 
 SEEDING = {"numpy": "np.random.seed(seed)", "random": "random.seed(seed)", "torch": "torch.manual_seed(seed)"}
 
@@ -37,11 +37,11 @@ CHECK = Check(
 
 @dataclass(frozen=True)
 class Equal:
-    """Fetches that began with one state and drew from it."""
+    """A group of fetches that began in the same generator state and drew from it."""
 
     across: str  # ranks, workers, epochs
     generator: str  # torch, numpy, random
-    numbers: tuple[int, ...]  # of those ranks, workers or epochs
+    numbers: tuple[int, ...]  # the numbers of those ranks, workers or epochs
     digest: str
 
 
@@ -62,7 +62,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _drawn(rank: RankCase, row: LoaderRow) -> dict[int, list[WorkerSeedRow]]:
-    """The looks at this loader's fetches, by worker, one per epoch; the rank itself is NOWHERE."""
+    """Returns the notes of this loader's fetches, one per epoch, by worker; the rank itself is NOWHERE."""
     found: dict[int, list[WorkerSeedRow]] = {}
     for seed in rank.seeds:
         if seed.loader == row.index and seed.used:
@@ -82,7 +82,7 @@ def _equal(case: Case, row: LoaderRow, groups: tuple[Replicas, ...], alike: bool
 
 
 def _over_ranks(case: Case, row: LoaderRow, group: Replicas) -> Equal | None:
-    """The first look at the lowest worker of each rank; the others are seeded by the same rule."""
+    """Compares the first note of the lowest worker of each rank; the other workers are seeded by the same rule."""
     firsts: dict[int, WorkerSeedRow] = {}
     for rank in case.ranks:
         mate = twin(case.first, row, rank) if rank.rank in group.ranks else None
@@ -93,7 +93,7 @@ def _over_ranks(case: Case, row: LoaderRow, group: Replicas) -> Equal | None:
 
 
 def _same(across: str, looks: dict[int, WorkerSeedRow]) -> Equal | None:
-    """A state that at least two of them began with and drew from."""
+    """Returns the first state that at least two of them began with and drew from, or None."""
     for generator in SEEDING:
         met: dict[str, list[int]] = {}
         for number, look in looks.items():
@@ -119,12 +119,12 @@ def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
         also=(loader,) if seeded is not None and loader is not None else (),
         ranks=equal.numbers if equal.across == "ranks" else (),
         steps_seen=len(case.first.windows),
-        remedy=Remedy("seed_by_rank"),
+        remedy=Change("seed_by_rank"),
     )
 
 
 def _seeded_at(rank: RankCase, equal: Equal) -> PlaceRow | None:
-    """The last line of the script that seeds this generator, itself or by a function of a library."""
+    """Returns the last line of the script that seeds this generator, directly or through a library."""
     calls = {"torch": "torch.manual_seed", "numpy": "numpy.random.seed", "random": "random.seed"}
     notes = [note for note in rank.all(SeedNote) if note.call == calls[equal.generator]]
     return rank.place(notes[-1]) if notes else None
@@ -162,7 +162,7 @@ def _fix(equal: Equal, seeded: PlaceRow | None) -> str:
 
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
-    """With generators seeded apart from outside, no two of them may begin alike."""
+    """Marks the finding as proved if no two generators begin alike once a replay seeds them differently."""
     if replayed.trouble or not replayed.applied:
         return finding
     try:

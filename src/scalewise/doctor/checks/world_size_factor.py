@@ -1,4 +1,4 @@
-"""Gradients are summed over ranks and never divided by their number, or divided although DDP has averaged them."""
+"""Detects gradients that are summed over ranks and never divided by their number, or divided after DDP has averaged."""
 
 import statistics
 from collections.abc import Sequence
@@ -28,21 +28,21 @@ optimizer.step()""",
     needs="the notes of all ranks, and the gradient before and after it is reduced, in the first windows",
     silent="Losses that are divided by a count over all ranks, for which the sum is right.",
 )
-GRADIENTS = 0.5  # of the bytes of the parameters, all-reduced between backward and step
-EQUAL = 1e-3  # between ranks: what they all apply
+GRADIENTS = 0.5  # share of the parameters' bytes that is all-reduced between backward and step
+EQUAL = 1e-3  # relative difference below which ranks apply the same gradient
 
 
 @dataclass(frozen=True)
 class _Step:
     """One update on all ranks."""
 
-    ratios: tuple[float, ...]  # gradient applied over that which backward left, by rank
-    share: float | None  # of the ranks' sum that is applied: 1/ranks is their mean; None: not known
-    weight: float  # of the loss, the mean over the ranks
+    ratios: tuple[float, ...]  # applied gradient over the one that backward left, by rank
+    share: float | None  # share of the ranks' sum that is applied: 1/ranks is their mean; None: not known
+    weight: float  # weight of the loss, as mean over the ranks
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """What becomes of the gradient between backward and step, on all ranks together."""
+    """Looks at how the gradient changes between backward and step, on all ranks together."""
     size = case.world_size
     if size < 2 or len(case.ranks) < size:
         raise Abstain("needs the notes of two ranks or more" if size < 2 else f"{len(case.ranks)} of {size} ranks told")
@@ -69,7 +69,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _reduced_by_hand(case: Case, update: Update) -> CollectiveNote | None:
-    """The call that reduces the gradients, or the first of many."""
+    """Returns the call that reduces the gradients, or the first of many; None if the script does not reduce them."""
     model = case.first.record.model
     calls = [
         note for note in of_kind(update.tail, CollectiveNote) if note.operation.startswith(("all_reduce", "reduce"))
@@ -81,7 +81,7 @@ def _reduced_by_hand(case: Case, update: Update) -> CollectiveNote | None:
 
 
 def _step(updates: tuple[Update, ...]) -> _Step | None:
-    """One update of all ranks; None where something is not known."""
+    """Returns one update of all ranks; None if something about it is not known."""
     ratios: list[float] = []
     weights: list[float] = []
     for update in updates:
@@ -97,7 +97,10 @@ def _step(updates: tuple[Update, ...]) -> _Step | None:
 
 
 def _share(updates: Sequence[Update]) -> float | None:
-    """All ranks apply A = share x sum of g: then share = |A|^2 / sum of A.g, and A.g is the ratio times |g|^2."""
+    """Returns the share of the sum of the ranks' gradients that all ranks apply; None if it is not known.
+
+    All ranks apply A = share x sum of g: then share = |A|^2 / sum of A.g, and A.g is the ratio times |g|^2.
+    """
     steps = [update.steps[0] for update in updates]
     norms = [step.norm for step in steps if step.norm]
     if len(norms) < len(steps) or max(norms) > (1 + EQUAL) * min(norms):
@@ -107,7 +110,7 @@ def _share(updates: Sequence[Update]) -> float | None:
 
 
 def _after_wrapper(steps: Sequence[_Step], size: int, place: PlaceRow | None, averager: str) -> tuple[Finding, ...]:
-    """The wrapper has averaged: multiplying all gradients by the number of ranks, or dividing, is once too often."""
+    """Returns a finding if gradients that the wrapper has averaged are multiplied or divided by the number of ranks."""
     for factor in (float(size), 1 / size):
         guilty = [step for step in steps if all(close(one, factor, 0.02) for one in step.ratios)]
         guilty = [step for step in guilty if close(step.weight, 1.0)]
@@ -127,7 +130,7 @@ def _after_wrapper(steps: Sequence[_Step], size: int, place: PlaceRow | None, av
 
 
 def _by_hand(steps: Sequence[_Step], size: int, place: PlaceRow | None) -> tuple[Finding, ...]:
-    """Gradients of one loss each, summed: all of the sum is applied where a share of 1/ranks is meant."""
+    """Returns a finding if the whole sum of the ranks' gradients is applied where a share of 1/ranks is meant."""
     shares = [step.share for step in steps if step.share is not None and close(step.weight, 1.0)]
     if len(shares) < 2:
         return ()

@@ -1,4 +1,4 @@
-"""Gradients are zeroed between backward and step: the step changes nothing."""
+"""Detects gradients that are zeroed between backward and step, so that the step changes nothing."""
 
 from collections import defaultdict
 
@@ -24,11 +24,11 @@ optimizer.zero_grad()""",
     needs="two optimizer steps",
     silent="Gradients of another model that are zeroed there (GAN), and gradients that are put back before the step.",
 )
-NOTHING = 1e-6  # of the gradient that backward left
+NOTHING = 1e-6  # share of the gradient that backward left
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Something thrown away after the last backward pass, and a step without gradients."""
+    """Returns a finding if gradients are zeroed after the last backward pass and the step then has none."""
     updates, _ = updates_of(case.first)
     if any(note.closure for note in case.first.all(BackwardNote)):
         raise Abstain("the optimizer asks for gradients itself (a closure)")
@@ -49,19 +49,19 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def _taken_by_hand(update: Update) -> bool:
-    """No parameter of any optimizer has a gradient any more, and nobody called zero_grad(): `p.grad = None`."""
+    """Returns True if no parameter has a gradient at the step though zero_grad() was not called (`p.grad = None`)."""
     return all(step.gradients == 0 and not step.skipped for step in update.steps)
 
 
 def _is_known(update: Update) -> bool:
-    """Whether it can be told if the step had gradients; only the first windows are looked at so closely."""
+    """Returns True if it is known whether the step had gradients; only the first windows are looked at so closely."""
     step = update.steps[0]
     zeroed = any(note.had_gradients for note in of_kind(update.tail, ZeroNote))
     return not zeroed or step.gradients == 0 or step.ratio is not None
 
 
 def _thrown_away(update: Update) -> ZeroNote | None:
-    """The call that took the gradients from its step."""
+    """Returns the call that removed the gradients before the step, or None."""
     step = update.steps[0]
     empty = step.gradients == 0 or (step.ratio is not None and abs(step.ratio) < NOTHING)
     if not empty or step.skipped:

@@ -1,4 +1,4 @@
-"""Gradients are zeroed in front of every micro-batch: the step uses the last one only."""
+"""Detects gradients that are zeroed before every micro-batch, so that the step uses only the last one."""
 
 import statistics
 
@@ -33,7 +33,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Something to throw away in front of every micro-batch but the first, and the last gradient applied as it is."""
+    """Returns a finding if gradients are zeroed before all micro-batches but the first, and the last alone applied."""
     found = accumulation_of(case.first)
     guilty = tuple(update for update in found.windows if all(one.thrown_away for one in update.micro_batches[1:]))
     if len(guilty) < max(1, MOSTLY * len(found.windows)):
@@ -41,7 +41,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     intact = [_is_intact(update) for update in guilty]
     known = [one for one in intact if one is not None]
     if known and sum(known) < MOSTLY * len(known):
-        return ()  # the gradient that is applied is not the one the last pass left: the script kept the others itself
+        return ()  # the applied gradient is not the one that the last pass left: the script itself kept the others
     return (_finding(found, guilty, proved=bool(known)),)
 
 

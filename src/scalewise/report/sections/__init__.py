@@ -1,1 +1,1 @@
-"""The sections of a suite that has none of its own: each file has its `ORDER` and `build(evidence)`."""
+"""The general sections, for suites without their own: each file has its `ORDER` and `build(evidence)`."""

@@ -1,4 +1,4 @@
-"""One section for each experiment of a suite that has no sections of its own: table, speedup, trace, anatomy."""
+"""One section for each experiment of a suite without its own sections: table, speedup, trace, anatomy."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ ORDER = 100
 
 
 def build(evidence: Evidence) -> tuple[Section, ...]:
-    """In the order of the suite."""
+    """Builds the sections in the order of the suite."""
     return tuple(_section(one, evidence.analysis) for one in evidence.analysis.experiments)
 
 
@@ -36,7 +36,7 @@ def _section(experiment: ExperimentAnalysis, analysis: Analysis) -> Section:
 
 
 def overview(experiment: ExperimentAnalysis) -> Table:
-    """One row an arm: what a step takes, what it achieves, how it scales."""
+    """Returns a table with one row per arm: step time, throughput, scaling."""
     rows = experiment.rows
     changed = any(row.intervention != "none" for row in rows)
     scales = any(row.scaling.speedup and row.scaling.base != row.label for row in rows)

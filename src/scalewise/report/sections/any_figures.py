@@ -6,17 +6,17 @@ from math import nan
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
-from scalewise.plan.words import value_text
+from scalewise.plan.words import short_text, value_text
 from scalewise.report.cells import mark_of
 from scalewise.report.document import Bars, Figure, Lines, Part, Series, Span
 
 MOST_BARS = 10
-WORTH_DRAWING = 1.1  # bars that differ by less say nothing; the table's note gives the figure
+WORTH_DRAWING = 1.1  # bars that differ by less are not drawn; the table's note gives the number
 MEBI = 2**20
 
 
 def speedup(experiment: ExperimentAnalysis) -> Figure | None:
-    """Over ranks, one line for each set of axis values, the ideal beside it."""
+    """Returns speedup over ranks, one line for each set of axis values, with the ideal."""
     groups: dict[str, list[ArmRow]] = {}
     for row in experiment.rows:
         if row.scaling.speedup is not None:
@@ -35,14 +35,8 @@ def speedup(experiment: ExperimentAnalysis) -> Figure | None:
 
 def _line_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [f"{axis} {value_text(row.axes[axis])}" for axis in experiment.axes if axis in row.axes]
-    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
     return ", ".join(words) or "measured"
-
-
-def _short(intervention: str) -> str:
-    return intervention.replace("remove_communication", "no comm.").replace("sleep_before_backward", "delay").replace(
-        "_", " "
-    )  # fmt: skip
 
 
 def _speedups(name: str, rows: Sequence[ArmRow]) -> Series:
@@ -57,7 +51,7 @@ def _speedups(name: str, rows: Sequence[ArmRow]) -> Series:
 
 
 def trace(experiment: ExperimentAnalysis) -> Figure | None:
-    """Every step of one run an arm, so that warm-up can be seen."""
+    """Returns every step of one run per arm, so that warm-up can be seen."""
     runs = {one.name: one for one in experiment.runs}
     plain = [row for row in experiment.rows if row.intervention == "none" and row.step_seconds]
     chosen = [(row, runs[name]) for row in plain for name in row.run_names[:1] if name in runs][:5]
@@ -85,7 +79,7 @@ def _spread(chosen: Sequence[tuple[ArmRow, RunFigures]]) -> float:
 
 
 def anatomy(experiment: ExperimentAnalysis) -> Figure | None:
-    """Where the time of a step goes."""
+    """Returns the parts of a step's time."""
     rows = [row for row in experiment.rows if row.step_seconds and any(row.phase_seconds.values())][:MOST_BARS]
     if not rows:
         return None
@@ -103,12 +97,12 @@ def _milliseconds(seconds: float | None) -> float:
 def _bar_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [value_text(row.axes[axis]) for axis in experiment.axes if axis in row.axes]
     words += [f"{row.ranks} rank{'' if row.ranks == 1 else 's'}"]
-    words += [] if row.intervention == "none" else [_short(row.intervention)]
+    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
     return ", ".join(words)
 
 
 def memory(experiment: ExperimentAnalysis) -> Figure | None:
-    """The peak of a rank: of the device where there is one, else of the process."""
+    """Returns the peak memory of a rank: of the device if there is one, else of the process."""
     rows = [row for row in experiment.rows if row.intervention == "none"][:MOST_BARS]
     device = any(row.memory.cuda_peak_allocated_bytes for row in rows)
     peaks = [row.memory.cuda_peak_allocated_bytes if device else row.memory.peak_rss_bytes for row in rows]

@@ -1,4 +1,4 @@
-"""How well the arms of an experiment use their devices: shares in a table, time by kernel family as bars."""
+"""Shows how well an experiment's arms use their devices: shares in a table, time by kernel family as bars."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ GIGA, TERA = 1e9, 1e12
 
 
 def use_blocks(experiment: ExperimentAnalysis) -> list[Block]:
-    """Nothing where no arm was inspected."""
+    """Returns the table and the figure; nothing if no arm was inspected."""
     rows = experiment.utilisation
     if not rows:
         return []

@@ -1,4 +1,4 @@
-"""The end of every report: the machine, what speaks against the numbers, what is missing, and how to repeat it."""
+"""The end of every report: the machine, doubts about the numbers, what is missing, and how to repeat it."""
 
 import re
 import shlex
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.rehearsals import timed
 from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.untimed_text import untimed_runs
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
@@ -16,25 +16,25 @@ from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
 ORDER = 1000
-MOST_ARMS = 4  # named in a list; the rest is counted
+MOST_ARMS = 4  # arms named in a list; the rest is counted
 MOST_HOLES = 8
 LONGEST_EVIDENCE = 160
 _SIGNS = ("DOUBT", "IMPRECISE", "note")  # the worst first
-# The rows that these are about are marked in their tables, and nobody can do anything about them on this machine.
+# The rows that have these caveats are marked in their tables, and on this machine nothing can be done about them.
 MARKED_IN_TABLES = ("emulated", "oversubscribed", "restricted ISA")
 
 
 def build(evidence: Evidence) -> Section:
-    """Small, but complete: whatever speaks against a number and can be acted on is there."""
+    """Builds the section, which is short but has every doubt about a number that can be acted on."""
     blocks: list[Block] = [Paragraph(text) for text in machine_sentences(evidence.machine)]
-    blocks += [Paragraph(text) for text in _holes(evidence)]
+    blocks += [Paragraph(text) for text in (*untimed_runs(evidence.analysis), *_holes(evidence))]
     blocks += [Paragraph(text) for text in _caveats(evidence)]
     blocks += [Paragraph("To repeat:"), Code("\n".join(commands(evidence)))]
     return Section("closing", "Machine, caveats, commands to repeat", tuple(blocks))
 
 
 def machine_sentences(machine: MachineFacts | None) -> Iterator[str]:
-    """The machine, its versions, and the precisions that were tried."""
+    """Yields sentences on the machine, its versions, and the precisions that were tried."""
     if machine is None:
         yield "Machine: not recorded in these runs."
         return
@@ -53,7 +53,7 @@ def machine_sentences(machine: MachineFacts | None) -> Iterator[str]:
 
 
 def _not_run(evidence: Evidence, experiment: str) -> str:
-    """On GPUs, ranks that there is no GPU for are the reason."""
+    """Returns why an experiment has no runs; on GPUs, the reason may be more ranks than GPUs."""
     ranks = evidence.asked_ranks(experiment)
     gpus = len(evidence.machine.gpus) if evidence.machine else 0
     on_gpus = any(run.spec.device == "cuda" for run in evidence.loaded.runs)
@@ -63,14 +63,14 @@ def _not_run(evidence: Evidence, experiment: str) -> str:
 
 
 def _holes(evidence: Evidence) -> Iterator[str]:
-    """Runs that failed or are not there, each by name."""
+    """Yields sentences that name the runs that failed or are missing."""
     loaded, analysis = evidence.loaded, evidence.analysis
     found = [
         f"{run.spec.name}: {_cut(run.outcome.sentence if run.outcome else 'not finished')}"
         for run in loaded.runs
         if not run.measured
     ]
-    present = {one.name for one in analysis.experiments}
+    present = {one.name for one in analysis.experiments} | {one.experiment for one in analysis.examined_runs}
     found += [_not_run(evidence, one.name) for one in loaded.experiments if one.name not in present]
     found += [f"not read: {_cut(_local(note, evidence))}" for note in loaded.notes]
     if not found:
@@ -82,7 +82,7 @@ def _holes(evidence: Evidence) -> Iterator[str]:
 
 
 def _caveats(evidence: Evidence) -> Iterator[str]:
-    """Each once, doubts first, with the arms it touches and the evidence of the first."""
+    """Yields each caveat once, doubts first, with the affected arms and the evidence of the first."""
     groups: dict[tuple[int, str], list[tuple[str, ArmRow, Caveat]]] = {}
     for experiment in evidence.analysis.experiments:
         for row in experiment.rows:
@@ -101,7 +101,7 @@ def _caveats(evidence: Evidence) -> Iterator[str]:
 
 
 def _arms(touched: Sequence[tuple[str, ArmRow, Caveat]]) -> str:
-    """By experiment, with counts: `strong-scaling (5 arms), delay (2 ranks, delay 0.01)`."""
+    """Returns the arms by experiment, with counts: `strong-scaling (5 arms), delay (2 ranks, delay 0.01)`."""
     by_experiment: dict[str, list[str]] = {}
     for experiment, row, _ in touched:
         by_experiment.setdefault(experiment, []).append(row.label)
@@ -114,7 +114,7 @@ def _arms(touched: Sequence[tuple[str, ArmRow, Caveat]]) -> str:
 
 
 def commands(evidence: Evidence) -> Iterator[str]:
-    """What to type to measure it again, with scalewise and without."""
+    """Yields the commands that repeat the measurement, with scalewise and without."""
     loaded = evidence.loaded
     yield _run_line(loaded)
     yield f"scalewise report {shlex.quote(f'runs/{loaded.path.name}')}"
@@ -122,24 +122,34 @@ def commands(evidence: Evidence) -> Iterator[str]:
 
 
 def _run_line(loaded: LoadedSuite) -> str:
-    """The suite by name, or the script with its ranks and arguments."""
+    """Returns the command with the suite's name, or the script with its ranks and arguments."""
     first = next((run.spec for run in loaded.runs), None)
     if first is None or loaded.title != Path(first.script).name:
         return f"scalewise run {shlex.quote(loaded.name)}"
-    ranks = ",".join(str(ranks) for ranks in sorted({run.spec.ranks for run in loaded.runs if timed(run)}))
+    verb = _verb(loaded)
+    counted = [run.spec for run in loaded.runs if run.spec.timed or verb != "run"]
+    of_many = [spec.rehearsed.world_size if spec.rehearsed else spec.ranks for spec in counted]
+    ranks = ",".join(map(str, sorted(set(of_many))))
     how = "--plain" if first.mode == "python" else f"--ranks {ranks}"
-    repeats = max(run.spec.repeat for run in loaded.runs) + 1
+    repeats = max(run.spec.repeat for run in loaded.runs) + 1 if verb == "run" else 1
     words = [
         how,
         *([f"--repeat {repeats}"] if repeats > 1 else []),
         *(["--", shlex.join(first.args)] * bool(first.args)),
     ]
-    return f"scalewise run {shlex.quote(Path(first.script).name)} {' '.join(words)}"
+    return f"scalewise {verb} {shlex.quote(Path(first.script).name)} {' '.join(words)}"
+
+
+def _verb(loaded: LoadedSuite) -> str:
+    """Which verb made the runs of one script."""
+    if any(run.spec.examined for run in loaded.runs):
+        return "doctor"
+    return "rehearse" if any(run.spec.rehearsed for run in loaded.runs) else "run"
 
 
 def _torchrun_line(evidence: Evidence) -> Iterator[str]:
-    """One run without scalewise, as its folder keeps it, with the folders of this machine taken out."""
-    runs = sorted(filter(timed, evidence.loaded.runs), key=lambda run: -run.spec.world_size)
+    """Yields the command of one run without scalewise, as its folder keeps it, without this machine's folders."""
+    runs = sorted((run for run in evidence.loaded.runs if run.spec.timed), key=lambda run: -run.spec.world_size)
     for run in runs:
         try:
             text = RunFolder(run.folder).command.read_text(encoding="utf-8", errors="replace")
@@ -154,7 +164,7 @@ def _torchrun_line(evidence: Evidence) -> Iterator[str]:
 
 
 def _local(text: str, evidence: Evidence) -> str:
-    """Without the place where the folder happens to lie: the same runs give the same report anywhere."""
+    """Returns the text without the folder's path, so that the same runs give the same report anywhere."""
     return text.replace(f"{evidence.loaded.path}/", "")
 
 

@@ -1,8 +1,8 @@
 """Sends the buckets of DistributedDataParallel, and its buffers, over the emulated link.
 
-The reducer is given a process group that stands before the real one and holds back its all-reduces. A communication
-hook would do, too, but it has to divide the gradients in a pass of its own, which costs a large model 4 % of its step;
-the reducer does it while it copies.
+The reducer is given a process group in front of the real one, which holds back its all-reduces. A communication hook
+would do, too, but it has to divide the gradients in a pass of its own, which costs a large model 4 % of its step; the
+reducer divides while it copies.
 """
 
 import functools
@@ -19,7 +19,10 @@ from scalewise.watch.emulation.sizes import tensor_bytes
 
 
 def install(carrier: Carrier) -> None:
-    """A hook of the script's own goes past the reducer's group, and its collectives are held back as calls."""
+    """Gives each reducer the emulated group.
+
+    A script's own communication hook bypasses it; the hook's collectives are held back as calls.
+    """
     original: Any = DistributedDataParallel._ddp_init_helper
     # The reducer holds the C++ side of a group only; without its Python side, ours would be one without a backend.
     kept: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
@@ -39,18 +42,18 @@ def install(carrier: Carrier) -> None:
 
 
 class _Group(dist.ProcessGroup):
-    """What the reducer asks of its group, passed on to the real one."""
+    """A process group that passes what the reducer asks for on to the real group."""
 
     def __init__(self, carrier: Carrier, group: dist.ProcessGroup) -> None:
         super().__init__(group.rank(), group.size())  # type: ignore[call-arg]
         self._carrier, self._group, self._rank = carrier, group, rank_among_all(group)
 
     def getBackendName(self) -> str:
-        """Not the real one's: by a name that it knows, DDP would look for that backend's settings here."""
+        """A name that is not the real backend's: by a known name, DDP would look for that backend's settings here."""
         return "emulated"
 
     def allreduce(self, tensors: Any, options: Any = None) -> Any:  # type: ignore[override]
-        """A bucket, or the few numbers that say which parameters were used."""
+        """Sends a bucket, or the few numbers that say which parameters were used."""
         given = tensors if isinstance(tensors, list) else [tensors]
         message = self._carrier.ready(tensor_bytes(given), self._rank)
         work = self._group.allreduce(tensors, options) if options is not None else self._group.allreduce(tensors)
@@ -61,24 +64,24 @@ class _Group(dist.ProcessGroup):
         return _Work(message, future)
 
     def broadcast(self, tensors: Any, options: Any = None) -> Any:  # type: ignore[override]
-        """Of the order of buckets, once: it is part of no step's usual work."""
+        """Broadcasts the order of buckets, without delay: it happens once and is part of no step's usual work."""
         return self._group.broadcast(tensors, options)
 
 
 class _Work(dist.Work):
-    """One message, for the reducer."""
+    """The handle of one message, as the reducer expects it."""
 
     def __init__(self, message: Message, future: Any) -> None:
         super().__init__()
         self._message, self._future = message, future
 
     def wait(self, timeout: Any = None) -> bool:
-        """Until the link is through."""
+        """Waits until the message is through the link."""
         self._message.wait()
         return True
 
     def get_future(self) -> Any:
-        """With the reduced tensors."""
+        """Returns a future of the reduced tensors."""
         return self._future
 
 
@@ -90,7 +93,7 @@ def _settle(future: torch.futures.Future[Any], message: Message, tensors: list[t
 
 
 def _wrap_buffers(carrier: Carrier) -> None:
-    """The broadcast of buffers before forward comes from C++; its caller does not."""
+    """Wraps the Python caller of the broadcast of buffers before forward, as the broadcast itself is made in C++."""
     original = getattr(DistributedDataParallel, "_sync_buffers", None)
     if original is None:
         return
@@ -113,7 +116,7 @@ def _wrap_buffers(carrier: Carrier) -> None:
 
 
 def _broadcast_bytes(model: Any) -> list[int]:
-    """Of each message that C++ makes of the buffers: one for each dtype, and more where they are large."""
+    """The bytes of each message that C++ makes of the buffers: one for each dtype, and more if they are large."""
     buffers = [buffer for name, buffer in model.module.named_buffers() if name not in model.parameters_to_ignore]
     if not buffers:
         return []

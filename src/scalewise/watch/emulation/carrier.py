@@ -1,8 +1,8 @@
-"""The emulated link of one rank: a thread that lets go of messages one after another, each when its time has come.
+"""The emulated link of one rank: a thread that releases messages one after another, each when its time has come.
 
 A message takes the link's latency and its bytes at the link's rate, and begins when the last rank is ready and the
-message before it is through. Sleeping takes no core, so computing goes on beside it as it would beside a real link. No
-message is released before the real one has arrived; those that were late are counted.
+message before it is through. Sleeping takes no core, so computing goes on as it would beside a real link. No message is
+released before the real one has arrived; those that were late are counted.
 """
 
 import os
@@ -22,7 +22,7 @@ NANO = 1e-9
 
 @dataclass
 class Message:
-    """One message on its way; `error` is what became of the real one, where it failed."""
+    """One message under way; `error` is the exception of the real message, if it failed."""
 
     size_bytes: int
     number: int  # among the messages of all ranks; 0: of some ranks only
@@ -33,14 +33,14 @@ class Message:
     then: list[Callable[[], None]] = field(default_factory=list)
 
     def wait(self) -> None:
-        """Until the link has let go of it."""
+        """Waits until the link has released the message."""
         self.released.wait()
         if self.error is not None:
             raise for_the_script(self.error)
 
 
 class Carrier:
-    """One per process; messages pass in the order in which they were handed over."""
+    """The link of one process; messages pass in the order in which they were handed over."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Carrier:
         self._lock = threading.Lock()
 
     def ready(self, size_bytes: int, rank: int | None) -> Message:
-        """Before the real message is sent; `rank` in the group of all ranks, None: another group."""
+        """Announces a message that is about to be sent; `rank` in the group of all ranks, None for another group."""
         now_ns = time.perf_counter_ns()
         if rank is None or self._readiness is None:
             return Message(size_bytes, 0, now_ns)
@@ -67,14 +67,14 @@ class Carrier:
         return Message(size_bytes, self._numbers, now_ns)
 
     def carry(self, message: Message) -> None:
-        """Hands it over to the link; returns at once."""
+        """Hands the message over to the link; returns at once."""
         if self._thread_of != os.getpid():
             self._thread_of = os.getpid()
             threading.Thread(target=self._run, name="emulated-link", daemon=True).start()
         self._queue.put(message)
 
     def then(self, message: Message, do: Callable[[], None]) -> None:
-        """Once it is released; at once where it is already."""
+        """Calls a function once the message is released; at once if it is already."""
         with self._lock:
             if not message.released.is_set():
                 message.then.append(do)

@@ -1,7 +1,7 @@
-"""Sends what is called through torch.distributed over the emulated link: calls return, and handles are done, later.
+"""Sends what is called through torch.distributed over the emulated link: calls return, and handles finish, later.
 
-Functions that send objects are left alone: what they send is a message with its size and one with its bytes, through
-functions that are held back by themselves.
+Functions that send objects are left alone: they send one message with the size and one with the bytes, through
+functions that are held back themselves.
 """
 
 import functools
@@ -21,7 +21,7 @@ _REAL: dict[str, Callable[..., Any]] = {}
 
 
 def install(carrier: Carrier) -> None:
-    """Replaces each function by one that sends, and waits for the rest of the emulated time."""
+    """Replaces each function by one that sends, and then waits for the rest of the emulated time."""
     inside = threading.local()  # collectives call one another: only the outermost is a message
     replaced: dict[Any, Any] = {}
     for name in KIND_OF:
@@ -33,12 +33,12 @@ def install(carrier: Carrier) -> None:
 
 
 def real(name: str) -> Callable[..., Any]:
-    """The function of torch.distributed that nothing is held back by."""
+    """The original function of torch.distributed, without the emulated delay."""
     return _REAL[name]
 
 
 def rank_among_all(group: Any) -> int | None:
-    """This process's rank where the group is that of all ranks, None where it is another."""
+    """The rank of this process if the group is that of all ranks, None if it is another."""
     default = dist.distributed_c10d._get_default_group()
     return dist.get_rank() if group in (None, dist.group.WORLD, default) else None
 
@@ -72,7 +72,7 @@ def _held_back(
 
 
 def _group(args: Any, kwargs: Any) -> Any:
-    """That was asked for, None: all ranks. Who is in no group has none of its ranks, and sends nothing."""
+    """The group that was asked for, None for all ranks. A process outside the group sends nothing."""
     outside = dist.GroupMember.NON_GROUP_MEMBER
     given = (*args, *kwargs.values())
     found = (value for value in given if value is outside or isinstance(value, dist.ProcessGroup))
@@ -80,27 +80,27 @@ def _group(args: Any, kwargs: Any) -> Any:
 
 
 class _Handle(dist.Work):
-    """Stands for a real one, and is done when the emulated link has let go of the message."""
+    """A handle in place of a real one, done when the emulated link has released the message."""
 
     def __init__(self, carrier: Carrier, message: Message, work: dist.Work) -> None:
         super().__init__()
         self._carrier, self._message, self._work = carrier, message, work
 
     def wait(self, timeout: Any = None) -> bool:
-        """For the link; errors of the real one are raised here."""
+        """Waits for the link; errors of the real message are raised here."""
         self._message.wait()
         return True
 
     def is_completed(self) -> bool:
-        """Whether the link is through."""
+        """Returns whether the message is through the link."""
         return self._message.released.is_set()
 
     def is_success(self) -> bool:
-        """Whether the real one was."""
+        """Returns whether the message is through the link and the real one succeeded."""
         return self.is_completed() and self._message.error is None
 
     def get_future(self) -> Any:
-        """The real one's result, later."""
+        """A future of the real handle's result, done when the link has released the message."""
         arrived, released = self._work.get_future(), torch.futures.Future()  # type: ignore[var-annotated]
 
         def settle() -> None:

@@ -1,7 +1,7 @@
-"""When the last rank had a message ready: told among the ranks of one host by a file that all of them map.
+"""Shares among the ranks of one host, through a file they all map, when each rank had a message ready.
 
-A link cannot begin before the last rank is ready. The real message cannot end before, either, so whoever has it finds
-the moments of all the others here, and no message more has to be sent to learn them.
+A link cannot begin before the last rank is ready. The real message cannot end before, either, so a rank that has
+received it finds the times of all the others here, and no further message has to be sent to learn them.
 """
 
 import mmap
@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 
 SLOTS = 1024  # messages under way at once; far more than there are
-_WORDS = 2  # of a rank in a slot: the message's number, counted from 1, and the moment
+_WORDS = 2  # of a rank in a slot: the message's number, counted from 1, and its time
 
 
 class Readiness:
-    """All ranks of one host; the clock is that of the host, the same for every process."""
+    """The shared times of all ranks of one host; the clock is that of the host, the same for every process."""
 
     def __init__(self, path: Path, ranks: int) -> None:
         self._ranks = ranks
@@ -26,13 +26,13 @@ class Readiness:
             os.close(descriptor)
 
     def tell(self, rank: int, number: int, ready_ns: int) -> None:
-        """This rank has its part of that message ready."""
+        """Writes when this rank had its part of a message ready."""
         at = self._at(rank, number)
         self._words[at + 1] = ready_ns
         self._words[at] = number
 
     def last(self, number: int, own_ns: int) -> int:
-        """The latest moment that is known for that message."""
+        """The latest time at which any rank had that message ready, as far as known."""
         latest = own_ns
         for rank in range(self._ranks):
             at = self._at(rank, number)

@@ -1,7 +1,7 @@
 """Bytes of the whole message that one call of torch.distributed sends, counted as a rehearsal puts them on tape.
 
-Of an all-gather or a gather it is what ranks hold in the end, of a reduce-scatter or a scatter what there was in the
-beginning, of an all-to-all what this rank sends. So a message takes as long over an emulated link as is predicted.
+For an all-gather or a gather it is what ranks hold in the end, for a reduce-scatter or a scatter what there was in the
+beginning, for an all-to-all what this rank sends. So a message takes as long over an emulated link as predicted.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ _WHOLE = {
 
 
 def message_bytes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: int) -> int:
-    """Of the call of that function among so many ranks; 0 where nothing but a signal is sent."""
+    """The bytes that a call of that function sends among so many ranks; 0 if it sends nothing but a signal."""
     if name == "batch_isend_irecv":
         return _larger_way(args[0] if args else kwargs.get("p2p_op_list"))
     whole = _WHOLE.get(name)
@@ -56,14 +56,14 @@ def message_bytes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], rank
 
 
 def tensor_bytes(value: Any) -> int:
-    """Of a tensor, or of all in a list of them or of lists; what is neither is for torch to complain of."""
+    """The bytes of a tensor, or of all in (nested) lists; 0 for anything else, about which torch itself complains."""
     if isinstance(value, torch.Tensor):
         return value.numel() * value.element_size()
     return sum(map(tensor_bytes, value)) if isinstance(value, (list, tuple)) else 0
 
 
 def _larger_way(operations: Any) -> int:
-    """A link carries both directions at once, so that a batch takes as long as the larger of them."""
+    """The bytes of the larger direction of a batch: a link carries both at once, so that the larger one decides."""
     sent = received = 0
     for one in operations if isinstance(operations, (list, tuple)) else ():
         size_bytes = tensor_bytes(getattr(one, "tensor", None))

@@ -1,7 +1,7 @@
 """Watches an examined run for the doctor: what the script does, in which order, from which line; one file per concern.
 
-It only notes; what the notes mean is worked out by `doctor/` when they are read. No hook issues a collective, draws a
-random number or changes what the script computes, prints or returns.
+It only takes notes; `doctor/` works out what they mean when it reads them. No hook issues a collective, draws a random
+number or changes what the script computes, prints or returns.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Notes every outermost backward pass: on what, with which factor, and what it left in the gradients."""
+"""Notes every outermost backward pass: on which loss, with which factor, and what it left in the gradients."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,10 @@ from scalewise.watch.stamp import now_ns
 
 
 def install(notebook: Notebook) -> None:
-    """`Tensor.backward` calls `torch.autograd.backward`; `autograd.grad` adds to no gradient and is left alone."""
+    """Wraps `torch.autograd.backward`, which `Tensor.backward` calls.
+
+    `autograd.grad` adds to no gradient and is left alone.
+    """
     loop = loop_of(notebook)
     autograd: Any = torch.autograd
     original = autograd.backward
@@ -51,7 +54,7 @@ def _guarded(notebook: Notebook, call: Callable[[], Any]) -> Any:
 
 
 def _see_hooks_on_saved(loop: Loop) -> None:
-    """Checkpointing and offloading unpack saved tensors in their own way, once."""
+    """Notes whether hooks on saved tensors are used: checkpointing and offloading unpack them their own way, once."""
     original = saved_tensors_hooks.__enter__
 
     @functools.wraps(original)
@@ -63,7 +66,7 @@ def _see_hooks_on_saved(loop: Loop) -> None:
 
 
 class _Look:
-    """One pass, from before to after."""
+    """The notes on one backward pass, from before it to after it."""
 
     def __init__(self, loop: Loop, tensors: Any) -> None:
         self._loop = loop
@@ -101,7 +104,7 @@ class _Look:
                 one.listen()
 
     def end(self) -> None:
-        """Whatever came of it, nothing of ours stays in the graph."""
+        """Removes our hooks from the graph, however the pass ended."""
         for one in self._reductions:
             one.forget()
 
@@ -112,7 +115,7 @@ class _Look:
             return strongest(self._reductions)
 
     def note(self, lasted_ns: int) -> None:
-        """It has returned."""
+        """Notes the pass when it has returned."""
         loop = self._loop
         early = loop.early
         for probe in loop.probes.all():
@@ -141,7 +144,7 @@ def _no_gradients(loop: Loop) -> bool:
 
 
 def _free_value(tensors: list[torch.Tensor]) -> float | None:
-    """On the host reading is free."""
+    """The value of a loss of one number on the host, where reading is free; None otherwise."""
     if len(tensors) != 1 or tensors[0].numel() != 1 or tensors[0].device.type != "cpu" or not ordinary(tensors[0]):
         return None
     return number(tensors[0])

@@ -16,7 +16,7 @@ MOST_CHANNELS = 32
 
 
 class BatchNorms:
-    """Told of the calls of modules inside the outermost one; no class is changed, so that a model can be scripted."""
+    """A recorder of batch-norm layers' calls; it changes no class, so that a model can be scripted."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -24,15 +24,15 @@ class BatchNorms:
         self.looking = False
 
     def begin(self, trains: bool, passes: int) -> None:
-        """An outermost call begins; `passes`: how often this model was called to train before."""
+        """Prepares for an outermost call; `passes`: how often this model was called to train before."""
         self.looking = trains and passes < PASSES and several_ranks() and not capturing()
 
     def end(self) -> None:
-        """It is over."""
+        """Ends the outermost call."""
         self.looking = False
 
     def see(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module inside is about to be called. SyncBatchNorm takes all ranks' samples, and is not meant."""
+        """Notes a module inside that is about to be called. SyncBatchNorm is left out: it takes all ranks' samples."""
         if not isinstance(module, _BatchNorm) or isinstance(module, SyncBatchNorm) or not module.training:
             return
         try:
@@ -53,11 +53,11 @@ class BatchNorms:
 
 
 def several_ranks() -> bool:
-    """Whether there is a process group of more than one rank."""
+    """Returns whether there is a process group of more than one rank."""
     distributed = torch.distributed
     return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def capturing() -> bool:
-    """Whether a CUDA graph is being recorded: nothing may be read from the device then."""
+    """Returns whether a CUDA graph is being recorded: nothing may be read from the device then."""
     return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

@@ -1,4 +1,4 @@
-"""Notes where gradients are clipped, and how the gradient stood to that of the last backward pass just before."""
+"""Notes each clipping of gradients, and the ratio of the gradient just before to that of the last backward pass."""
 
 import functools
 import sys
@@ -33,7 +33,7 @@ def install(notebook: Notebook) -> None:
 
 
 class _Inside:
-    """One function of torch's calls another: they are one clipping."""
+    """The mark of a clipping under way: one of torch's functions calls another, and both are one clipping."""
 
     one = False
 
@@ -76,7 +76,7 @@ def _watched(loop: Loop, original: Any, how: str, inside: _Inside) -> Any:
 
 
 def _remember(loop: Loop, probe: Probe | None, before: float | None) -> None:
-    """So that the step's own ratio is of all that was done to the gradient except clipping."""
+    """Keeps the clipping's own factor, so that the step's ratio can leave it out and hold all other changes."""
     after = probe.ratio(loop.early) if probe is not None and before else None
     if probe is not None and before and after:
         probe.unclipped *= before / after

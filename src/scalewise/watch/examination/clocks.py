@@ -1,7 +1,7 @@
-"""Notes when the script itself reads a clock or waits for its device; libraries that do so pass through.
+"""Notes when the script itself reads a clock or waits for its device; reads by libraries are left out.
 
-A clock of the `time` module stays what it is to those who use it: it is no method when it is kept in a class, it can
-be pickled by its name, and it gives what it gave.
+A replaced clock of the `time` module behaves as before: it does not become a method when it is kept in a class, it can
+be pickled by its name, and it returns what it returned.
 """
 
 import functools
@@ -73,7 +73,7 @@ class _Clock:
 
 
 def _after(owner: Any, name: str, note: Callable[[], None]) -> None:
-    if isinstance(owner, type):  # the class that defines it: what stands in for a stream may be of that one
+    if isinstance(owner, type):  # the class that defines it: stand-ins for a stream may be of that class
         owner = next(base for base in owner.__mro__ if name in vars(base))
     original = getattr(owner, name)
 
@@ -87,7 +87,7 @@ def _after(owner: Any, name: str, note: Callable[[], None]) -> None:
 
 
 def _waited(notebook: Notebook, call: str) -> None:
-    """Whoever waits on the script's behalf has waited for it; the watcher waits on its own."""
+    """Notes a wait for the device, a library's too, which waits on the script's behalf; not the watcher's own."""
     try:
         if notebook.on and not sys._getframe(2).f_code.co_filename.startswith(_WATCHER):
             notebook.note("device_sync", call)

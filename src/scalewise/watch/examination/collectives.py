@@ -21,7 +21,7 @@ _NEVER_WAITS = ("isend", "irecv", "batch_isend_irecv")
 
 
 def install(notebook: Notebook) -> None:
-    """The functions that the ordinary hook watches, on top of it; and the wait for those that were only begun."""
+    """Wraps the functions that the ordinary hook has wrapped already, and the wait for those that were only begun."""
     inside = _Inside()
     replaced: dict[Any, Any] = {}
     for name, kind in collectives.KIND_OF.items():
@@ -34,7 +34,7 @@ def install(notebook: Notebook) -> None:
 
 
 class _Inside:
-    """Collectives call one another: only the outermost is one. Other threads have an order of their own."""
+    """The mark of a collective under way: collectives call one another, and only the outermost one is noted."""
 
     def __init__(self) -> None:
         self.one = False
@@ -42,11 +42,11 @@ class _Inside:
         self._told: Counter[int] = Counter()
 
     def skips(self) -> bool:
-        """Whether this call is not to be noted."""
+        """Returns whether this call is left out: it is inside another one, or not in the main thread."""
         return self.one or threading.get_ident() != self.main
 
     def tell(self, notebook: Notebook, place: int) -> None:
-        """Two collectives that do not fit may kill the process at once: those at a new line are written at once."""
+        """Writes the notes at once for a new line: two collectives that do not match may kill the process at once."""
         self._told[place] += 1
         if self._told[place] <= WRITTEN_AT_ONCE:
             notebook.write()
@@ -55,7 +55,7 @@ class _Inside:
 
 
 class _Signature:
-    """Where among the arguments of a function the other end, the group and the asking not to wait are found."""
+    """The positions of the peer, the group and `async_op` among a function's arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         names = ("dst", "src", "group_dst", "group_src", "group", "async_op")
@@ -65,7 +65,7 @@ class _Signature:
         return self._arguments[name].of(args, kwargs)
 
     def peer(self, args: Any, kwargs: Any) -> int:
-        """As a rank of the whole run."""
+        """The other end of a message, as a rank of the whole run."""
         for name in ("dst", "src"):
             found = self.value(name, args, kwargs)
             if isinstance(found, int):
@@ -77,7 +77,7 @@ class _Signature:
         return NOWHERE
 
     def ranks(self, args: Any, kwargs: Any) -> list[int]:
-        """Of the group; empty: all."""
+        """The ranks of the group; empty if it is that of all ranks."""
         group = self.value("group", args, kwargs)
         return [] if group is None or group is dist.group.WORLD else list(dist.get_process_group_ranks(group))
 
@@ -118,7 +118,7 @@ def _noted(notebook: Notebook, kind: str, original: Callable[..., Any], inside: 
 
 
 def _see_waits(notebook: Notebook, inside: _Inside) -> None:
-    """A message that was begun with `isend` may block where the script waits for it."""
+    """Notes waits for a message: one that was begun with `isend` may block where the script waits for it."""
     work: Any = dist.distributed_c10d.Work
     original = work.wait
 
@@ -138,7 +138,7 @@ def _see_waits(notebook: Notebook, inside: _Inside) -> None:
 
 
 def _see_buffers(notebook: Notebook, inside: _Inside) -> None:
-    """DDP broadcasts buffers before a forward pass in evaluation, too, where one rank may be alone.
+    """Notes DDP's broadcast of buffers before a forward pass in evaluation, too, where one rank may be alone.
 
     In training a backward pass follows, which is seen to need all ranks.
     """

@@ -13,7 +13,7 @@ MOST_LETTERS = 300  # of a guard
 
 
 def install(notebook: Notebook) -> None:
-    """When dynamo is imported: by private functions of its own, without which nothing is noted."""
+    """Wraps dynamo's private functions once it is imported; if they are missing, nothing is noted."""
 
     def act() -> None:
         try:
@@ -25,7 +25,7 @@ def install(notebook: Notebook) -> None:
 
 
 def _see(notebook: Notebook) -> None:
-    """`_compile` asks for the reasons first, and has compiled when it returns."""
+    """Wraps dynamo's functions: it first asks for the reasons of a recompilation, then `_compile` compiles."""
     frames: Any = sys.modules["torch._dynamo.convert_frame"]
     reasons_of, compile_ = frames.get_and_maybe_log_recompilation_reasons, frames._compile
     frame_of, code_of = Argument(reasons_of, "frame"), Argument(compile_, "code")

@@ -1,7 +1,7 @@
-"""Notes when a backward pass has computed its gradients: what it does after that is waiting for other ranks.
+"""Notes when a backward pass has computed its gradients: after that it only waits for other ranks.
 
-DDP waits in a callback that it leaves with the engine near the end of the pass. One that is left at its beginning is
-called first, right when all gradients are there.
+DDP waits in a callback that it gives to the engine near the end of the pass. A callback that is given at the beginning
+is called first, right when all gradients are there.
 """
 
 import functools
@@ -15,7 +15,7 @@ from scalewise.watch.stamp import now_ns
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps `torch.autograd.backward`; only on the host, for a GPU computes on when its gradients are asked for."""
+    """Wraps `torch.autograd.backward`; host only, as a GPU computes on when its gradients are asked for."""
     autograd: Any = torch.autograd
     original = autograd.backward
 
@@ -39,7 +39,7 @@ def install(notebook: Notebook) -> None:
 
 
 def _listen(notebook: Notebook, tensors: Any) -> Any:
-    """Hears the first node of the graph begin, and leaves a callback with the engine."""
+    """Waits for the first node of the graph to begin, and then gives the engine a callback."""
     first = next(iter(tensors), None) if isinstance(tensors, (tuple, list)) else tensors
     if not isinstance(first, torch.Tensor) or first.grad_fn is None or first.device.type != "cpu":
         return None

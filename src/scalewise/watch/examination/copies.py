@@ -1,4 +1,4 @@
-"""Notes when a tensor of the host is copied to a device: how large, from pinned memory or not, and whether again."""
+"""Notes when a tensor of the host is copied to a device: how large, from pinned memory or not, how often before."""
 
 import functools
 import inspect
@@ -19,7 +19,7 @@ MOST_KNOWN = 512  # storages that are remembered; those that are gone are forgot
 
 
 def install(notebook: Notebook) -> None:
-    """Only where there can be such a device, or where one is stood in for."""
+    """Wraps the methods that copy, if there can be a GPU or a stand-in for one."""
     if redirect.is_on():
         copies = _Copies(notebook, redirect.believed_on_gpu, real=False)
     elif torch.version.cuda is not None or torch.version.hip is not None:
@@ -31,7 +31,7 @@ def install(notebook: Notebook) -> None:
 
 
 class _Copies:
-    """Wraps the methods that move a tensor; one may call another, and they are then one copy."""
+    """The wrappers of methods that move a tensor; one may call another, and both are then one copy."""
 
     def __init__(self, notebook: Notebook, on_device: Callable[[Any], bool], real: bool) -> None:
         self._notebook, self._on_device, self._real = notebook, on_device, real
@@ -39,7 +39,7 @@ class _Copies:
         self._known: dict[tuple[Any, ...], tuple[StorageWeakRef, int]] = {}
 
     def noted(self, name: str) -> Callable[..., Any]:
-        """The method, noted when its result is on the device and what it copied was not."""
+        """The method, with a note when its result is on the device and what it copied was not."""
         original = getattr(torch.Tensor, name)
         notebook = self._notebook
 
@@ -62,7 +62,7 @@ class _Copies:
                 notebook.broke("copies", error)
             return result
 
-        # What stands in for a GPU looks for torch's own method below every wrapper.
+        # The stand-in for a GPU looks for torch's own method below every wrapper.
         noted.__wrapped__ = inspect.unwrap(original)
         return noted
 
@@ -74,7 +74,7 @@ class _Copies:
         self._notebook.note("copy", name, size, pinned, non_blocking, lasted_ns, self._times_before(source))
 
     def _times_before(self, source: torch.Tensor) -> int:
-        """How often the same values were copied: the same memory, still held by the script and not written to since."""
+        """The number of earlier copies of the same values: the same memory, still held by the script, not changed."""
         if source.is_inference():
             return 0
         storage = source.untyped_storage()

@@ -1,4 +1,4 @@
-"""Notes the DataLoaders of the script: how they were made, when an epoch begins, each wait for a batch, the end."""
+"""Notes the DataLoaders of the script: how they were made, when an epoch begins and ends, and each wait for a batch."""
 
 import functools
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def install(notebook: Notebook) -> None:
     """Wraps the class of all loaders, the base class of their iterators, and what they draw and fetch with."""
     samplers, workers = Samplers(notebook), Workers(notebook)
     samplers.install()
-    FetchTimer(notebook, workers.now_serving).install()  # first: what the looks at random states take is no loading
+    FetchTimer(notebook, workers.now_serving).install()  # first: the time taken to look at random states is no loading
     workers.install()
     loaders = _Loaders(notebook, samplers)
     _see_construction(notebook, loaders)
@@ -41,7 +41,7 @@ class _Loaders:
         self._parts.install()
 
     def describe(self, loader: Any) -> int:
-        """Writes how a loader was made; once."""
+        """Writes how a loader was made, once; returns its number."""
         number = self.numbers.of(loader)
         if number is None:
             number = self.numbers.give(loader)
@@ -75,7 +75,7 @@ def _row(loader: Any, number: int, place: int) -> LoaderRow:
 
 
 def _length(thing: Any) -> int | None:
-    """Datasets and samplers need not have one."""
+    """The length of a dataset or sampler; None if it has none."""
     try:
         return len(thing)
     except Exception:
@@ -103,7 +103,7 @@ def _see_epochs(notebook: Notebook, loaders: _Loaders, workers: Workers) -> None
             return original(self)
         number = _quietly(notebook, lambda: loaders.describe(self))
         notebook.note("loader", number)
-        # Worker processes are forked in here, and learn from it whose they are.
+        # Worker processes are forked in here, and learn in this way whose they are.
         with workers.serving(number, begins=True):
             iterator = original(self)
         _quietly(notebook, lambda: loaders.iterators.give(iterator, number))
@@ -130,7 +130,7 @@ def _see_batches(notebook: Notebook, loaders: _Loaders, workers: Workers) -> Non
                 batch = original(self)
         except StopIteration:
             notebook.note("exhausted", number, place=place)
-            notebook.write()  # once an epoch: a rank that dies soon after has told that it was through
+            notebook.write()  # once an epoch: so a rank that dies soon after is known to have finished it
             raise
         notebook.note("batch", number, perf_counter_ns() - began_ns, place=place)
         return batch

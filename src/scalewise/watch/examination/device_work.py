@@ -1,6 +1,6 @@
 """Records a few settled steps with CUPTI, through torch's profiler: how long the GPU was busy, with how many kernels.
 
-Only where a GPU computes, and never beside a profiler of the script's own.
+It records only on a GPU, and never beside a profiler of the script's own.
 """
 
 import functools
@@ -24,14 +24,14 @@ MOST_NAMES = 12
 MOST_LETTERS = 120
 _OPTIMIZER = "Optimizer.step#"
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
-# Without it torch warns of cycles, which there are none of, and the script would print that.
+# Without it torch warns of profiler cycles, although none are used, and the script would print that.
 _QUIET: dict[str, Any] = (
     {"acc_events": True} if "acc_events" in inspect.signature(torch.profiler.profile.__init__).parameters else {}
 )
 
 
 def install(notebook: Notebook) -> None:
-    """Told of each step when it is over."""
+    """Registers a callback after each step, and steps aside for a profiler of the script's own."""
     if redirect.is_on() or not (torch.version.cuda or torch.version.hip):
         return
     loop = loop_of(notebook)
@@ -49,7 +49,7 @@ def install(notebook: Notebook) -> None:
 
 
 class _Records:
-    """One recording per process."""
+    """The recorder of one process, which records once."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -59,7 +59,7 @@ class _Records:
         self.starting = False
 
     def give_way(self) -> None:
-        """The script has a profiler: two cannot run at once."""
+        """Ends the recording for good, because the script has a profiler: two cannot run at once."""
         self._done = True
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
@@ -69,7 +69,7 @@ class _Records:
                 self._loop.notebook.broke("device work", error)
 
     def after_step(self, step: int) -> None:
-        """Begins and ends between two steps."""
+        """Begins or ends the recording between two steps."""
         if self._done:
             return
         loop = self._loop
@@ -88,11 +88,11 @@ class _Records:
             return
         activities = torch.profiler.ProfilerActivity
         self.starting = True
-        if _LOG_LEVEL not in os.environ:  # some versions of the profiler tell the terminal that they begin and end
+        if _LOG_LEVEL not in os.environ:  # some versions of the profiler print when they begin and end
             os.putenv(_LOG_LEVEL, "99")
         try:
             profiler = torch.profiler.profile(activities=[activities.CPU, activities.CUDA], **_QUIET)
-            torch.cuda.synchronize()  # what is left of earlier steps is not of this one
+            torch.cuda.synchronize()  # what is left of earlier steps does not belong to this one
             profiler.start()
             self._profiler, self._begin = profiler, step
         except Exception:
@@ -152,7 +152,7 @@ def _count(entry: list[int], lasted_ns: int) -> None:
 
 
 def _union_ns(spans: list[tuple[int, int]]) -> int:
-    """Time in which at least one of them was under way."""
+    """The time in which at least one of the spans was under way."""
     total = until = 0
     for begin, end in sorted(spans):
         if end > until:

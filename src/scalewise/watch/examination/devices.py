@@ -5,5 +5,5 @@ from scalewise.watch.examination.notebook import Notebook
 
 
 def install(notebook: Notebook) -> None:
-    """Nothing is written of a script that is not redirected."""
+    """Has the devices asked for written as rows; a script that is not redirected gives none."""
     redirect.tell(notebook.row)

@@ -1,6 +1,7 @@
 """Notes the exception that ends the script, with its lines, and the parameters that had no gradient in the first step.
 
-DDP complains of unused parameters one step late, when the gradients are gone: the names are kept from the first step.
+DDP complains of unused parameters one step late, when the gradients are gone, so the names are kept from the first
+step.
 """
 
 import functools
@@ -21,7 +22,7 @@ MOST_NAMES = 200
 
 
 def install(notebook: Notebook) -> None:
-    """Puts a step before the exception hook in force, and one before `sys.exit`."""
+    """Puts a step before the current exception hook, and one before `sys.exit`."""
     unused = _Unused(notebook)
     unused.install()
     _see_exceptions(notebook, unused)
@@ -46,14 +47,14 @@ def _see_exceptions(notebook: Notebook, unused: "_Unused") -> None:
 
 
 def _see_exits(notebook: Notebook, unused: "_Unused") -> None:
-    """A code other than 0 is a failure too; where the script catches it, the rank's exit code tells."""
+    """Notes exit codes other than 0, which are failures too; if the script catches the exit, the rank's code tells."""
     original = sys.exit
 
     @functools.wraps(original)
     def exit(*args: Any, **kwargs: Any) -> Any:
         try:
             status = args[0] if args else None
-            place = notebook.places.here()  # nowhere: not the script itself, but who runs it, has this to say
+            place = notebook.places.here()  # NOWHERE: whoever runs the script exits, not the script itself
             if notebook.on and place != NOWHERE and status not in (None, 0, False):
                 notebook.row(FailureRow("SystemExit", str(status)[:MOST_LETTERS], place, (place,), unused.names))
         except Exception as error:
@@ -64,7 +65,7 @@ def _see_exits(notebook: Notebook, unused: "_Unused") -> None:
 
 
 class _Unused:
-    """Parameters of DDP modules that had no gradient when an optimizer first stepped."""
+    """The parameters of DDP modules that had no gradient when an optimizer first stepped."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -73,7 +74,7 @@ class _Unused:
         self.names: tuple[str, ...] = ()
 
     def install(self) -> None:
-        """Sees DDP modules being made, and the first step of all."""
+        """Wraps the constructor of DDP, and looks at gradients before the first step of all."""
         if not torch.distributed.is_available():
             return
         from torch.nn.parallel import DistributedDataParallel

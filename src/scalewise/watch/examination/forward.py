@@ -1,4 +1,4 @@
-"""Notes every outermost module call: which module, through which wrapper, armed to synchronise or not, on what data."""
+"""Notes every outermost module call: which module, through which wrapper, whether it will synchronise, on what data."""
 
 import threading
 import weakref
@@ -20,7 +20,7 @@ from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.stamp import now_ns
 
-MOST_ROWS = 64  # whose digests are taken
+MOST_ROWS = 64  # samples whose digests are taken
 MOST_EVALUATED = 200  # passes without gradients whose layers are looked at
 
 
@@ -67,17 +67,17 @@ def install(notebook: Notebook) -> None:
 
     def stepped() -> None:
         nonlocal inside
-        inside = False  # where the forward of a module trains, what it calls from here on is the outermost call
+        inside = False  # if the forward of a module trains, what it calls from here on is the outermost call
 
     recorder.on_stepped.append(stepped)
     nn.Module.__call__ = __call__  # type: ignore[method-assign]
     compiler.tell_dynamo(__call__)
-    recorder.on_unseen_forward = lambda: None  # an examined run never rests, so the hook is where it must be
+    recorder.on_unseen_forward = lambda: None  # an examined run never rests, so the hook is always in place
 
 
 @dataclass
 class _Known:
-    """What is known of a module that was called."""
+    """The facts about a module that was called."""
 
     learns: bool  # it has parameters: a loss or an activation is no model
     trained: int = 0  # times it was called to train
@@ -85,13 +85,13 @@ class _Known:
 
 
 class _Calls:
-    """The modules that were called."""
+    """The modules that were called, with the facts about each."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[nn.Module, _Known] = weakref.WeakKeyDictionary()
 
     def of(self, module: nn.Module) -> _Known:
-        """Looked at once; a lazy module gets its parameters late."""
+        """The facts about a module, found out once; a lazy module gets its parameters late, and is looked at again."""
         known = self._known.get(module)
         if known is None or not known.learns:
             known = self._known[module] = _Known(next(iter(module.parameters()), None) is not None)
@@ -99,7 +99,7 @@ class _Calls:
 
 
 class _Look:
-    """One outermost call, from before to after."""
+    """The notes on one outermost call, from before it to after it."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Look:
                 self._digest, self._row_digests = digest(tensor), row_digests(tensor, MOST_ROWS)
 
     def note(self, loop: Loop) -> None:
-        """It has returned."""
+        """Notes the call when it has returned."""
         if not self.counts:
             return
         lasted_ns = now_ns() - self._began_ns

@@ -1,4 +1,4 @@
-"""Notes at the first steps whether any gradient differs from zero, how long they are, and what the loss is made of."""
+"""Notes at the first steps whether any gradient differs from zero, their norm, and what the loss is made of."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import number, quietly, readable
 
-# Nodes that hand values on as they are, in another shape or type.
+# Nodes that pass values on unchanged, in another shape or type.
 _SAME_VALUES = (
     "View", "UnsafeView", "ReshapeAlias", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Select", "Slice",
     "Clone", "ToCopy", "Index", "Contiguous", "AsStrided",
@@ -21,7 +21,7 @@ _MOST_HOPS = 8
 
 
 def install(notebook: Notebook) -> None:
-    """Hears of backward passes from the loop, and of steps from torch itself."""
+    """Registers a look at each backward pass (with the loop) and at each step (with torch)."""
     loop = loop_of(notebook)
     look = _Look(loop)
     loop.on_backward.append(look.at_loss)
@@ -38,7 +38,7 @@ def install(notebook: Notebook) -> None:
 
 
 class _Look:
-    """What is known of the loss that the next step rests on."""
+    """The facts about the loss that the next step rests on."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -46,7 +46,7 @@ class _Look:
         self._told: set[tuple[str, str, int]] = set()
 
     def at_loss(self, tensors: list[torch.Tensor]) -> None:
-        """A backward pass is about to begin."""
+        """Looks at the loss when a backward pass is about to begin."""
         if not self._loop.close:
             return
         try:
@@ -73,14 +73,14 @@ class _Look:
             self._loop.notebook.note("twice", loss, before, place=place)
 
     def at_step(self, optimizer: Optimizer) -> None:
-        """Before the optimizer looks at its gradients."""
+        """Notes the gradients before the optimizer uses them."""
         loop = self._loop
         if not (loop.early or sampled(loop.windows + 1)) or capturing():
             return
         local = [_local(one.grad) for one in parameters_of(optimizer) if one.grad is not None]
         known = [one for one in local if readable(one, early=True)]
         if len(known) < len(local):
-            return  # sparse, or on no device: nothing is said of them
+            return  # sparse, or on no device: nothing is noted of them
         with quietly():
             zero = not any(one.numel() and bool(one.any()) for one in known)
             norm = _norm(known) if not zero and several_ranks() else None
@@ -91,12 +91,12 @@ class _Look:
 
 
 def _local(tensor: Any) -> Any:
-    """This rank's own part of a DTensor."""
+    """The part of a DTensor that is on this rank; any other tensor as it is."""
     return getattr(tensor, "_local_tensor", tensor)
 
 
 def _shard_ranks(parameter: Any) -> list[int]:
-    """The ranks that hold the shards of a DTensor; none of a plain tensor, or of one that is whole on every rank."""
+    """The ranks that hold the shards of a DTensor; empty for a plain tensor, or for one that is whole on every rank."""
     placements = getattr(parameter, "placements", ())
     sharded = [dim for dim, one in enumerate(placements) if one.is_shard()]
     if not sharded:
@@ -118,7 +118,7 @@ def _norm(tensors: list[torch.Tensor]) -> float | None:
 
 
 def _classes(reduction: Any) -> int | None:
-    """That the softmax of a cross entropy chooses among; its targets may be classes or probabilities."""
+    """The number of classes that a cross entropy's softmax chooses among; targets are classes or probabilities."""
     waiting = [reduction]
     for _ in range(_MOST_HOPS):
         waiting = [child for node in waiting for child, _ in node.next_functions if child is not None]
@@ -130,7 +130,7 @@ def _classes(reduction: Any) -> int | None:
 
 
 def _before(node: Any) -> Any:
-    """The node that made the values a node was given, whatever shape they were brought into since."""
+    """The node that made the values a node was given, before any changes of shape."""
     for _ in range(_MOST_HOPS):
         node = next((child for child, _ in node.next_functions if child is not None), None) if node else None
         if node is None or not any(_is(node, name) for name in _SAME_VALUES):

@@ -1,7 +1,7 @@
 """Counts what a backward pass is made of, in autograd's own graph: matmuls, convolutions, attention step by step.
 
-The graph of three passes is looked at, so that shapes which change are seen to change. Where attention is computed
-step by step, the forward passes of the next step are looked at to learn from which lines.
+It looks at the graphs of three passes, so that changing shapes are noticed. If attention is computed step by step, it
+looks at the forward passes of the next step to learn from which lines.
 """
 
 import functools
@@ -35,7 +35,7 @@ _CALLS = ("softmax", "_safe_softmax", "scaled_dot_product_attention", "multi_hea
 
 
 def install(notebook: Notebook) -> None:
-    """Told of each backward pass before it begins."""
+    """Registers a look at each backward pass before it begins."""
     loop = loop_of(notebook)
     lines = _Lines(notebook)
 
@@ -55,7 +55,7 @@ def install(notebook: Notebook) -> None:
 
 
 def graph_row(loop: Loop, tensors: list[torch.Tensor]) -> GraphRow:
-    """What a backward pass on these tensors will go through."""
+    """The row that counts what a backward pass on these tensors will go through."""
     matmuls: Counter[str] = Counter()
     attention: Counter[tuple[tuple[int, ...], str]] = Counter()
     shapes = hashlib.blake2b(digest_size=8)
@@ -101,13 +101,13 @@ def _nodes(tensors: list[torch.Tensor]) -> Iterator[Any]:
 
 
 def _attention(product: Any) -> Any:
-    """The softmax that this product weighs with, if another product made its scores; None: it is no attention."""
+    """The softmax that this product weighs with, if another product made its scores; None if this is no attention."""
     softmax = _below(product, _SOFTMAX)
     return softmax if softmax is not None and _below(softmax, _PRODUCTS) is not None else None
 
 
 def _below(node: Any, wanted: tuple[str, ...]) -> Any:
-    """The nearest such node below this one, through nothing but shapes, scales and masks."""
+    """The nearest wanted node below this one, with nothing but shapes, types, scales and masks between."""
     waiting = [(child, 0) for child, _ in node.next_functions if child is not None]
     while waiting:
         child, hops = waiting.pop()
@@ -131,7 +131,7 @@ def _dtype(node: Any) -> str:
 
 
 class _Lines:
-    """Learns in the forward passes before the next backward pass which lines compute attention."""
+    """A search for the lines that compute attention, in the forward passes before the next backward pass."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -139,7 +139,7 @@ class _Lines:
         self._put_back: tuple[Any, Any] = (None, None)  # what was there, and what stands there now
 
     def look(self) -> None:
-        """From now on, around all other hooks of module calls."""
+        """Begins to look, around all other hooks of module calls."""
         calls = _Calls(self._notebook)
         lines = self
         original: Any = nn.Module.__call__
@@ -162,7 +162,7 @@ class _Lines:
         nn.Module.__call__ = __call__  # type: ignore[method-assign]
 
     def stop(self) -> None:
-        """Nothing of it is left, unless another hook lies around it by now."""
+        """Stops looking, and removes the wrapper unless another hook lies around it by now."""
         if self._looking:
             self._looking = False
             original, ours = self._put_back
@@ -171,7 +171,7 @@ class _Lines:
 
 
 class _Calls(TorchFunctionMode):
-    """Sees every torch function of one forward pass; a call inside another is part of that one."""
+    """A mode that notes attention in one forward pass; a call inside another is part of that one."""
 
     def __init__(self, notebook: Notebook) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _Calls(TorchFunctionMode):
         self._written: set[int] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Passes everything through."""
+        """Passes every function through, and notes the lines of those that compute attention."""
         name, kwargs = getattr(func, "__name__", ""), kwargs or {}
         if name in _CALLS:
             try:

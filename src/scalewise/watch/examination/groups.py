@@ -10,7 +10,7 @@ from scalewise.watch.examination.notebook import Notebook
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps both functions where torch.distributed has bound them; the group of all ranks only."""
+    """Wraps both functions where torch.distributed has bound them; notes the group of all ranks only."""
     begin, end = dist.init_process_group, dist.destroy_process_group
 
     @functools.wraps(begin)

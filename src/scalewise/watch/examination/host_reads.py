@@ -1,6 +1,6 @@
 """Notes when a tensor of a device is read into the host, which waits for everything the device has to do.
 
-A read by a library on the script's behalf (printing a tensor, a metric) is noted as that: `item, indirect`.
+A read by a library on the script's behalf (printing a tensor, a metric) is noted as such: `item, indirect`.
 """
 
 import functools
@@ -24,7 +24,7 @@ _WATCHER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def install(notebook: Notebook) -> None:
-    """Only where there can be such a device, or where one is stood in for: on others nothing runs behind the host."""
+    """Wraps the methods that read, if there is a GPU or a stand-in: elsewhere nothing runs behind the host."""
     if redirect.is_on():
         on_device: Callable[[Any], bool] = redirect.believed_on_gpu
     elif torch.version.cuda is not None or torch.version.hip is not None:
@@ -41,14 +41,14 @@ def _is_cuda(tensor: Any) -> bool:
 
 
 class _Reads:
-    """Wraps methods of tensors; one read may be made of others, and is then one."""
+    """The wrappers of methods that read a tensor; a read that is made of other reads counts once."""
 
     def __init__(self, notebook: Notebook, on_device: Callable[[Any], bool]) -> None:
         self._notebook, self._on_device = notebook, on_device
         self._inside = False
 
     def noted(self, name: str) -> Callable[..., Any]:
-        """The method, noted when it reads what is on the device."""
+        """The method, with a note when it reads what is on the device."""
         original = getattr(torch.Tensor, name)
         notebook, on_device = self._notebook, self._on_device
 
@@ -77,12 +77,12 @@ class _Reads:
 
 
 def asked_not_to_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether `to`, `cuda` or `copy_` of a tensor was: in all their forms `non_blocking` is the first flag."""
+    """Returns whether a call of `to`, `cuda` or `copy_` asked not to wait: `non_blocking` is always the first flag."""
     return bool(next((one for one in args if isinstance(one, bool)), kwargs.get("non_blocking")))
 
 
 def _in_the_name_of(frame: FrameType, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The method called as if from that line: torch's warnings name the innermost one, and it must be the script's."""
+    """The method, called as if from that line: torch's warnings name the innermost one, and it must be the script's."""
 
     def made(method: Any) -> Any:
         return lambda *args, **kwargs: method(*args, **kwargs)
@@ -95,7 +95,7 @@ def _in_the_name_of(frame: FrameType, original: Callable[..., Any]) -> Callable[
         try:
             return called(*args, **kwargs)
         except BaseException as error:
-            error.__traceback__ = None  # less a frame that only looks like the script's
+            error.__traceback__ = None  # removes a frame that only looks like the script's
             raise
 
     return without_a_trace

@@ -1,4 +1,4 @@
-"""Notes when memory is tidied up by hand: the caching allocator emptied, Python's garbage collected."""
+"""Notes when the script tidies up memory itself: empties the caching allocator or collects Python's garbage."""
 
 import functools
 import gc
@@ -14,7 +14,7 @@ EMPTY_CACHE, COLLECT = "torch.cuda.empty_cache", "gc.collect"
 
 
 def install(notebook: Notebook) -> None:
-    """Wherever torch has bound the functions."""
+    """Wraps the functions wherever torch has bound them."""
     owners: tuple[Any, ...] = (torch.cuda, torch.cuda.memory)
     _see(notebook, owners, "empty_cache", EMPTY_CACHE)
     _see(notebook, (torch.cuda,), "ipc_collect", "torch.cuda.ipc_collect")

@@ -17,7 +17,7 @@ _KEY = "scalewise"
 
 
 def install(notebook: Notebook) -> None:
-    """Looks at what backward is called on."""
+    """Registers looks at what backward is called on, at each step, and at the end."""
     loop = loop_of(notebook)
     kept = _Kept(loop)
     loop.on_backward.append(kept.follow)
@@ -26,13 +26,13 @@ def install(notebook: Notebook) -> None:
 
 
 class _Sign:
-    """Lives as long as the node of a graph that it was put into."""
+    """A marker that lives as long as the node of a graph that it was put into."""
 
     __slots__ = ("__weakref__",)
 
 
 class _Kept:
-    """Weak references to every loss, and to the node that made it."""
+    """The weak references to every loss followed, and to the node that made it."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -41,7 +41,7 @@ class _Kept:
         self._passes = self._seen = self._most = 0
 
     def follow(self, tensors: list[torch.Tensor]) -> None:
-        """Backward is about to be called on these. A node's own dictionary keeps the sign exactly as long as itself."""
+        """Follows the losses of a backward pass; a node's own dictionary keeps the marker as long as the node."""
         self._passes += 1
         if self._passes > ALL_PASSES and self._passes % ONE_IN:
             return
@@ -53,13 +53,13 @@ class _Kept:
                 self._losses.add(weakref.ref(tensor, self._losses.discard))
 
     def look(self, step: int) -> None:
-        """After a step."""
+        """Counts what is held after a step, and notes it after steps 1, 2, 4, ..."""
         self._most = max(self._most, len(self._graphs))
         if sampled(step):
             self._note(step)
 
     def at_end(self) -> None:
-        """What happened since the last note; the script's own variables may be gone by now."""
+        """Notes what happened since the last note; the script's own variables may be gone by now."""
         if self._loop.notebook.on and self._most:
             self._note(self._loop.windows)
 

@@ -1,4 +1,4 @@
-"""Notes a script that starts its ranks itself, which torchrun has done already or need not do."""
+"""Notes a script that starts its ranks itself, which torchrun has done already or could do for it."""
 
 import functools
 import sys
@@ -12,7 +12,7 @@ from scalewise.watch.examination.notebook import Notebook
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps the one function that `mp.spawn` comes down to."""
+    """Wraps the one function that every `mp.spawn` ends in."""
     module: Any = sys.modules["torch.multiprocessing.spawn"]
     original = module.start_processes
     nprocs, start_method = Argument(original, "nprocs"), Argument(original, "start_method")

@@ -22,14 +22,14 @@ _TIMES = "_scalewise_times"
 
 
 class _Times:
-    """Of one fetcher: one epoch of one loader in one process."""
+    """The times of one fetcher: one epoch of one loader in one process."""
 
     def __init__(self, collate: Any) -> None:
         self.batches = self.whole_ns = self.collate_ns = 0
         self._collate = collate
 
     def collate(self, *args: Any, **kwargs: Any) -> Any:
-        """Stands in for the fetcher's own function."""
+        """Calls the fetcher's own collate function and adds up its time."""
         began_ns = perf_counter_ns()
         try:
             return self._collate(*args, **kwargs)
@@ -38,7 +38,7 @@ class _Times:
 
 
 class FetchTimer:
-    """What was spent in this process."""
+    """The times spent on fetching in this process."""
 
     def __init__(self, notebook: Notebook, serving: Callable[[], int]) -> None:
         self._notebook = notebook
@@ -46,7 +46,7 @@ class FetchTimer:
         self._pin_ns = 0
 
     def install(self) -> None:
-        """Wraps the fetchers, and the function that pins."""
+        """Wraps the fetchers, and the function that pins memory."""
         for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
             kind.fetch = self._timed(kind.fetch)  # type: ignore[method-assign]
         self._see_pinning()

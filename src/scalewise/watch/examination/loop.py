@@ -1,4 +1,4 @@
-"""Where an examined rank is in its training loop: counts, the optimizers and wrappers it has, what is under way."""
+"""The state of an examined rank's training loop: counts, its optimizers and wrappers, what is under way."""
 
 import functools
 import weakref
@@ -18,36 +18,36 @@ _LONG_WINDOW_PASSES = 200  # for the first windows of a loop that accumulates ov
 
 
 class Loop:
-    """What the hooks of one process share."""
+    """The state that the hooks of one process share."""
 
     def __init__(self, notebook: Notebook) -> None:
         self.notebook = notebook
         self.recorder = notebook.recorder
         self.windows = 0  # steps noted
         self.backwards = 0
-        self.scaling = 0  # inside this many steps of enabled scalers
+        self.scaling = 0  # depth of calls of enabled scalers' steps
         self.wrapper, self.sync = NOWHERE, False  # called last inside the outermost module call
         self.in_wrapper = 0
         self.hooks_on_saved = False  # saved tensors are the script's to unpack: reading one could recompute it
         self._optimizers, self._numbers = list[weakref.ref[Any]](), Numbers()
         self.probes = Probes()
-        self.on_backward: list[Callable[[list[torch.Tensor]], None]] = []  # told what it is called on
+        self.on_backward: list[Callable[[list[torch.Tensor]], None]] = []  # called with the tensors of each backward
         self.on_scaler: Callable[[Any, str], None] = lambda scaler, call: None
         self.unreached: Callable[[], set[str]] = set  # parameters of a DDP that no gradient reached since the last step
-        self.after_step: list[Callable[[int], None]] = []  # told the number of the step, from 1
+        self.after_step: list[Callable[[int], None]] = []  # called with the number of the step, from 1
 
     @property
     def early(self) -> bool:
-        """Whether values may be read from a device."""
+        """Returns whether values may be read from a device, as they may in the first 12 windows."""
         return self.windows < EARLY_WINDOWS
 
     @property
     def close(self) -> bool:
-        """Whether this backward pass is looked at closely."""
+        """Returns whether this backward pass is looked at closely."""
         return self.backwards < EARLY_PASSES or (self.windows < 3 and self.backwards < _LONG_WINDOW_PASSES)
 
     def optimizer(self, optimizer: Any) -> int:
-        """Its number; a new one where it is new."""
+        """The number of an optimizer; a new number if it is new."""
         number = self._numbers.of(optimizer)
         if number is None:
             number = self._numbers.give(optimizer)
@@ -55,12 +55,12 @@ class Loop:
         return number
 
     def optimizers(self) -> list[tuple[int, Any]]:
-        """Those that still exist, by number."""
+        """The optimizers that still exist, with their numbers."""
         found = ((number, held()) for number, held in enumerate(self._optimizers))
         return [(number, optimizer) for number, optimizer in found if optimizer is not None]
 
     def step_over(self) -> None:
-        """A step was noted: the window is closed."""
+        """Closes the window after a step was noted."""
         self.windows += 1
         for tell in self.after_step:
             try:
@@ -76,7 +76,7 @@ def loop_of(notebook: Notebook) -> Loop:
 
 
 def autocast_now() -> str | None:
-    """The type that autocast of this thread computes in, if it is on."""
+    """The type that autocast of this thread computes in; None if it is off."""
     for device in ("cuda", "cpu"):
         if torch.is_autocast_enabled(device):
             return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
@@ -84,5 +84,5 @@ def autocast_now() -> str | None:
 
 
 def sampled(step: int) -> bool:
-    """Steps 1, 2, 4, 8, ..."""
+    """Returns whether a step is one of 1, 2, 4, 8, ..."""
     return step > 0 and step & (step - 1) == 0

@@ -1,4 +1,4 @@
-"""Finds the loss's own reduction in the graph and hears what gradient reaches it: division, scaler, all that acts."""
+"""Finds the loss's own reduction in the graph, and the gradient that reaches it: of division, scaler and so on."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ _REDUCTIONS = {1: "mean", 2: "sum"}
 
 
 class Reduction:
-    """A node that makes one number of many, and the gradient that arrived at it."""
+    """A node that makes one number of many, with the gradient that arrives at it."""
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -23,7 +23,7 @@ class Reduction:
         self._handle: Any = None
 
     def count(self) -> None:
-        """Before the pass, which frees what is saved for it."""
+        """Counts the elements before the pass, which frees what is saved for it."""
         self.counted = self._elements if self.kind != "unknown" else None
         if "NllLoss" in self.node.name():
             target = self.node._saved_target
@@ -32,30 +32,30 @@ class Reduction:
 
     @property
     def divisor(self) -> int:
-        """What a mean over it divides by, as well as it is known."""
+        """The number that a mean over the elements divides by, as far as it is known; else 0."""
         return self.counted or self._elements or 0
 
     def listen(self) -> None:
-        """From now on, until it is heard once."""
+        """Waits for the gradient that arrives at the node."""
         self._handle = self.node.register_prehook(self._hear)
 
     def _hear(self, gradients: Any) -> None:
         self.arrived = next((one for one in gradients if one is not None), None)
 
     def forget(self) -> None:
-        """The pass is over."""
+        """Stops waiting when the pass is over."""
         self._handle.remove()
 
     @property
     def factor(self) -> float | None:
-        """The gradient that arrived."""
+        """The gradient that arrived; None if there is none or it cannot be read."""
         if self.arrived is None or self.arrived.numel() != 1 or not readable(self.arrived, early=True):
             return None
         return number(self.arrived)
 
 
 def reductions(tensors: Iterable[torch.Tensor]) -> list[Reduction]:
-    """Those that a backward pass on these tensors comes to first, down through numbers alone."""
+    """The reductions that a backward pass on these tensors reaches first, through nodes of single numbers alone."""
     waiting = [one.grad_fn for one in tensors if one.numel() == 1 and one.grad_fn is not None]
     seen: set[Any] = set(waiting)
     found = []
@@ -73,7 +73,7 @@ def reductions(tensors: Iterable[torch.Tensor]) -> list[Reduction]:
 
 
 def reduction_node(tensor: torch.Tensor) -> Any:
-    """The nearest such node, by the shortest look."""
+    """The nearest node that makes one number of many, found on the first path within 8 nodes."""
     node: Any = tensor.grad_fn
     for _ in range(8):
         below = [] if node is None else [one for one in node.next_functions if one[0] is not None]
@@ -84,7 +84,7 @@ def reduction_node(tensor: torch.Tensor) -> Any:
 
 
 def strongest(found: Iterable[Reduction]) -> tuple[float | None, Reduction | None]:
-    """The reduction that the largest gradient reached, and that gradient."""
+    """The largest gradient that reached one of the reductions, and that reduction."""
     heard = [(one.factor, one) for one in found]
     known = [(factor, one) for factor, one in heard if factor is not None]
     if not known:
@@ -94,7 +94,7 @@ def strongest(found: Iterable[Reduction]) -> tuple[float | None, Reduction | Non
 
 
 def _smoothing(reduction: Reduction, known: Iterable[tuple[float, Reduction]]) -> float:
-    """What label smoothing takes from a cross entropy's gradient and gives to a sum over the same log-probabilities."""
+    """The part of a cross entropy's gradient that label smoothing gives to a sum over the same log-probabilities."""
     if "NllLoss" not in reduction.node.name() or not reduction.divisor:
         return 0.0
     probabilities, index = reduction.node.next_functions[0]
@@ -115,7 +115,7 @@ def _leads_to(node: Any, wanted: Any, hops: int) -> bool:
 
 
 def _size(node: Any, index: int) -> int:
-    """Of the tensor that this node made; 0 where it does not say."""
+    """The size of the tensor that this node made; 0 if the node does not say."""
     described = node._input_metadata
     if node.name().endswith("AccumulateGrad") or index >= len(described):
         return 0  # a parameter, whatever its size, is where losses end
@@ -135,7 +135,7 @@ def _kind(node: Any) -> str:
 
 
 def _elements(node: Any) -> int | None:
-    """Of its input; of a log-likelihood only one per row, whatever the classes."""
+    """The number of elements of a node's input; for a log-likelihood one per row, whatever the classes."""
     child, index = next((one for one in node.next_functions if one[0] is not None), (None, 0))
     described = child._input_metadata if child is not None else ()
     if index >= len(described):

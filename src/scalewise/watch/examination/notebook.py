@@ -1,7 +1,7 @@
-"""The doctor's notes of one rank: gathered in memory, written by a thread, so that a rank that stands still has told.
+"""The doctor's notes of one rank: gathered in memory and written by a thread, so that a rank that hangs leaves them.
 
-The thread writes whole lines into a file of their own; torch releases the interpreter
-lock while it waits, so notes of a rank that hangs in a collective still reach the disk.
+The thread writes whole lines into a file of its own; torch releases the interpreter lock while it waits, so notes of a
+rank that hangs in a collective still reach the disk.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _KIND_OF = {kind: name for name, kind in ROW_KINDS.items()}
 
 
 class Notebook:
-    """One per process; notes are made by the script's threads, the main one above all."""
+    """The notes of one process; they are made by the script's threads, mostly the main one."""
 
     def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self.recorder = recorder
@@ -38,7 +38,7 @@ class Notebook:
         self._lines: list[str] = []
         self._left = MOST_NOTES
         self._descriptor, self._rank = -1, NOWHERE
-        # A signal handler of the script may end up here while its own thread writes.
+        # A signal handler of the script may call this while the script's own thread writes.
         self._writing = threading.RLock()
         self._written_ns = 0
         self._over = threading.Event()
@@ -47,18 +47,18 @@ class Notebook:
 
     @property
     def on(self) -> bool:
-        """Whether this process is still to be examined."""
+        """Returns whether this process is still to be examined."""
         return self.recorder.on and self._left > 0
 
     def open(self) -> None:
-        """Begins to write now and then."""
+        """Starts the writing thread, and registers the writing at exit and around forks."""
         self._start()
         atexit.register(self.close)
         os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._leave)
         self._write_before_exit()
 
     def note(self, name: str, *values: Any, place: int | None = None) -> None:
-        """A note of `records.notes` by its name; its place is the script's line that is being run, unless given."""
+        """Takes a note of `records.notes` by its name; its place is the script's line that is running, unless given."""
         if self._left > 0:
             self._left -= 1
             try:
@@ -68,18 +68,18 @@ class Notebook:
                 self.broke(name, error)
 
     def row(self, row: object) -> None:
-        """A row of `records.examination`, behind the notes before it."""
+        """Adds a row of `records.examination`, after the rows before it."""
         self._lines.append(_line(row))
 
     def aside(self, row: object) -> None:
-        """A row of a forked child that is left out otherwise: one write of one whole line."""
+        """Writes a row of a forked child, which otherwise writes nothing: one write of one whole line."""
         self._write(_line(row) + "\n")
 
     def write(self) -> None:
-        """Puts on disk what waits; before a call that may never return, and from the thread."""
+        """Writes what waits to disk: called before a call that may never return, and from the thread."""
         with self._writing:
-            # The script may add meanwhile: what is counted here is there, and only that is taken away. Notes are
-            # counted first, so that the places they speak of are among the rows.
+            # The script may add meanwhile: only what is counted here is taken away. Notes are counted first, so that
+            # the places they name are among the rows.
             notes = _take(self._notes)
             lines = _take(self._lines)
             if notes:
@@ -89,23 +89,23 @@ class Notebook:
             self._written_ns = perf_counter_ns()
 
     def write_if_due(self) -> None:
-        """The same, unless that was a moment ago: then the thread does it soon."""
+        """Writes what waits, unless the last write was a moment ago: then the thread writes soon."""
         if perf_counter_ns() - self._written_ns > WRITE_AGAIN_NS:
             self.write()
 
     def broke(self, where: str, error: BaseException) -> None:
-        """A hook failed: the script goes on, the report says what is missing."""
+        """Notes that a hook failed: the script goes on, and the report says what is missing."""
         self.recorder.broke(f"examination: {where}", error)
 
     def close(self) -> None:
-        """At interpreter exit."""
+        """Writes the rest when the interpreter exits."""
         self._stop()
         self.write()
 
     def _start(self) -> None:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="scalewise-notes", daemon=True)
-        with contextlib.suppress(RuntimeError):  # too late: the interpreter is on its way out, and `close` writes
+        with contextlib.suppress(RuntimeError):  # too late: the interpreter is exiting, and `close` writes
             self._thread.start()
 
     def _stop(self) -> None:
@@ -120,7 +120,7 @@ class Notebook:
             self.write()
 
     def _write(self, text: str) -> None:
-        """A full or vanished disk ends the notes, never the script."""
+        """Writes a text; a full or vanished disk ends the notes, never the script."""
         try:
             if self._rank != self.recorder.rank:  # a script that starts its ranks itself learns its number late
                 if self._descriptor >= 0:
@@ -135,7 +135,7 @@ class Notebook:
             self._left = 0
 
     def _write_before_exit(self) -> None:
-        """A script that ends with `os._exit` runs no exit handler."""
+        """Writes before `os._exit`, as a script that ends with it runs no exit handler."""
         original = os._exit
 
         @functools.wraps(original)
@@ -148,7 +148,7 @@ class Notebook:
         os._exit = _exit
 
     def _hold(self) -> None:
-        """Before a fork: Python warns of forks in a process that has threads, and this one is none of the script's."""
+        """Stops the thread before a fork: Python warns of forks in a process with threads, and this one is ours."""
         self._writes_apart = self._thread is not None
         self._stop()
         self._writing.acquire()
@@ -159,7 +159,7 @@ class Notebook:
             self._start()
 
     def _leave(self) -> None:
-        """In a forked child: a DataLoader's worker has notes of its own at most."""
+        """Ends the notes in a forked child: a DataLoader's worker writes at most rows of its own."""
         self._writing = threading.RLock()
         self._left = 0
         self._notes, self._lines = [], []
@@ -173,7 +173,7 @@ def _line(row: object) -> str:
 
 
 def _take(waiting: list[Any]) -> list[Any]:
-    """What is in the list now, which another thread may still add to."""
+    """Takes out what is in the list now, while another thread may still add to it."""
     count = len(waiting)
     taken = waiting[:count]
     del waiting[:count]

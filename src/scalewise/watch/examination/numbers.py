@@ -1,4 +1,4 @@
-"""Numbers for the things notes speak of: told apart by identity, and never kept alive."""
+"""Numbers for the objects that notes name: told apart by identity, and never kept alive."""
 
 import weakref
 from typing import Any
@@ -12,13 +12,13 @@ class Numbers:
         self._next = 0
 
     def of(self, thing: Any) -> int | None:
-        """Its number; None if it has none yet."""
+        """The number of an object; None if it has none yet."""
         held = self._known.get(id(thing))
         # A dead object's identity may have been given to another one.
         return held[1] if held is not None and held[0]() is thing else None
 
     def give(self, thing: Any, number: int | None = None) -> int:
-        """A new number, or the one it is to share with another."""
+        """Gives an object a new number, or the one it shares with another."""
         if number is None:
             number = self._next
             self._next += 1

@@ -21,7 +21,7 @@ _Measured = tuple[float | None, float | None, float | None]  # ratio, norm that 
 
 
 def install(notebook: Notebook) -> None:
-    """By torch's own hooks, which run after the watcher's; an optimizer inside another's step is part of that step."""
+    """Uses torch's own hooks, which run after the watcher's; a step inside another optimizer's is part of that step."""
     steps = _Steps(loop_of(notebook))
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -59,9 +59,9 @@ class _Steps:
         self._counted: dict[int, tuple[int, int]] = {}
 
     def begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """Before the optimizer looks at its gradients."""
+        """Takes notes before the optimizer uses its gradients."""
         if self._loop.recorder.optimizer_depth - self._loop.scaling <= 1:
-            self._under_way.clear()  # one that raised told nobody
+            self._under_way.clear()  # a step that raised never called the hook after it
         self._under_way.append(optimizer)
         if len(self._under_way) == 1:
             self._closure = any(callable(one) for one in (*args, *kwargs.values()))
@@ -70,14 +70,14 @@ class _Steps:
             self._began_ns = now_ns()
 
     def _count(self, optimizer: Optimizer) -> tuple[int, int]:
-        """Its gradients; later only now and then, for there may be thousands."""
+        """The counts of an optimizer's gradients; later taken only now and then, as there may be thousands."""
         number, windows = self._loop.optimizer(optimizer), self._loop.windows
         if windows < COUNTED_WINDOWS or windows % COUNTED_WINDOWS == 0 or number not in self._counted:
             self._counted[number] = gradients_of(optimizer)
         return self._counted[number]
 
     def end(self, optimizer: Optimizer) -> None:
-        """The parameters are updated."""
+        """Notes the step after the parameters are updated."""
         if optimizer not in self._under_way or self._under_way.pop() is not optimizer or self._under_way:
             return
         lasted_ns = now_ns() - self._began_ns
@@ -87,7 +87,7 @@ class _Steps:
         self.note(optimizer, lasted_ns, skipped=False, measured=self._measured)
 
     def note(self, optimizer: Optimizer, lasted_ns: int, skipped: bool, measured: _Measured) -> None:
-        """A step that ran, or that a scaler skipped."""
+        """Notes a step that ran, or that a scaler skipped."""
         loop = self._loop
         number = loop.optimizer(optimizer)
         have, could = gradients_of(optimizer) if skipped else self._gradients
@@ -102,7 +102,7 @@ class _Steps:
         loop.step_over()
 
     def _measure(self, optimizer: Optimizer) -> _Measured:
-        """Of the gradient as it would be without clipping, in the first windows."""
+        """The ratio and norms of the gradient as it would be without clipping, in the first windows."""
         loop = self._loop
         probe = loop.probes.of(loop.optimizer(optimizer)) if loop.early else None
         ratio, left, norm = probe.measure(loop.early) if probe is not None else (None, None, None)
@@ -112,25 +112,25 @@ class _Steps:
 
 
 def optimizer_options(optimizer: Any) -> dict[str, bool]:
-    """How it was told to update its parameters; what it was not told is left out."""
+    """The options (fused, foreach, capturable) that an optimizer was given; those it was not given are left out."""
     group = optimizer.param_groups[0] if optimizer.param_groups else {}
     return {name: group[name] for name in ("fused", "foreach", "capturable") if type(group.get(name)) is bool}
 
 
 def learning_rates(optimizer: Any) -> tuple[float, ...]:
-    """The learning rate of each parameter group; empty where one of them is a tensor, which is not read."""
+    """The learning rate of each parameter group; empty if one of them is a tensor, which is not read."""
     rates = [group.get("lr") for group in optimizer.param_groups]
     return tuple(map(float, rates)) if all(type(rate) in (int, float) for rate in rates) else ()
 
 
 def gradients_of(optimizer: Any) -> tuple[int, int]:
-    """How many of its parameters have a gradient, and how many could."""
+    """The numbers of an optimizer's parameters that have a gradient, and that could have one."""
     parameters = parameters_of(optimizer)
     return sum(one.grad is not None for one in parameters), sum(one.requires_grad for one in parameters)
 
 
 def _see_made(notebook: Notebook) -> None:
-    """Knowing the optimizer before its first step, the first backward pass already has a parameter to look at."""
+    """Registers an optimizer when it is made, so that the first backward pass has a parameter to look at."""
     original = Optimizer.__init__
     loop = loop_of(notebook)
 
@@ -147,7 +147,7 @@ def _see_made(notebook: Notebook) -> None:
 
 
 def _see_scaled_steps(notebook: Notebook, steps: _Steps) -> None:
-    """A scaler that finds a gradient that is not finite never calls its optimizer."""
+    """Notes skipped steps: a scaler that finds a gradient that is not finite never calls its optimizer."""
     original = GradScaler.step
     loop = loop_of(notebook)
 

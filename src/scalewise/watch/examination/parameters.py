@@ -19,14 +19,14 @@ MOST_PARAMETERS = 1000  # of one wrapper
 
 
 def install(notebook: Notebook) -> None:
-    """After sampled steps; what lies on a device is summed there and read when it is done, without waiting."""
+    """Registers sums after sampled steps; on a device they are computed there and read when done, without waiting."""
     sums = _Sums(loop_of(notebook), wrappers_of(notebook))
     sums.loop.after_step.append(sums.look)
     atexit.register(sums.at_end)
 
 
 class _Sums:
-    """Sums on their way from a device to the notebook."""
+    """The sums that are on their way from a device to the notebook."""
 
     def __init__(self, loop: Loop, wrappers: Wrappers) -> None:
         self.loop = loop
@@ -34,7 +34,7 @@ class _Sums:
         self._waiting: list[tuple[int, int, list[str], torch.Tensor, Any]] = []
 
     def look(self, step: int) -> None:
-        """After each step."""
+        """Writes sums that have arrived, and starts new ones after sampled steps."""
         if self._waiting:
             self._tell(wait=False)
         if sampled(step) and world_size() > 1:
@@ -43,7 +43,7 @@ class _Sums:
             self._tell(wait=False)
 
     def at_end(self) -> None:
-        """What the device still owes; the process is about to leave."""
+        """Writes the sums that are still on a device, before the process exits."""
         if self.loop.notebook.on:
             try:
                 self._tell(wait=True)
@@ -51,7 +51,7 @@ class _Sums:
                 self.loop.notebook.broke("parameters", error)
 
     def _trained(self) -> Iterable[tuple[int, dict[str, torch.Tensor]]]:
-        """The parameters of each DDP; where nothing is wrapped, those of the optimizers."""
+        """The parameters of each DDP module; if nothing is wrapped, those of the optimizers."""
         if not self._wrappers.any():
             groups = (parameters_of(optimizer) for _, optimizer in self.loop.optimizers())
             found = {f"{index}": one for index, one in enumerate(one for group in groups for one in group)}
@@ -86,7 +86,7 @@ class _Sums:
         self._waiting.append((step, wrapper, names, both, done))
 
     def _tell(self, wait: bool) -> None:
-        """Writes what has arrived; the rest stays."""
+        """Writes the sums that have arrived; the others wait."""
         late = []
         for step, wrapper, names, both, done in self._waiting:
             if done is not None and wait:

@@ -14,12 +14,12 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import Numbers
 
 MOST_INDICES = 5_000_000
-FIRST = 2_000  # samples of the whole dataset of which it is said whether they are in the part
+FIRST = 2_000  # first samples of the whole dataset, for which the row says whether they are in the part
 _MOST_NESTED = 4
 
 
 class Parts:
-    """Numbers the whole datasets."""
+    """A registry of whole datasets, which describes the parts that loaders draw from."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -27,7 +27,7 @@ class Parts:
         self._lines = Numbers()  # that made each Subset
 
     def install(self) -> None:
-        """Remembers which line made a Subset, itself or by `random_split`."""
+        """Remembers which line made a Subset, directly or by `random_split`."""
         kind: Any = Subset
         original = kind.__init__
 
@@ -43,7 +43,7 @@ class Parts:
         kind.__init__ = __init__
 
     def row(self, loader: Any, number: int) -> PartRow | None:
-        """The part, if the loader draws from a Subset (as `random_split` makes them); None otherwise."""
+        """The row on a loader's part, if it draws from a Subset (as `random_split` makes them); None otherwise."""
         dataset, indices = loader.dataset, None
         for _ in range(_MOST_NESTED):
             if not isinstance(dataset, Subset):

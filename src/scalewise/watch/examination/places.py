@@ -1,7 +1,7 @@
-"""Which line of the script asked for what torch is doing now; each line is described once and then a number.
+"""Finds the line of the script that asked for what torch is doing now; each line is described once and then a number.
 
-The user's own code is the script itself, wherever it lies, and every file that no interpreter and no installed package
-brought: neither the standard library, nor a `site-packages` folder, nor scalewise.
+The user's own code is the script itself, wherever it lies, and every file that belongs to no interpreter and no
+installed package: neither the standard library, nor a `site-packages` folder, nor scalewise.
 """
 
 import linecache
@@ -34,13 +34,13 @@ class Places:
 
     def __init__(self, tell: Callable[[object], None]) -> None:
         self._tell = tell
-        # By identity: equal functions of two files are equal codes, and the hash of a code reads all of its bytecode.
+        # By identity: equal functions of two files have equal code objects, and hashing one reads all of its bytecode.
         self._numbers: dict[tuple[int, int], int] = {}
         self._users: dict[int, bool] = {}
-        self._kept: list[CodeType] = []  # so that no identity is given away again
+        self._kept: list[CodeType] = []  # keeps the objects alive, so that no identity is used again
 
     def here(self) -> int:
-        """The innermost line of the script on the stack; NOWHERE where the script is not on it."""
+        """The innermost line of the script on the stack; NOWHERE if the script is not on it."""
         frame: FrameType | None = sys._getframe(1)
         users = self._users
         while frame is not None:
@@ -52,7 +52,7 @@ class Places:
         return NOWHERE
 
     def caller(self, depth: int) -> int:
-        """The line of the frame so many calls up; NOWHERE if that is not the user's code."""
+        """The line of the frame that many calls up; NOWHERE if that is not the user's code."""
         frame = sys._getframe(depth + 1)
         return self.number(frame.f_code, frame.f_lineno) if self.of_user(frame.f_code) else NOWHERE
 
@@ -62,7 +62,7 @@ class Places:
         return tuple(self.number(code, line) for code, line in reversed(lines) if self.of_user(code))
 
     def of_user(self, code: CodeType) -> bool:
-        """Whether the code is the script's or of a module of the user's own, not of a library."""
+        """Returns whether the code belongs to the script or a module of the user's own, not to a library."""
         known = self._users.get(id(code))
         if known is None:
             known = self._users[id(code)] = is_users_file(code.co_filename)
@@ -70,7 +70,7 @@ class Places:
         return known
 
     def number(self, code: CodeType, line: int | None) -> int:
-        """The number of this line, described when it is new."""
+        """The number of this line, which is described when it is new."""
         line = line or code.co_firstlineno  # a frame between two lines has none
         known = self._numbers.get((id(code), line))
         if known is not None:
@@ -83,11 +83,11 @@ class Places:
 
 
 def is_users_file(file: str) -> bool:
-    """Whether a file, by the name its code carries, is the user's own."""
+    """Returns whether a file, named as its code names it, is the user's own."""
     if file.startswith("<"):  # made at run time: whoever made it is further up the stack
         return False
     path = _located(os.path.realpath, file)
-    # What `__main__` was read from is the script even where it is part of an installed package.
+    # The file that `__main__` was read from is the script even if it is part of an installed package.
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main is not None and path == _located(os.path.realpath, main):
         return True
@@ -95,7 +95,7 @@ def is_users_file(file: str) -> bool:
 
 
 def _located(find: Callable[[str], str], file: str) -> str:
-    """The whole path; the file's name as it is where the working folder has been removed."""
+    """The absolute path of a file; its name as it is if the working folder has been removed."""
     try:
         return find(file)
     except OSError:

@@ -14,7 +14,7 @@ from scalewise.watch.examination.tensors import number, readable
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps the classes, so that torch.cuda.amp's are seen, too. The scaler's step is noted when it is called."""
+    """Wraps the base classes, so that torch.cuda.amp's are seen, too. The scaler's step is noted when it is called."""
     loop, numbers = loop_of(notebook), Numbers()
 
     def on_scaler(scaler: GradScaler, call: str) -> None:
@@ -29,7 +29,7 @@ def install(notebook: Notebook) -> None:
 
 
 def _see_call(loop: Loop, name: str) -> None:
-    """The scaler's own `unscale_` inside its step, and `scale` of each of a list, are no calls of the script's."""
+    """Notes the script's own calls: not `unscale_` inside the scaler's step, nor `scale` of each item of a list."""
     original = getattr(GradScaler, name)
     notebook = loop.notebook
     under_way = False

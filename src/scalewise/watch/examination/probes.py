@@ -1,4 +1,4 @@
-"""One small parameter per optimizer whose gradient tells what happens to all of them between backward and step."""
+"""Follows one small parameter per optimizer, whose gradient shows what happens to all between backward and step."""
 
 import weakref
 from collections import Counter
@@ -13,11 +13,11 @@ from scalewise.watch.examination.tensors import Values, any_value, local, ordina
 _CANDIDATES = 6
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _TRIES = 4
-_LOUD = 0.01  # of the loudest candidate: a bias in front of a normalisation has a gradient of rounding errors
+_LOUD = 0.01  # of the largest candidate: a bias before a normalisation has a gradient of rounding errors
 
 
 class Probe:
-    """The parameter, and what the last backward pass left in its gradient."""
+    """One parameter of an optimizer, and what the last backward pass left in its gradient."""
 
     def __init__(self, parameter: torch.Tensor) -> None:
         self._parameter = weakref.ref(parameter)
@@ -32,32 +32,35 @@ class Probe:
 
     @property
     def parameter(self) -> torch.Tensor | None:
-        """None when the script has let it go."""
+        """The parameter; None if the script has released it."""
         return self._parameter()
 
     @property
     def gradient(self) -> torch.Tensor | None:
-        """As it is now; this rank's part of it where it is sharded."""
+        """The gradient as it is now; this rank's part of it if it is sharded."""
         parameter = self._parameter()
         return None if parameter is None or parameter.grad is None else local(parameter.grad)
 
     def _mark(self) -> tuple[int, ...]:
-        """Changes whenever the gradient does. Of a DTensor, FSDP adds to the local part and autograd to the whole."""
+        """A value that changes whenever the gradient does.
+
+        In a DTensor, FSDP adds to the local part and autograd to the whole.
+        """
         parameter = self._parameter()
         whole = None if parameter is None else parameter.grad
         return () if whole is None else tuple(n for one in (whole, local(whole)) for n in (id(one), one._version))
 
     def holds(self, early: bool) -> bool | None:
-        """Whether the gradient is there and not zero; None where that cannot be read."""
+        """Returns whether the gradient is there and not zero; None if that cannot be read."""
         gradient = self.gradient
         if gradient is None:
             return False
         return any_value(gradient) if readable(gradient, early) else None
 
     def before(self, early: bool, close: bool) -> None:
-        """A backward pass begins."""
+        """Reads the gradient when a backward pass begins."""
         gradient = self.gradient
-        # Later passes are told by their order: reading a value takes longer than all else that is noted of a pass.
+        # Later passes are judged by their order: reading a value takes longer than all other notes on a pass.
         self.had = self.holds(early) if close else (False if gradient is None else None)
         self._before = self._mark()
         self._values = None
@@ -65,7 +68,7 @@ class Probe:
             self._values = values(gradient)
 
     def after(self, early: bool, close: bool) -> None:
-        """It is over."""
+        """Compares the gradient when the pass is over."""
         gradient = self.gradient
         self.touched = self._mark() != self._before and gradient is not None
         self.gained = None
@@ -79,11 +82,11 @@ class Probe:
             self.gained = gained if self.had is not None and np.isfinite(gained) else None
 
     def ratio(self, early: bool) -> float | None:
-        """The gradient as it is over that which backward left; None where it is not known."""
+        """The ratio of the gradient as it is to the one that backward left; None if it is not known."""
         return self.measure(early)[0]
 
     def measure(self, early: bool) -> tuple[float | None, float | None, float | None]:
-        """That ratio, and the norms of what backward left and of the gradient as it is."""
+        """The ratio of the gradient to the one that backward left, and the norms of the latter and the former."""
         gradient = self.gradient
         if self.left is None or gradient is None or not readable(gradient, early):
             return None, None, None
@@ -95,7 +98,7 @@ class Probe:
 
 
 class Probes:
-    """Those of all optimizers."""
+    """The probes of all optimizers."""
 
     def __init__(self) -> None:
         self._of: dict[int, Probe] = {}  # by the optimizer's number
@@ -106,16 +109,16 @@ class Probes:
         return self._of.get(optimizer)
 
     def all(self) -> Iterable[Probe]:
-        """Each once."""
+        """The probes, each once."""
         return self._of.values()
 
     def among(self, parameters: Iterable[Any]) -> Probe | None:
-        """One whose parameter is among these."""
+        """A probe whose parameter is among the given ones; None if there is none."""
         wanted = {id(parameter) for parameter in parameters}
         return next((probe for probe in self.all() if id(probe.parameter) in wanted), None)
 
     def choose(self, optimizers: Iterable[tuple[int, Any]], early: bool, empty: bool) -> None:
-        """For every optimizer that has gradients and no probe yet, or whose probe is gone; `empty`: none had before."""
+        """Chooses a probe for optimizers that have gradients but no probe left; `empty`: there were none before."""
         for number, optimizer in optimizers:
             known = self._of.get(number)
             if known is None or known.parameter is None:
@@ -128,18 +131,18 @@ class Probes:
                     self._of[number] = probe
 
     def reached(self) -> Probe | None:
-        """A probe that the last backward pass added to: best one that was empty before."""
+        """A probe that the last backward pass added to, preferably one that was empty before."""
         touched = [probe for probe in self.all() if probe.touched]
         return next((probe for probe in touched if probe.had is False), touched[0] if touched else None)
 
 
 def parameters_of(optimizer: Any) -> list[torch.Tensor]:
-    """Of all its groups."""
+    """The parameters of all groups of an optimizer."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _small_one(parameters: Iterable[torch.Tensor], early: bool, finite: bool) -> torch.Tensor | None:
-    """The smallest with a gradient of several values, unless that is but noise beside the others.
+    """The smallest parameter with a gradient of several values, unless those are only noise beside the others.
 
     A scaler's first gradients may be infinite. A script whose gradients are never finite can still forget to zero them.
     """

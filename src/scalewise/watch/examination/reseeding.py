@@ -1,4 +1,4 @@
-"""Sees whether a fetch seeds the generators itself: then what it draws does not depend on how they began."""
+"""Finds out whether a fetch seeds the generators itself: what it draws then does not depend on their earlier state."""
 
 import contextlib
 import functools
@@ -12,7 +12,7 @@ import torch
 
 @contextlib.contextmanager
 def reseeding() -> Iterator[set[str]]:
-    """The generators (torch, numpy, random) that are given a seed while it lasts; the calls do what they always do."""
+    """The generators (torch, numpy, random) that are seeded inside the context; the calls work as usual."""
     seeded: set[str] = set()
     numpy: Any = sys.modules.get("numpy")
     owners: list[tuple[str, Any, str]] = [

@@ -1,4 +1,4 @@
-"""Notes the samplers that share a dataset out among ranks, torch's own and those of the script: order and epoch."""
+"""Notes the samplers that divide a dataset among ranks, torch's own and those of the script: order and epoch."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ _MOST_NESTED = 4  # a batch sampler around a sampler around another one
 
 
 def sampler_of(loader: Any) -> Any:
-    """What decides the order of a loader: its batch sampler, if the script has written one, else its sampler."""
+    """The object that decides a loader's order: its batch sampler, if the script wrote one, else its sampler."""
     batches = loader.batch_sampler
     if batches is None:
         return loader.sampler
@@ -24,18 +24,18 @@ def sampler_of(loader: Any) -> Any:
 
 
 class Samplers:
-    """Watches the classes of samplers that turn up in loaders."""
+    """A watcher of the sampler classes that are used in loaders."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._numbers = Numbers()
 
     def install(self) -> None:
-        """Torch's own is watched from the beginning: its epoch may be set before any loader is made of it."""
+        """Watches torch's own class from the start: its epoch may be set before any loader is made with it."""
         self._watch(DistributedSampler)
 
     def see(self, loader: Any) -> None:
-        """A loader was made: the classes of its samplers are watched from now on."""
+        """Watches the classes of a new loader's samplers from now on."""
         for sampler in self.inside(loader):
             if _shares_out(sampler):
                 self._watch(type(sampler))
@@ -62,7 +62,7 @@ class Samplers:
         @functools.wraps(original)
         def noted(*args: Any, **kwargs: Any) -> Any:
             sampler = receiver(args, kwargs)
-            # A class may call its parent's method, at once or while it is iterated: only its own counts.
+            # A class may call its parent's method, at once or while it is iterated: only the outermost call counts.
             outermost = getattr(type(sampler), name, None) is noted
             result = original(*args, **kwargs)
             if outermost and self._notebook.on and _shares_out(sampler):
@@ -89,7 +89,7 @@ class Samplers:
 
 
 def _shares_out(sampler: Any) -> bool:
-    """Whether it has a part of the dataset, or an epoch, in mind."""
+    """Returns whether a sampler knows of ranks or of epochs."""
     knows_ranks = hasattr(sampler, "num_replicas") and hasattr(sampler, "rank")
     return knows_ranks or callable(getattr(sampler, "set_epoch", None))
 

@@ -1,6 +1,6 @@
 """Notes what the script writes to files by `torch.save` or safetensors, and where.
 
-A distributed checkpoint is written by all ranks on purpose, each its own files; those are seen one by one.
+A distributed checkpoint is written by all ranks on purpose, each its own files; `torch.save` sees those one by one.
 """
 
 import functools
@@ -15,7 +15,7 @@ from scalewise.watch.imports import after_import
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps `torch.save` now and safetensors when the script imports it."""
+    """Wraps `torch.save` now, and safetensors when the script imports it."""
     torch.save = torch.serialization.save = _noted(notebook, torch.save, "f")
 
     def see_safetensors() -> None:
@@ -41,7 +41,7 @@ def _noted(notebook: Notebook, original: Any, keyword: str) -> Any:
 
 
 def _path(target: Any) -> str:
-    """The real path of a file that was named or opened by name; empty for anything else."""
+    """The real path of a file that was given by name or opened by name; empty for anything else."""
     named = target if isinstance(target, (str, os.PathLike)) else getattr(target, "name", None)
     if not isinstance(named, (str, os.PathLike)):
         return ""

@@ -16,7 +16,7 @@ _Base: Any = lr_scheduler.LRScheduler
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps `step` in every class of torch's that has its own; schedulers of schedulers count once."""
+    """Wraps `step` in every class of torch's that has its own; schedulers made of schedulers count once."""
     loop, numbers = loop_of(notebook), Numbers()
     under_way = False
 
@@ -45,7 +45,7 @@ def install(notebook: Notebook) -> None:
 
 
 def _constructs() -> bool:
-    """Whether a scheduler is being made: its constructor steps once, through this function."""
+    """Returns whether a scheduler is being made: its constructor steps once, through this function."""
     caller = sys._getframe(2)
     return caller.f_code.co_name in ("_initial_step", "__init__") and caller.f_code.co_filename == lr_scheduler.__file__
 
@@ -58,7 +58,7 @@ def _note(loop: Loop, numbers: Numbers, scheduler: Any) -> None:
 
 
 def _rate(optimizer: Any) -> float:
-    """A rate on a device is not worth waiting for."""
+    """The learning rate; not a number if it lies on a device, as reading it is not worth waiting for."""
     rate = optimizer.param_groups[0]["lr"]
     if isinstance(rate, torch.Tensor):
         return number(rate) if rate.device.type == "cpu" else float("nan")

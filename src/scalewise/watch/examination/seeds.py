@@ -1,4 +1,4 @@
-"""Notes where the script seeds a generator: the line that a fix of its seeds has to speak of."""
+"""Notes where the script seeds a generator: the line that advice on its seeds has to name."""
 
 import functools
 import random
@@ -14,7 +14,7 @@ MOST = 32  # of one process: a dataset that seeds itself for every sample does n
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps torch's and Python's functions now, numpy's as soon as it is there."""
+    """Wraps torch's and Python's functions now, and numpy's as soon as it is imported."""
     left = [MOST]
     owners: tuple[Any, ...] = (torch, torch.random)  # dynamo has put a function of its own in the first
     for owner in owners:

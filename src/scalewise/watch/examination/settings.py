@@ -13,7 +13,7 @@ from scalewise.watch.examination.notebook import Notebook
 
 
 def install(notebook: Notebook) -> None:
-    """At every backward pass, because anomaly detection may be on around that alone."""
+    """Reads the settings at every backward pass, because anomaly detection may be on around that alone."""
     loop = loop_of(notebook)
     settings = _Settings(loop)
 
@@ -25,12 +25,12 @@ def install(notebook: Notebook) -> None:
 
     loop.on_backward.append(look)
     _see_switched_on(notebook, settings, torch.autograd.set_detect_anomaly, "__init__")
-    # Its constructor warns in the name of the line that calls it, which must stay the script's own.
+    # Its constructor warns about the line that calls it, which must stay the script's own.
     _see_switched_on(notebook, settings, torch.autograd.detect_anomaly, "__enter__")
 
 
 def matmul_precision() -> str:
-    """Of float32 matmuls on a GPU; torch refuses to name it where a script has set it by the newer switch."""
+    """The precision of float32 matmuls on a GPU; torch refuses to name one that was set by the newer switch."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:
@@ -43,7 +43,7 @@ def _distributed_debug() -> str:
 
 
 class _Settings:
-    """The row that was written last."""
+    """The settings that were written last."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -51,7 +51,7 @@ class _Settings:
         self.anomaly_place = NOWHERE
 
     def look(self, tensors: list[torch.Tensor]) -> None:
-        """Reads a few flags; no device is asked for anything it would have to wait for."""
+        """Reads a few flags, none of which makes the host wait for a device."""
         gpu = next((one.device for one in tensors if one.device.type == "cuda"), None)
         now = (
             gpu,

@@ -1,4 +1,4 @@
-"""Looks at a model that lies on several devices: in which order they get their turns, in the first windows."""
+"""Notes in which order the devices of a model that lies on several take their turns, in the first windows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ class Stages:
         self._chained, self._repeated = True, False
 
     def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """The outermost module is called."""
+        """Prepares for a call of the outermost module."""
         self.looking = False
         if self._loop.windows >= WINDOWS or not (module.training and torch.is_grad_enabled()):
             return
@@ -45,7 +45,7 @@ class Stages:
             self._enter(module, args, kwargs)
 
     def call(self, plain: Callable[..., Any], module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A module inside it is called."""
+        """Calls a module inside the outermost one, and notes its turn."""
         try:
             self._enter(module, args, kwargs)
         except Exception as error:
@@ -55,7 +55,7 @@ class Stages:
         return result
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Those with parameters of their own are layers."""
+        """Notes the turn of a layer: a module with parameters of its own."""
         own = next((one for one in module._parameters.values() if one is not None), None)
         if own is None:
             return
@@ -74,14 +74,14 @@ class Stages:
             self._last = made.grad_fn
 
     def end(self, result: Any) -> None:
-        """The outermost module has returned."""
+        """Notes that the outermost module has returned."""
         if self.looking:
             self.looking = False
             self._place = self._loop.notebook.places.here()
             self._leave(result)
 
     def _tell(self, tensors: list[torch.Tensor]) -> None:
-        """Backward is about to be called: the pass is over."""
+        """Writes the turns of the forward pass when backward is about to be called."""
         if len(self._turns) > 1:
             step = self._loop.windows + 1
             row = StagesRow(step, self._place, tuple(self._turns), self._chained, self._repeated)
@@ -90,13 +90,13 @@ class Stages:
 
 
 def _device(tensor: torch.Tensor) -> str:
-    """Where it lies, or where the script believes it to lie."""
+    """The device where a tensor lies, or where the script believes it to lie."""
     believed = redirect.believed_gpu(tensor)
     return str(tensor.device) if believed is None else f"cuda:{believed}"
 
 
 def _made_from(node: Any, source: Any) -> bool:
-    """Whether the node comes after the source in the graph."""
+    """Returns whether the node comes after the source in the graph."""
     if node is None or source is None:
         return False
     waiting, seen = [node], {node}

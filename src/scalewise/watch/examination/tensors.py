@@ -1,4 +1,4 @@
-"""Reads tensors of the script without a trace in it: by memory where they lie on the host, never a sharded one."""
+"""Reads tensors of the script without leaving a trace: on the host from memory, never the whole of a sharded one."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 MOST_VALUES = 4096  # read of one tensor
 _ROW_BYTES = 4096
 _PLAIN = (torch.Tensor, nn.Parameter)
-# As torch made them: what else is put in their place is there to see the script's own reads.
+# Torch's own methods: what replaces them later is there to see the script's own reads.
 _cpu, _item, _detach = torch.Tensor.cpu, torch.Tensor.item, torch.Tensor.detach
 _wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
@@ -21,57 +21,57 @@ Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def ordinary(tensor: Any) -> bool:
-    """Whether it is a dense tensor of this process with memory of its own; a DTensor is not."""
+    """Returns whether a value is a dense tensor of this process with memory of its own; a DTensor is not."""
     return type(tensor) in _PLAIN and tensor.layout is torch.strided and not _wrapped(tensor)
 
 
 def local(tensor: Any) -> Any:
-    """This rank's part of a DTensor, which is read without asking the other ranks; any other tensor as it is."""
+    """The part of a DTensor on this rank, read without asking the other ranks; any other tensor as it is."""
     return getattr(tensor, "_local_tensor", tensor)
 
 
 def readable(tensor: Any, early: bool) -> bool:
-    """Whether its values may be read now: on the host always, on a device only in the first windows."""
+    """Returns whether a tensor's values may be read now: on the host always, on a device only in the first windows."""
     if not ordinary(tensor) or tensor.device.type == "meta":
         return False
     return bool(tensor.device.type == "cpu" or early)
 
 
 def values(tensor: torch.Tensor) -> Values:
-    """The first values, in double precision."""
+    """The first values of a tensor, in double precision."""
     raw = _raw(tensor)
-    if tensor.dtype is torch.bfloat16:  # numpy has no such type: the upper half of a float
+    if tensor.dtype is torch.bfloat16:  # numpy has no such type: it is the upper half of a float
         raw = (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return np.asarray(raw, dtype=np.float64)
 
 
 def number(tensor: torch.Tensor) -> float:
-    """The only value."""
+    """The only value of a tensor."""
     return float(_item(_detach(tensor)))
 
 
 def any_value(tensor: torch.Tensor) -> bool:
-    """Whether something in it is not zero."""
+    """Returns whether any value of a tensor is not zero."""
     raw = _raw(tensor)
-    # Whatever their type, all bits but the sign are zero in a zero.
+    # In a zero of any type, all bits but the sign are zero.
     return bool((raw & 0x7FFF if tensor.dtype is torch.bfloat16 else raw).any())
 
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """For a few operations that neither autograd nor a mode of the script may see."""
+    """A context for a few operations that neither autograd nor a mode of the script may see."""
     with torch.no_grad(), _disable_current_modes():
         yield
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Of the shape and a sample of the values over the whole tensor."""
+    """A digest of a tensor's shape and a sample of values over the whole of it."""
     flat = _bytes_of(_spread(tensor))
     return _short(f"{tuple(tensor.shape)}{tensor.dtype}".encode() + flat)
 
 
 def row_digests(tensor: torch.Tensor, most: int) -> list[str]:
-    """Of the first rows, by the first bytes of each."""
+    """The digests of a tensor's first rows, from the first bytes of each."""
     if tensor.dim() < 1:
         return []
     rows = tensor[:most].reshape(min(most, tensor.size(0)), -1)
@@ -79,7 +79,7 @@ def row_digests(tensor: torch.Tensor, most: int) -> list[str]:
 
 
 def _raw(tensor: torch.Tensor) -> Any:
-    """The first values as numpy can hold them; by its memory alone, without an operation of torch's."""
+    """The first values as numpy can hold them; read from memory, without an operation of torch's."""
     host = _host(tensor if tensor.device.type == "cpu" else tensor.reshape(-1)[:MOST_VALUES])
     return (host.view(torch.int16) if host.dtype is torch.bfloat16 else host).numpy().flat[:MOST_VALUES]
 

@@ -1,4 +1,4 @@
-"""Which layers of a module still behave as in training: dropout that drops, batch normalisation that uses the batch."""
+"""Counts layers that still behave as in training: dropout that drops, batch normalisation that uses the batch."""
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -8,7 +8,7 @@ _DROP_PATHS = {"DropPath": "drop_prob", "StochasticDepth": "p"}  # of other libr
 
 
 def active_layers(module: nn.Module) -> tuple[int, int]:
-    """How many dropout layers and how many batch-normalisation layers of it are in training mode."""
+    """The numbers of dropout layers and of batch-normalisation layers in a module that are in training mode."""
     layers = [one for one in module.modules() if one.training]
     return sum(map(_drops, layers)), sum(isinstance(one, _BatchNorm) for one in layers)
 

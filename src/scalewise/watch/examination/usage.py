@@ -1,4 +1,4 @@
-"""Looks at what a DDP wrapper does: its buckets, the parameters no gradient reaches, the buffers that really change."""
+"""Notes what a DDP wrapper does: its buckets, the parameters no gradient reaches, the buffers that really change."""
 
 import atexit
 import functools
@@ -18,7 +18,7 @@ BUFFER_CHECKS = 12
 
 
 def install(notebook: Notebook) -> None:
-    """Joins the construction and the forward of DDP."""
+    """Wraps the forward pass of DDP, and registers looks after each step and at the end."""
     if not torch.distributed.is_available():
         return
     from torch.nn.parallel import DistributedDataParallel as DDP
@@ -67,7 +67,7 @@ def _trains(module: Any) -> bool:
 
 
 class _Use:
-    """What one wrapper was seen to do."""
+    """The facts seen about one wrapper's use."""
 
     def __init__(self, loop: Loop, index: int, ddp: Any) -> None:
         self._loop, self._index = loop, index
@@ -85,18 +85,18 @@ class _Use:
                 self._listen(name, one)
 
     def _listen(self, name: str, parameter: torch.Tensor) -> None:
-        """At the node that would add to its gradient: DDP's own averaging fills gradients that this rank lacks."""
+        """Listens at the node that adds to a gradient: DDP's own averaging fills gradients that this rank lacks."""
         with torch.enable_grad():
             made_by: Any = parameter.view_as(parameter).grad_fn
         reached = self._reached
         self._handles.append(made_by.next_functions[0][0].register_prehook(lambda gradients: reached.add(name)))
 
     def unreached(self) -> list[str]:
-        """Parameters that no gradient has reached since the last step, if any was reached."""
+        """The parameters that no gradient has reached since the last step, if any was reached."""
         return [name for name in self._names if name not in self._reached] if self._reached else []
 
     def after_forward(self, ddp: Any) -> None:
-        """Compares the buffers with what they were after the last forward pass that was looked at."""
+        """Compares the buffers with their values after the last forward pass that was looked at."""
         if not _trains(ddp) or torch._C._get_tracing_state() is not None:
             return
         if self._checks >= BUFFER_CHECKS and not (sampled(self._loop.windows) and not self._on_device(ddp)):
@@ -113,7 +113,7 @@ class _Use:
         return any(one.device.type != "cpu" for one in ddp.module.buffers())
 
     def after_step(self, step: int) -> None:
-        """Counts the parameters that got nothing; a step without a backward pass through this wrapper says nothing."""
+        """Counts the parameters without gradient; a step without a backward pass through this wrapper shows nothing."""
         if self._handles and self._reached:
             self._windows += 1
             for name in self.unreached():

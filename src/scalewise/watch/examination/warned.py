@@ -1,4 +1,4 @@
-"""Notes what the script's process is warned of, on the way to where warnings are shown."""
+"""Notes the warnings in the script's process, on their way to where they are shown."""
 
 import functools
 import warnings

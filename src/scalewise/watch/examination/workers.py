@@ -1,7 +1,7 @@
 """Notes the random generators that samples are fetched with, and whether fetching draws from them.
 
-Compared are digests of the generators' states, before and after the first fetch of an epoch; nothing is drawn. A
-worker process that was forked writes its own line; of one that was spawned, the seed it was given is known.
+It compares digests of the generators' states, before and after the first fetch of an epoch; nothing is drawn. A worker
+process that was forked writes its own line; for one that was spawned, only the seed it was given is known.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ MOST_EPOCHS = 3  # of one loader that are looked at
 
 
 class Workers:
-    """Knows which loader is being served, in the rank and, by inheritance, in the workers forked from it."""
+    """A record of which loader is being served, in the rank and, by inheritance, in workers forked from it."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -40,13 +40,13 @@ class Workers:
         return self._serving
 
     def install(self) -> None:
-        """Wraps the fetchers, which the rank and its workers use alike."""
+        """Wraps the fetchers, which the rank and its workers both use."""
         for kind in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
             kind.fetch = self._noted(kind.fetch)  # type: ignore[method-assign]
 
     @contextlib.contextmanager
     def serving(self, loader: int, begins: bool = False) -> Iterator[None]:
-        """While a loader is asked for an iterator or a batch."""
+        """A context in which a loader is asked for an iterator or a batch."""
         before, self._serving = self._serving, loader
         if begins:
             self._epochs[loader] = self._epochs.get(loader, 0) + 1
@@ -56,7 +56,7 @@ class Workers:
             self._serving = before
 
     def epoch_begun(self, loader: int, iterator: Any) -> None:
-        """The iterator has drawn the seed of its workers."""
+        """Notes the seed of the workers, which a new iterator has drawn."""
         self._base_seed = getattr(iterator, "_base_seed", None)
         if getattr(iterator, "_num_workers", 0) and self._epochs.get(loader, 0) <= MOST_EPOCHS:
             self._notebook.row(WorkerSeedRow(loader, NOWHERE, self._base_seed, states()))
@@ -77,7 +77,7 @@ class Workers:
         return fetch_noted
 
     def _looks(self) -> bool:
-        """In the rank itself, or in a worker forked from it."""
+        """Returns whether this fetch is looked at: in the rank itself, or in a worker forked from it."""
         return 0 < self._epochs.get(self._serving, 0) <= MOST_EPOCHS and (
             self._notebook.on or get_worker_info() is not None
         )
@@ -98,14 +98,14 @@ class Workers:
             if worker is None:
                 self._notebook.row(WorkerSeedRow(self._serving, NOWHERE, self._base_seed, before, used))
             else:
-                seed = worker.seed - worker.id  # as torch makes the one of the other
+                seed = worker.seed - worker.id  # as torch makes the one from the other
                 self._notebook.aside(WorkerSeedRow(self._serving, worker.id, seed, before, used))
         except Exception as error:
             self._notebook.broke("random states", error)
 
 
 def states() -> dict[str, str]:
-    """Digests of the states of the three generators that a dataset may draw from without having made its own."""
+    """Digests of the states of the three generators that a dataset may draw from without making its own."""
     found = {"torch": _digest(torch.get_rng_state().numpy().tobytes()), "random": _digest(repr(random.getstate()))}
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

@@ -1,4 +1,4 @@
-"""Knows the wrappers of a model (DDP, DataParallel, FSDP): which one a call went through, and whether it was armed."""
+"""Tracks the wrappers of a model (DDP, DataParallel, FSDP): which one a call went through, and if it synchronises."""
 
 import contextlib
 import functools
@@ -36,7 +36,7 @@ class Wrappers:
         self._sharded_in = weakref.WeakKeyDictionary()
 
     def index_of(self, wrapper: nn.Module) -> int:
-        """Its number; described when it is new."""
+        """The number of a wrapper, which is described when it is new."""
         number = self._numbers.of(wrapper)
         if number is None:
             number = self._numbers.give(wrapper)
@@ -48,11 +48,11 @@ class Wrappers:
         return number
 
     def any(self) -> bool:
-        """Whether there ever was one."""
+        """Returns whether any wrapper was ever made."""
         return bool(self._made)
 
     def synchronised(self) -> list[tuple[int, Any]]:
-        """The DDP wrappers that still exist, by number."""
+        """The DDP wrappers that still exist, with their numbers."""
         found = ((index, held()) for index, held in enumerate(self._made))
         return [(index, one) for index, one in found if hasattr(one, "require_backward_grad_sync")]
 
@@ -66,7 +66,7 @@ class Wrappers:
         return (NOWHERE, False) if shard is None else (self.index_of(shard), _fsdp_synchronises(shard))
 
     def _shard_in(self, module: nn.Module) -> nn.Module | None:
-        """The first FSDP module inside one that is none itself: layers may be sharded one by one."""
+        """The first FSDP module inside a module that is not FSDP itself: layers may be sharded one by one."""
         if module not in self._sharded_in:
             found = next((one for one in module.modules() if _is_sharded(one)), None)
             self._sharded_in[module] = None if found is None else weakref.ref(found)
@@ -74,7 +74,7 @@ class Wrappers:
         return None if held is None else held()
 
     def bypassed_by(self, module: nn.Module) -> int:
-        """The wrapper that has this module inside it."""
+        """The number of the wrapper that has this module inside it; NOWHERE if there is none."""
         number = self._inner.of(module)
         if number is None:
             number = self._inner.of(getattr(module, "_orig_mod", None))
@@ -88,7 +88,7 @@ def wrappers_of(notebook: Notebook) -> Wrappers:
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps construction, forward and no_sync of DDP; the others are met when they are called."""
+    """Wraps construction, forward and no_sync of DDP, and construction of DataParallel; FSDP is found when called."""
     wrappers = wrappers_of(notebook)
     _see_made(notebook, wrappers, nn.DataParallel)
     if torch.distributed.is_available():
@@ -115,7 +115,7 @@ def _see_made(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
 
 
 def _see_called(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
-    """A DDP may be called by itself or from inside a module of the user's: both are the outermost call's business."""
+    """Notes the wrapper for the outermost call: DDP may be called itself or from inside a module of the user's."""
     original = kind.forward
     loop = loop_of(notebook)
 
@@ -154,7 +154,7 @@ def _see_no_sync(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
 
 
 def _fsdp_synchronises(module: Any) -> bool:
-    """Both kinds of FSDP keep a flag of their own; where torch has moved it, they synchronise as they do by default."""
+    """Returns whether FSDP will synchronise, from the flag its version keeps; True, as by default, if there is none."""
     if hasattr(module, "_get_fsdp_state"):
         group = getattr(module._get_fsdp_state(), "_fsdp_param_group", None)
         return bool(getattr(group, "reduce_grads", True))
@@ -180,7 +180,7 @@ def _describe(index: int, wrapper: nn.Module, place: int) -> WrapperRow:
 
 
 def _name(wrapper: nn.Module) -> str:
-    """A class of the user's that derives from DDP is a DDP; all kinds of FSDP are one."""
+    """The kind of a wrapper: a user's class that derives from DDP is a DDP, and all kinds of FSDP are one."""
     made: Any = type(wrapper)
     if _shards(made):
         return "FSDP"
@@ -199,7 +199,7 @@ def _shards(kind: type) -> bool:
 
 
 def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
-    """As the wrapper keeps them."""
+    """The options of a wrapper, as the wrapper keeps them."""
     found = {name: getattr(wrapper, name, None) for name in _OPTIONS}
     options: dict[str, str | int | float | bool] = {
         name: value for name, value in found.items() if isinstance(value, (bool, int, float, str))
@@ -213,7 +213,7 @@ def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
 
 def _ranks(wrapper: Any) -> tuple[int, ...]:
     if hasattr(wrapper, "_get_fsdp_state"):
-        # The outermost module has no parameters of its own where all are sharded inside it.
+        # The outermost module has no parameters of its own if all are sharded inside it.
         states = (one._get_fsdp_state() for one in wrapper.modules() if hasattr(one, "_get_fsdp_state"))
         return next(filter(None, map(averaging_ranks, states)), ())
     group = getattr(wrapper, "process_group", None)
@@ -223,7 +223,7 @@ def _ranks(wrapper: Any) -> tuple[int, ...]:
 
 
 def _identity(device: torch.device) -> str:
-    """Of the GPU itself, not of its number among those this process may see."""
+    """The identity of the GPU itself, not its number among those this process may see."""
     if device.type != "cuda":
         return ""
     return str(torch.cuda.get_device_properties(device).uuid)

@@ -1,4 +1,4 @@
-"""Notes where gradients are thrown away: `zero_grad` of an optimizer or of a module."""
+"""Notes where gradients are thrown away: in `zero_grad` of an optimizer or of a module."""
 
 import functools
 from typing import Any
@@ -14,7 +14,7 @@ from scalewise.watch.examination.probes import Probe, parameters_of
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps both methods in their classes; one that calls the other is one call."""
+    """Wraps both methods in their classes; a call of one inside the other counts once."""
     loop = loop_of(notebook)
     under_way = False
 
@@ -56,10 +56,10 @@ def _of_module(loop: Loop, module: nn.Module) -> bool:
 
 
 def _loses(loop: Loop, probe: Probe | None, parameters: list[torch.Tensor]) -> bool:
-    """Whether something is thrown away: zeros that an earlier call has left are nothing."""
+    """Returns whether gradients are thrown away: zeros that an earlier call has left do not count."""
     if probe is None or probe.parameter is None:
         return any(one.grad is not None for one in parameters)
-    held = probe.holds(loop.early) if loop.close else None  # later what was seen of backward and zeroing is enough
+    held = probe.holds(loop.early) if loop.close else None  # later, what was seen of backward and zeroing is enough
     lost = not probe.zeroed and probe.gradient is not None if held is None else held
     probe.zeroed = True
     return lost

@@ -1,4 +1,4 @@
-"""Sees mixed precision: the dtype of autocast, the scale, the unscaled loss, and the steps a GradScaler skips."""
+"""Notes mixed precision: the dtype of autocast, the scale, the unscaled loss, and the steps a GradScaler skips."""
 
 import functools
 from typing import Any
@@ -89,7 +89,7 @@ def _wrap_step(recorder: Recorder, probe: TorchProbe) -> None:
 
 
 def _scale_of(scaler: GradScaler, always: bool) -> float | None:
-    """On a GPU the scale is read at sampled and skipped steps only, for reading it makes the host wait."""
+    """The scale; on a GPU it is read at sampled and skipped steps only, because reading it makes the host wait."""
     scale = scaler._scale if scaler._enabled else None
     if scale is None or (scale.is_cuda and not always):
         return None

@@ -1,8 +1,8 @@
-"""Learns along which dimension the input of a module counts samples, for recurrent models often take time first.
+"""Finds along which dimension the input of a module counts samples: recurrent models often take time first.
 
 By custom the batch is the first dimension. Recurrent layers and attention of torch take (time, batch, features) unless
-`batch_first` is set. Where such a layer inside a module receives the first two dimensions of the module's own input as
-they are, the batch is the second one. Attention counts only where it has a mask, for a mask has the length of the
+`batch_first` is set. If such a layer inside a module receives the first two dimensions of the module's own input as
+they are, the batch is the second one. Attention counts only if it has a mask, as a mask has the length of the
 sequences; without one, models that give it the batch first by mistake are as common as models that do not.
 """
 
@@ -20,7 +20,7 @@ _MASKS = tuple(Argument(nn.MultiheadAttention.forward, name) for name in ("attn_
 
 
 def takes_time_first(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], given: torch.Size) -> bool:
-    """Whether this call of a layer shows that `given`, the shape of the module's own input, is (time, batch, ...)."""
+    """Returns whether this layer's call shows that `given`, the shape of the module's input, is (time, batch, ...)."""
     if isinstance(layer, nn.RNNBase):
         inputs = _INPUTS[0]
     elif isinstance(layer, nn.MultiheadAttention) and any(_of(mask, args, kwargs) is not None for mask in _MASKS):
@@ -37,12 +37,12 @@ def takes_time_first(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _of(argument: Argument, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Of a call of the module, which gives `forward` everything but the module itself."""
+    """The value of an argument of `forward` in a call of the module, which passes everything but the module itself."""
     return argument.of((None, *args), kwargs)
 
 
 class Looking:
-    """One call of a module of which it is not known yet where its samples are; `root.axis` is, when it is over."""
+    """One call of a module whose batch dimension is not known yet; when it is over, `root.axis` is set."""
 
     def __init__(self, root: Root, given: torch.Tensor | None) -> None:
         self._root = root
@@ -51,12 +51,12 @@ class Looking:
             root.axis = 0
 
     def look(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A module inside is called, or the module itself."""
+        """Looks at the call of a module inside, or of the module itself."""
         if self._root.axis is None and takes_time_first(layer, args, kwargs, self._given):
             self._root.axis = 1
 
     def over(self) -> None:
-        """Two equal dimensions show nothing, and both have the same number of rows: the next call may tell."""
+        """Sets the axis; two equal dimensions show nothing, but have equally many rows: a later call may show it."""
         if len(self._given) > 1 and self._given[0] == self._given[1]:
             self._root.axis = None
         elif self._root.axis is None:

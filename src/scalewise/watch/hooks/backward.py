@@ -1,4 +1,4 @@
-"""Sees every outermost backward pass: its duration, and the loss it is called on where that can be read for free."""
+"""Notes every outermost backward pass: its duration, and the loss it is called on if that can be read for free."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _Tensor = torch.Tensor
 
 
 def install(recorder: Recorder) -> None:
-    """`Tensor.backward` calls `torch.autograd.backward`, so two functions are enough."""
+    """Wraps two functions, which are enough: `Tensor.backward` calls `torch.autograd.backward`."""
     autograd: Any = torch.autograd
     backward, watched = autograd.backward, _watched(recorder, autograd.backward, reads_loss=True)
     autograd.backward = watched
@@ -72,7 +72,7 @@ def _watched(recorder: Recorder, original: Callable[..., Any], reads_loss: bool)
 
 
 def _reaches_parameters(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether autograd.grad is a pass of its own: it gives gradients of parameters, which feed no later backward."""
+    """Returns whether autograd.grad is a pass of its own: gradients of parameters feed no later backward pass."""
     if kwargs.get("create_graph") or args[4:5] == (True,):
         return False
     inputs = kwargs["inputs"] if "inputs" in kwargs else args[1]
@@ -81,12 +81,12 @@ def _reaches_parameters(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _tracing() -> Any:
-    """What torch.compile is tracing now, if anything: it calls autograd.grad to draw a graph, not to train."""
+    """The context of what torch.compile traces now, or None: it calls autograd.grad to draw a graph, not to train."""
     return torch._guards.TracingContext.try_get()
 
 
 def loss_of(recorder: Recorder, tensors: Any) -> float | None:
-    """The loss where it can be read without waiting: on the CPU; on a GPU it is lent to the clock now and then."""
+    """The loss, if it can be read without waiting: on the CPU; on a GPU it is lent to the clock in marked steps."""
     if recorder.clock is not None and not recorder.marked:
         return None  # reading a loss from a GPU costs the host some 20 us, even beside the stream
     loss = tensors if type(tensors) is _Tensor else _only(tensors)

@@ -1,4 +1,4 @@
-"""Sees collectives called through torch.distributed, by the script itself or by wrappers written in Python (FSDP)."""
+"""Notes collectives called through torch.distributed, by the script itself or by wrappers written in Python (FSDP)."""
 
 import functools
 import sys
@@ -34,7 +34,7 @@ KINDS = {
     "recv": ("recv", "irecv", "recv_object_list"),
     "batch_isend_irecv": ("batch_isend_irecv",),
 }
-# Those of torch.distributed._functional_collectives, which DTensor calls; they are there once something has used them.
+# Functions of torch.distributed._functional_collectives, which DTensor calls; the module is loaded on first use.
 FUNCTIONAL = "torch.distributed._functional_collectives"
 FUNCTIONAL_KINDS = {
     "all_reduce": ("all_reduce", "all_reduce_coalesced"),
@@ -58,32 +58,31 @@ FUNCTIONAL_KINDS = {
     "all_to_all": ("all_to_all_single", "all_to_all_single_autograd"),
 }
 KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
-# Below this an all-reduce carries a decision or a statistic, not gradients: removing it could change the script's path.
-SMALLEST_REMOVED_BYTES = 1024
 
 
 class _Depth:
-    """Collectives call one another (an object broadcast is a broadcast): only the outermost is one."""
+    """The mark of a collective under way.
+
+    Collectives call one another (an object broadcast is a broadcast); only the outermost one counts.
+    """
 
     inside = False
 
 
 def install(recorder: Recorder) -> None:
-    """Replaces each function by one that stamps."""
-    removes = any(item.kind == "remove_communication" for item in recorder.interventions)
+    """Replaces each function by one that stamps its begin and end."""
     depth = _Depth()
     replaced: dict[Any, Any] = {}
     for name, kind in KIND_OF.items():
         original = getattr(dist, name, None)
         if original is not None:
-            removed = removes and name == "all_reduce"
-            replaced[original] = _watched(recorder, kind, original, depth, removed)
+            replaced[original] = _watched(recorder, kind, original, depth)
     put(replaced)
     after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
 
 
 def put(replaced: dict[Any, Any]) -> None:
-    """Puts new functions of torch.distributed, by the old ones, wherever its modules have bound those."""
+    """Puts new functions in place of old ones, wherever the modules of torch.distributed have bound those."""
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             _replace(vars(module), replaced)
@@ -99,20 +98,14 @@ def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
             namespace[name] = new
 
 
-def _watched(
-    recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth, removed: bool
-) -> Callable[..., Any]:
-    async_op = Argument(original, "async_op")
+def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
     operations = Argument(original, "p2p_op_list")
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
         if depth.inside or not recorder.on:
             return original(*args, **kwargs)
-        size_bytes = _size(recorder, args, kwargs)
-        if removed and recorder.open and size_bytes >= SMALLEST_REMOVED_BYTES:
-            recorder.intervene("remove_communication")
-            return _DoneWork() if async_op.of(args, kwargs) else None
+        size_bytes = message_bytes(recorder, args, kwargs)
         depth.inside = True
         _quietly(recorder, recorder.collective_begin)
         try:
@@ -126,7 +119,7 @@ def _watched(
 
 
 def _only_receives(operations: Any) -> bool:
-    """Whether nothing is sent in a batch of messages: a later stage of a pipeline waits so for its first piece."""
+    """Returns whether a batch of messages only receives: a later stage of a pipeline waits so for its first piece."""
     names = [getattr(getattr(one, "op", None), "__name__", "") for one in operations or ()]
     return bool(names) and set(names) == {"irecv"}
 
@@ -140,8 +133,8 @@ def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
 
 
 def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
-    """What torch.compile traces goes past the watcher: a stamp would break its graph, and be made once only."""
-    seen = _watched(recorder, kind, original, depth, removed=False)
+    """A function watched except while torch.compile traces: a stamp would break its graph, and be made only once."""
+    seen = _watched(recorder, kind, original, depth)
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -159,7 +152,7 @@ def _quietly(recorder: Recorder, note: Callable[[], None]) -> None:
         recorder.broke("collective", error)
 
 
-def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
+def message_bytes(recorder: Recorder, args: Any, kwargs: Any) -> int:
     """Bytes of the first tensor among the arguments."""
     try:
         tensor = first_tensor((args, kwargs), depth=4)
@@ -167,21 +160,3 @@ def _size(recorder: Recorder, args: Any, kwargs: Any) -> int:
     except Exception as error:
         recorder.broke("collective", error)
         return 0
-
-
-class _DoneWork:
-    """Stands for a collective that was taken out: done before it began."""
-
-    def wait(self, timeout: Any = None) -> bool:
-        """At once."""
-        return True
-
-    def is_completed(self) -> bool:
-        """Always."""
-        return True
-
-    def get_future(self) -> Any:
-        """A future that is there already."""
-        future: torch.futures.Future[Any] = torch.futures.Future()
-        future.set_result(None)
-        return future

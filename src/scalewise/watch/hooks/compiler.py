@@ -1,4 +1,4 @@
-"""Makes torch.compile look through the watcher: our frames are never traced and never break a graph."""
+"""Makes torch.compile ignore the watcher: our frames are never traced and never break a graph."""
 
 import sys
 from typing import Any
@@ -11,7 +11,7 @@ from scalewise.watch.recorder import Recorder
 
 
 def install(recorder: Recorder) -> None:
-    """Acts when dynamo is imported, which the first optimizer does, or at once where it already is."""
+    """Acts when dynamo is imported, which the first optimizer does, or at once if it already is."""
 
     def act() -> None:
         try:
@@ -31,7 +31,7 @@ def _teach_dynamo() -> None:
 
 
 def tell_dynamo(module_call: Any) -> None:
-    """Dynamo steps over `nn.Module.__call__` only if it is the one it saw when imported: it must take ours for that."""
+    """Tells dynamo of our `nn.Module.__call__`: it steps over only the one that it saw when it was imported."""
     for name in ("torch._dynamo.utils", "torch._dynamo.variables.nn_module"):
         module: Any = sys.modules.get(name)
         if hasattr(module, "unpatched_nn_module_call"):
@@ -39,9 +39,9 @@ def tell_dynamo(module_call: Any) -> None:
 
 
 def _see_compiled_calls(recorder: Recorder) -> None:
-    """A function compiled whole hides the module calls in it; dynamo's switch, thrown at each entry, does not.
+    """Notes compiled calls at dynamo's switch, as a function compiled whole hides the module calls in it.
 
-    It is set to a callback there, and to None where dynamo is disabled, as in `Optimizer.zero_grad`.
+    At each entry the switch is set to a callback, and to None where dynamo is disabled, as in `Optimizer.zero_grad`.
     """
     frames: Any = sys.modules["torch._dynamo.eval_frame"]
     original = frames.set_eval_frame

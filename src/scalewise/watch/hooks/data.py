@@ -1,4 +1,4 @@
-"""Sees the script wait for its DataLoader, and how many rows the batch has."""
+"""Notes when the script waits for its DataLoader, and how many rows the batch has."""
 
 import functools
 import threading
@@ -56,20 +56,21 @@ def install(recorder: Recorder) -> None:
 
 
 class BatchesBetween:
-    """The batches since the last step: tells those of an evaluation from those that the next step trains on.
+    """The batches since the last step, to tell those of an evaluation from those that the next step trains on.
 
-    A loader's iterator that has begun and ended between two steps fed no training step, nor one that delivered without
-    gradients while another delivered with them. Where that would leave no batch, the last iterator's are the step's.
+    A loader's iterator that has begun and ended between two steps fed no training step; nor did one that delivered
+    without gradients while another delivered with them. If that would leave no batch, the last iterator's are the
+    step's.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._began: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # iterator -> step before it
         self._batches: list[tuple[weakref.ref[Any], int, bool]] = []  # iterator, rows, with gradients
-        self._ended: list[weakref.ref[Any]] = []  # there is one reference to an object, so identity tells
+        self._ended: list[weakref.ref[Any]] = []  # there is one weak reference to an object, so its identity tells
 
     def seen(self, iterator: Any, rows: int | None, ended: bool) -> None:
-        """An iterator has delivered or is at its end."""
+        """Notes that an iterator has delivered a batch or is at its end."""
         self._began.setdefault(iterator, self._recorder.step)
         if ended and self._began.pop(iterator) == self._recorder.step:
             self._ended.append(weakref.ref(iterator))
@@ -77,7 +78,7 @@ class BatchesBetween:
             self._batches.append((weakref.ref(iterator), rows, torch.is_grad_enabled()))
 
     def step_opens(self) -> None:
-        """Says which of the batches are the next step's, where some are not."""
+        """Notes which of the batches belong to the next step, if some do not."""
         batches, self._batches, ended, self._ended = self._batches, [], self._ended, []
         if not batches:
             return
@@ -92,7 +93,7 @@ class BatchesBetween:
 
 
 def _drawn(iterator: Any) -> int:
-    """How many samples torch's own batch sampler has drawn for the batch just delivered; 0: not known."""
+    """The number of samples that torch's own batch sampler drew for the batch just delivered; 0 if not known."""
     sampler = iterator._index_sampler
     if type(sampler) is not BatchSampler:
         return 0

@@ -1,4 +1,4 @@
-"""Sees DistributedDataParallel: which backward passes synchronise, in how many buckets, and what stays exposed.
+"""Notes what DistributedDataParallel does: which backward passes synchronise, in how many buckets, what stays exposed.
 
 The reducer calls its collectives from C++, out of reach of any wrapper; they are counted from the buckets that DDP
 itself reports, once per forward pass whose backward will synchronise.
@@ -9,7 +9,6 @@ import weakref
 from typing import Any
 
 import torch
-from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.probe_torch import TorchProbe
@@ -20,15 +19,12 @@ from scalewise.watch.reducer import Reducer
 def install(recorder: Recorder, probe: TorchProbe) -> None:
     """Wraps construction, forward and the broadcast of buffers."""
     reducers: weakref.WeakKeyDictionary[Any, Reducer] = weakref.WeakKeyDictionary()
-    removes = any(item.kind == "remove_communication" for item in recorder.interventions)
-    _wrap_init(recorder, probe, reducers, removes)
+    _wrap_init(recorder, probe, reducers)
     _wrap_forward(recorder, probe, reducers)
     _wrap_buffers(recorder)
 
 
-def _wrap_init(
-    recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]", removes: bool
-) -> None:
+def _wrap_init(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
     original = DistributedDataParallel.__init__
     register = DistributedDataParallel.register_comm_hook
 
@@ -39,16 +35,11 @@ def _wrap_init(
             try:
                 reducers[self] = Reducer(self)
                 probe.wrapper = type(self).__name__
-                if removes:
-                    register(self, None, _without_communication(recorder))
-                    reducers[self].communicates = False
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
 
     @functools.wraps(register)
     def register_comm_hook(self: Any, state: object, hook: Any) -> None:
-        if removes:
-            return  # there is no communication left for the script's own hook to shape
         register(self, state, hook)
         if self in reducers:
             reducers[self].communicates = False  # the hook does, through torch.distributed, where each call is seen
@@ -57,21 +48,8 @@ def _wrap_init(
     DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]
 
 
-def _without_communication(recorder: Recorder) -> Any:
-    """A communication hook that does everything but communicate; torch reads its annotations."""
-
-    def hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-        recorder.intervene("remove_communication")
-        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        # Dividing is part of the reducer's work that must stay; what is missing is the other ranks' share of the sum.
-        future.set_result(bucket.buffer().div_(torch.distributed.get_world_size()))
-        return future
-
-    return hook
-
-
 def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
-    """A synchronising forward arms the reducer; the next backward that reaches its parameters makes it reduce, once."""
+    """Arms the reducer at a synchronising forward; the next backward that reaches its parameters reduces, once."""
     original: Any = DistributedDataParallel.forward
 
     @functools.wraps(original)
@@ -100,7 +78,7 @@ def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.Weak
 
 
 def _wrap_buffers(recorder: Recorder) -> None:
-    """The broadcast of buffers before forward (batch norm's running statistics) is C++ too; its caller is not."""
+    """Wraps the Python caller of the broadcast of buffers (batch norm's running statistics), which is C++ itself."""
     original = getattr(DistributedDataParallel, "_sync_buffers", None)
     if original is None:
         return

@@ -1,4 +1,4 @@
-"""Sees the calls of the modules that are trained: where a step begins, and how many rows go in."""
+"""Notes the calls of the modules that are trained: where a step begins, and how many rows go in."""
 
 import threading
 from typing import Any
@@ -15,8 +15,8 @@ from scalewise.watch.hooks.transforms import transform_level
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
-# Where the thread of control is, as far as modules go: outside all of them, inside one, not watched for a while, or
-# inside one of which it is not known yet along which dimension its input counts samples.
+# The state of the main thread: outside all modules, inside one, not watched for a while, or inside a module of which it
+# is not known yet along which dimension its input counts samples.
 OUTSIDE, INSIDE, RESTING, LOOKING = range(4)
 
 
@@ -74,7 +74,7 @@ def install(recorder: Recorder, probe: TorchProbe) -> None:
 
 
 def _inside(recorder: Recorder, looking: Looking | None, module: nn.Module, args: Any, kwargs: Any) -> None:
-    """A module inside another is called: it may show along which dimension samples are counted."""
+    """Looks at a module called inside another: it may show along which dimension samples are counted."""
     try:
         if looking is not None:
             looking.look(module, args, kwargs)
@@ -85,7 +85,7 @@ def _inside(recorder: Recorder, looking: Looking | None, module: nn.Module, args
 
 
 def _after(recorder: Recorder, looking: Looking | None, call: Call | None, result: Any) -> None:
-    """The outermost module has returned."""
+    """Ends the look when the outermost module has returned."""
     try:
         if looking is not None:
             looking.over()
@@ -96,21 +96,21 @@ def _after(recorder: Recorder, looking: Looking | None, call: Call | None, resul
 
 
 def _holds_training(wrapper: nn.Module) -> bool:
-    """Whether a wrapper is in evaluation mode and the module in it is not: Lightning switches only the inner one."""
+    """Returns whether a wrapper evaluates while its module trains: Lightning switches only the inner one."""
     return getattr(wrapper._modules.get("module"), "training", False)
 
 
 class _TrainedCalls:
-    """Notes the calls of the modules that are trained, and opens steps with them."""
+    """A recorder of the calls of modules that are trained, which opens steps with them."""
 
     def __init__(self, recorder: Recorder, probe: TorchProbe, roots: Roots, classes: set[type[nn.Module]]) -> None:
         self._recorder, self._probe, self._roots, self._classes = recorder, probe, roots, classes
         self._uses = recorder.uses = Uses(recorder)
         self._last_number = -1  # of the module called last
-        self._opened_by = TRAINED  # what the module was that opened the step
+        self._opened_by = TRAINED  # standing of the module that opened the step
 
     def outermost(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Call | None, Looking | None]:
-        """A module is called from outside all others: a trained one opens a step or belongs to it."""
+        """Handles a module called from outside all others: a trained one opens a step or belongs to it."""
         recorder, roots = self._recorder, self._roots
         if not torch.is_grad_enabled():
             recorder.evaluating()
@@ -132,7 +132,7 @@ class _TrainedCalls:
         return call, looking
 
     def _begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-        """The module is about to be called; gives what its result is to be followed with, if it is."""
+        """Begins a call of the module; returns the record to follow its result with, if it is followed."""
         recorder = self._recorder
         self._classes.add(type(module))
         if recorder.optimizer_depth and not steps_under_way():
@@ -170,21 +170,21 @@ def _in_vmap() -> bool:
 
 
 class _Place:
-    """Where modules are watched: in all of them, or, to spare the inner ones a call, in those called from outside."""
+    """The place of the wrapper: in all modules, or, to spare the inner ones a call, in those called from outside."""
 
     def __init__(self, original: Any, watched: Any, roots: set[type[nn.Module]]) -> None:
         self._original, self._watched, self._roots = original, watched, roots
         self._at: set[type[nn.Module]] = set()
 
     def everywhere(self) -> None:
-        """In the base class; whatever module is called."""
+        """Puts the wrapper into the base class, so that every module is watched."""
         for root in self._at:
             del root.__call__
         self._at = set()
         self._put(self._watched)
 
     def at_roots(self) -> None:
-        """In the classes that were called from outside so far; not where one has a way of its own to be called."""
+        """Puts the wrapper into the classes called from outside so far, unless one has its own way to be called."""
         if not self._at and all(root.__call__ is self._watched for root in self._roots):
             self._at = set(self._roots)
             for root in self._at:
@@ -197,7 +197,7 @@ class _Place:
 
 
 def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any], axis: int | None = 0) -> int | None:
-    """The batch of the first tensor among the arguments: its first dimension by custom; None where that is not sure."""
+    """The rows of the first tensor among the arguments, by custom its first dimension; None if that is not sure."""
     tensor = first_tensor((args, kwargs), depth=5)
     if tensor is None or tensor.dim() == 0:
         return None
@@ -207,7 +207,7 @@ def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any], axis: int | None = 0)
 
 
 def first_tensor(values: Any, depth: int) -> torch.Tensor | None:
-    """Depth-first through tuples, lists and dictionaries, as far down as batches are usually nested."""
+    """The first tensor, depth-first through tuples, lists and dictionaries, as far down as batches usually nest."""
     if isinstance(values, torch.Tensor):
         return values
     if isinstance(values, dict):

@@ -11,7 +11,7 @@ from scalewise.watch.recorder import Recorder
 
 
 def install(recorder: Recorder) -> None:
-    """Where torchrun has given the rank, that is the rank; else the group is asked once it stands."""
+    """Asks the group for the rank once it is made, unless torchrun has given the rank."""
     if "RANK" in os.environ and "LOCAL_RANK" in os.environ:
         return
     original = dist.init_process_group

@@ -1,9 +1,9 @@
-"""Peaks of a GPU's memory stretch by stretch, while the script goes on seeing those of its whole run.
+"""Reads peaks of a GPU's memory stretch by stretch, while the script goes on seeing those of its whole run.
 
 Torch's allocator keeps one peak, since the start or since somebody reset it. The first steps may set it: DDP holds its
-old and its new buckets at once while it puts them together anew, and whether the two meet is chance. So the watcher
-resets the peak at sampled steps. What the script would have seen without that is kept and put back into every answer,
-at the lowest place in Python that all of torch's questions go through.
+old and its new buckets at once while it rebuilds them, and whether the two overlap is chance. So the watcher resets the
+peak at sampled steps. What the script would have seen without that is kept and put back into every answer, at the
+lowest place in Python that all of torch's questions go through.
 """
 
 import functools
@@ -16,14 +16,14 @@ from scalewise.watch import redirect
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
 
-# How torch.cuda and torch.accelerator ask the same allocator, and how they reset its peaks.
+# The functions by which torch.cuda and torch.accelerator ask the same allocator, and reset its peaks.
 ASK = ("_cuda_memoryStats", "_accelerator_getDeviceStats")
 RESET = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 Stats = dict[str, Any]  # of torch: numbers, and tables of numbers, in which `peak` is the highest that was reached
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
-    """Only where there may be a GPU; the probe then reads the peak of each stretch."""
+    """Wraps the functions if there may be a GPU; the probe then reads the peak of each stretch."""
     if redirect.is_on() or not (torch.version.cuda or torch.version.hip):
         return
     functions = torch._C
@@ -46,7 +46,7 @@ class PeakStretches:
         self._before_reset: dict[int, int] = {}  # of the present stretch, before the script reset the allocator's peak
 
     def end_stretch(self, device: int) -> int:
-        """The most bytes that were allocated since the last call; the next stretch begins."""
+        """The most bytes that were allocated since the last call; begins the next stretch."""
         stats = self._ask(device)
         self._hidden[device] = self.as_alone(device, stats)
         self._reset(device)
@@ -58,7 +58,7 @@ class PeakStretches:
         return stats if hidden is None else _with_higher_peaks(stats, hidden)
 
     def script_resets(self, device: int) -> None:
-        """Called before the script's own reset: the present stretch remembers what it has reached."""
+        """Keeps what the present stretch has reached, before the script's own reset."""
         self._before_reset[device] = max(_allocated(self._ask(device)), self._before_reset.get(device, 0))
         self._hidden.pop(device, None)
 
@@ -104,5 +104,5 @@ def _resetting(recorder: Recorder, peaks: PeakStretches, original: Callable[...,
 
 
 def _device_of(args: tuple[Any, ...]) -> int:
-    """Torch's functions of C++ take the device's index and nothing else."""
+    """The device's index, the only argument of torch's functions in C++."""
     return int(args[0])

@@ -1,4 +1,4 @@
-"""Sees the step of every optimizer through torch's own global hooks."""
+"""Notes the step of every optimizer through torch's own global hooks."""
 
 import sys
 from types import CodeType, FrameType
@@ -19,12 +19,12 @@ _AROUND_A_STEP: set[CodeType] = set()
 
 
 def note_step_function(code: CodeType) -> None:
-    """A frame of this code on the stack means that an optimizer is at its step."""
+    """Registers code of which a frame on the stack means that an optimizer is at its step."""
     _AROUND_A_STEP.add(code)
 
 
 def steps_under_way() -> int:
-    """How many optimizers are really at their steps: one that raised has no frame left, and told nobody."""
+    """The number of optimizers really at their steps: one that raised has no frame left, and called no hook."""
     frame: FrameType | None = sys._getframe(1)
     found = 0
     while frame is not None:
@@ -34,7 +34,7 @@ def steps_under_way() -> int:
 
 
 def changes_nothing(optimizer: Optimizer, args: Any, kwargs: Any) -> bool:
-    """Whether a step outside any forward and backward only makes the optimizer's state, as loading one does.
+    """Returns whether a step outside any forward and backward only creates the optimizer's state, as loading does.
 
     The first of `args` is the optimizer itself. torch.distributed.checkpoint steps with zero gradients and a learning
     rate of 0; others step without any gradient.
@@ -54,7 +54,7 @@ def _is_zero(rate: Any) -> bool:
 
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
-    """The pre-hook opens the optimizer phase (and the step, for a closure); the post-hook ends the step."""
+    """Registers hooks: one begins the optimizer phase (and the step, for a closure), the other ends the step."""
 
     first, ignored = True, False
 

@@ -1,8 +1,8 @@
-"""Knows which modules are trained, and which of their calls led to gradients.
+"""Tracks which modules are trained, and which of their calls led to gradients.
 
 A step is about the modules whose parameters an optimizer holds. Transforms, losses without parameters, frozen teachers
 and averaged copies are called in training mode and with gradients enabled, too, but no optimizer holds their
-parameters. What a module is, is looked up once per module and again when an optimizer takes parameters.
+parameters. What kind a module is, is looked up once per module and again when an optimizer takes parameters.
 
 A call of a trained module can still be no part of a step: a rollout or an evaluation that forgot `no_grad`. Whether
 gradients came through a call is seen by a hook on the last node of its graph. That costs some microseconds, so it is
@@ -24,11 +24,11 @@ from scalewise.records.rows import RootRow
 from scalewise.watch.arguments import receiver
 from scalewise.watch.recorder import Recorder
 
-# What a module is to the training: nothing in it can learn, it could learn but no optimizer holds it, it is trained.
+# A module's standing: nothing in it can learn; it could learn but no optimizer holds it; it is trained.
 FIXED, DOUBTFUL, TRAINED = range(3)
-# So many tensors of a call's result are looked at for gradients.
+# At most this many tensors of a call's result are looked at for gradients.
 MOST_OUTPUTS = 4
-# Passes in a row in which every call led to gradients: enough to believe that the script is of that kind.
+# Passes in a row in which every call led to gradients: enough to assume that all the script's passes do.
 ENOUGH_PASSES = 3
 
 
@@ -60,14 +60,14 @@ class Roots:
         self._wrap_add_param_group()
 
     def of(self, module: nn.Module) -> Root:
-        """What is known of the module."""
+        """The facts about a module."""
         root = self._known.get(id(module))
         if root is None or root.generation != self._generation or root.module() is not module:
             root = self._look_up(module, root)
         return root
 
     def number(self, root: Root, module: nn.Module) -> int:
-        """Its number, which a row explains."""
+        """The number of a module, which is written in a row when it is new."""
         if root.number < 0:
             root.number, self._numbered = self._numbered, self._numbered + 1
             self._recorder.journal.row(RootRow(root.number, _name(module)))
@@ -123,12 +123,12 @@ class Call:
         self.used = False
 
     def lead_to_gradients(self, gradients: Any) -> None:
-        """Autograd has reached the node: it passes its gradients through as they are."""
+        """Notes that autograd has reached the node; passes its gradients through as they are."""
         self.used = True
 
 
 class Uses:
-    """Follows the calls before each backward pass, where that is needed, and says when a step really began."""
+    """A record of the calls before each backward pass, where that is needed, which shows when a step really began."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -139,18 +139,18 @@ class Uses:
         self._first_pass = True
 
     def step_opens(self) -> None:
-        """Forgets what led to no step."""
+        """Forgets calls that led to no step."""
         self._calls.clear()
         self._not_followed = 0
         self._first_pass = True
 
     @property
     def following(self) -> bool:
-        """Whether the calls of the step that is open are followed."""
+        """Returns whether the calls of the open step are followed."""
         return self._recorder.sampled or (self.several and self._all_used < ENOUGH_PASSES)
 
     def called(self, root: Root, number: int, rows: int | None) -> Call | None:
-        """A trained module is called, its stamp is just taken; gives what the result is to be followed with."""
+        """Takes a call of a trained module, just stamped; returns the record to follow its result with, if any."""
         recorder = self._recorder
         if root.last_pass == recorder.passes and not self.several and not recorder.optimizer_depth:
             self.several = True
@@ -163,14 +163,14 @@ class Uses:
         return call
 
     def begin_here(self) -> None:
-        """The calls so far were of modules that nobody trains: the step begins with the call just stamped."""
+        """Moves the step's beginning to the call just stamped: the calls before were of modules that nobody trains."""
         before = len(self._calls) + self._not_followed - 1
         self._recorder.begin_later(before, before, self._recorder.pulse[STAMP])
         del self._calls[:-1]
         self._not_followed = 0
 
     def pass_ends(self) -> None:
-        """A backward pass is over: calls at its head that led to no gradient are told."""
+        """Reports, when a backward pass is over, the first calls before it that led to no gradient."""
         calls, skipped, first = self._calls, self._not_followed, self._first_pass
         self._first_pass = False
         if not calls:
@@ -197,7 +197,7 @@ class Uses:
 def follow(call: Call, result: Any) -> None:
     """Puts a hook on the last nodes of the call's graph; a result that cannot be followed counts as used."""
     if torch._C._get_tracing_state() is not None:
-        return  # torch.jit.trace calls the module to draw it: no gradient will come
+        return  # torch.jit.trace calls the module to record it: no gradient will come
     nodes = [tensor.grad_fn for tensor in _tensors(result) if tensor.grad_fn is not None]
     if not nodes or torch._C._functorch.maybe_current_level() is not None:
         call.used = True
@@ -219,7 +219,7 @@ def _may_take_time_first(module: nn.Module) -> bool:
 
 
 def _name(module: nn.Module) -> str:
-    """Of the class inside the wrappers that torch puts around a model."""
+    """The name of a model's class, inside the wrappers that torch puts around it."""
     for _ in range(3):
         inner = getattr(module, "_orig_mod", None)
         if inner is None and type(module).__name__ in (

@@ -15,7 +15,7 @@ transform_level = torch._C._functorch.maybe_current_level
 
 
 def install(recorder: Recorder) -> None:
-    """Wraps the functions that enter a transform; torch.compile calls torch's own and never comes here."""
+    """Wraps the functions that enter a transform; torch.compile calls torch's own and never these."""
     places: dict[str, Any] = {
         "_grad_increment_nesting": eager_transforms,
         "_vmap_increment_nesting": sys.modules["torch._functorch.vmap"],  # torch._functorch.vmap is a function

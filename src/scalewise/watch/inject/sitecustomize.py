@@ -1,4 +1,4 @@
-"""Python imports this before the script when its folder is on PYTHONPATH; it arms the watcher and steps aside."""
+"""Python imports this before the script when its folder is on PYTHONPATH; it starts the watcher and steps aside."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def _arm() -> None:
 
 
 def _import_shadowed() -> None:
-    """Another sitecustomize that ours stands in front of still has its turn."""
+    """Imports another sitecustomize that ours hides."""
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

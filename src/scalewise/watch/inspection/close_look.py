@@ -1,4 +1,4 @@
-"""Memory by device and purpose, and transfers: the part of an inspection that looks at every operation."""
+"""Records memory by device and purpose, and transfers: the part of an inspection that looks at every operation."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -15,18 +15,18 @@ from scalewise.watch.inspection.dispatch import Books, Moment, Operations, text_
 from scalewise.watch.inspection.places import device_of, storage_bytes
 from scalewise.watch.inspection.saved import SavedTensors
 
-MOST_LINES = 100  # of a step; what they leave over is small, and its sum is known from the parts
+MOST_LINES = 100  # of a step; the rest is small, and its sum is known from the parts
 Broke = Callable[[str, Exception], None]
 
 
 class _Thread(threading.local):
-    """The stack of modes is the thread's own."""
+    """The mode of each thread, as the stack of modes is the thread's own."""
 
     operations: Operations | None = None
 
 
 class CloseLook:
-    """On in a few steps; off and gone for good after them."""
+    """A look at every operation in a few steps, off for good after them."""
 
     def __init__(self, moment: Moment, broke: Broke) -> None:
         self._moment = moment
@@ -40,7 +40,7 @@ class CloseLook:
         self._weights: list[torch.Tensor] = []
 
     def begin_step(self, root: nn.Module) -> None:
-        """Enters what is there already, and from here on every operation."""
+        """Enters what is there already, and from then on every operation."""
         if not self._on:
             self._on = True
             self._weights = list(root.parameters())
@@ -53,40 +53,40 @@ class CloseLook:
         self._enter_mode()
 
     def begin_forward(self) -> None:
-        """What autograd keeps from here to backward is counted."""
+        """Begins to count what autograd keeps for backward."""
         if self._on:
             self.saved.push()
 
     def enter_thread(self) -> None:
-        """A thread that works for a step of the main one (nn.DataParallel's) has stacks of its own."""
+        """Begins to look in a thread that works for the main one's step (nn.DataParallel's), with stacks of its own."""
         if self._on:
             self._enter_mode()
             self.begin_forward()
 
     def leave_thread(self) -> None:
-        """The thread is done with its part."""
+        """Stops looking in a thread that has finished its part."""
         self.saved.pop()
         self._leave_mode()
 
     def begin_backward(self) -> None:
-        """Now the most is kept."""
+        """Counts what autograd keeps when backward begins, when it is most."""
         self.saved.pop()
         if self._on:
             self._activation_bytes = max(self._activation_bytes, self.saved.kept_bytes())
 
     def end_backward(self, parameters: Iterable[torch.Tensor]) -> None:
-        """What autograd has left in the parameters are the gradients."""
+        """Counts what autograd has left in the parameters: the gradients."""
         if self._on:
             gradients = [one.grad for one in (*self._weights, *parameters) if one.grad is not None]
             self._gradient_bytes = max(self._gradient_bytes, storage_bytes(gradients))
             self._enter_all(gradients, "gradients")
 
     def begin_optimizer(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Gradients may also have been put there by hand."""
+        """Counts the gradients again, as some may have been put there by hand."""
         self.end_backward(parameters)
 
     def end_optimizer(self, optimizers: Iterable[Optimizer]) -> None:
-        """Its state is there from the first step on."""
+        """Counts the optimizers' state, which exists from the first step on."""
         if self._on:
             held = [one for optimizer in optimizers for one in tree_leaves(list(optimizer.state.values()))]
             state = [one for one in held if isinstance(one, torch.Tensor)]
@@ -94,7 +94,7 @@ class CloseLook:
             self._enter_all(state, "optimizer")
 
     def end_step(self, last: bool) -> list[object]:
-        """The rows of the step, between this one and the next; after the last one nothing is looked at any more."""
+        """The rows of a step, between it and the next; after the last one nothing is looked at any more."""
         if not self._on:
             return []
         ledger = self._books.ledger
@@ -125,7 +125,7 @@ class CloseLook:
         return rows
 
     def last_rows(self) -> list[object]:
-        """At the end of the script: what GPUs have held over the whole run."""
+        """The rows at the end of the script: what GPUs have held over the whole run."""
         if not torch.cuda.is_available() or not torch.cuda.is_initialized():
             return []
         devices = range(torch.cuda.device_count())
@@ -133,14 +133,14 @@ class CloseLook:
         return [DeviceMemoryRow(device, peak) for device, peak in peaks if peak]
 
     def stop(self) -> None:
-        """For good."""
+        """Stops looking for good."""
         self._on = self._books.on = self.saved.on = False
         self.saved.pop()
         self._leave_mode()
         self._weights = []
 
     def _device_rows(self) -> list[object]:
-        """Of the devices that hold layers; a GPU's own allocator knows better, and tells at the end."""
+        """The rows of devices that hold layers; not of GPUs, whose own allocator knows better and is read later."""
         peaks = self._books.ledger.device_peaks
         return [
             DeviceMemoryRow(device, peaks[device])
@@ -155,7 +155,7 @@ class CloseLook:
                 self._books.ledger.label(self._books.own(tensor, purpose), purpose)
 
     def _enter_mode(self) -> None:
-        """Only where the script has no mode of its own, whose place on the stack ours could take."""
+        """Enters our mode, unless the script has one of its own, whose place on the stack ours could take."""
         if self._thread.operations is None and self._books.on:
             if _get_current_dispatch_mode() is not None:
                 self._broke("memory and transfers", RuntimeError("the script has a dispatch mode of its own"))

@@ -1,4 +1,4 @@
-"""How an inspected step uses its device: its work, its time by kernel family, and the CPU time of plain steps."""
+"""Measures how an inspected step uses its device: its work, its time by kernel family, and plain steps' CPU time."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ MOST_CALLS = 40_000  # in the file for a trace
 
 
 class DeviceUse:
-    """Told of steps by the recorder itself, so that it also sees those of compiled models."""
+    """A measurement of the device's use; the recorder itself calls it for each step, with compiled models, too."""
 
     def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self._recorder, self._folder = recorder, folder
@@ -51,7 +51,7 @@ class DeviceUse:
         self._own_plain = [0, 0]
 
     def install(self) -> None:
-        """Around the two functions that open and end a step; only this recorder's, for timed runs must not pay."""
+        """Wraps the two functions that open and end a step; only this recorder's, as timed runs must not pay for it."""
         recorder: Any = self._recorder
         open_step, optimizer_end = recorder.open_step, recorder.optimizer_end
 
@@ -73,7 +73,7 @@ class DeviceUse:
     # ---- what the inspector tells
 
     def count(self, step: int) -> None:
-        """The first forward of the step begins, and no other mode of ours is on."""
+        """Begins to count at the first forward of the step, when no other mode of ours is on."""
         if step == COUNTED_STEP and not self._count_refused:
             if _get_current_dispatch_mode() is not None:
                 self.refuse_count("the script has a dispatch mode of its own")
@@ -84,13 +84,13 @@ class DeviceUse:
             self._mode, self._counting = mode, True
 
     def refuse_count(self, why: str) -> None:
-        """Operators cannot be counted by a dispatch mode; the profile may still tell."""
+        """Notes that operators cannot be counted by a dispatch mode; the profile may still give their work."""
         self._count_refused = self._count_refused or why
         self._leave_mode()
 
     @contextmanager
     def ours(self) -> Iterator[None]:
-        """What is done in it belongs to the inspection."""
+        """A context for work of the inspection itself, which is left out of what is measured."""
         counting, self._counting = self._counting, False
         began_ns, began_cpu_ns = now_ns(), time.process_time_ns()
         try:
@@ -101,7 +101,7 @@ class DeviceUse:
             self._own_plain[1] += time.process_time_ns() - began_cpu_ns
 
     def finish(self) -> None:
-        """At the end of the script."""
+        """Writes the remaining rows at the end of the script."""
         self._before_opening()
         if self._profiled is not None:
             self._write_profile(self._profiled)
@@ -120,7 +120,7 @@ class DeviceUse:
     # ---- what the recorder tells
 
     def _before_opening(self) -> None:
-        """Between two steps: what the last one has shown is written."""
+        """Writes between two steps what the last one has shown."""
         self._ends_before, self._ends = self._ends, 0
         if self._counting:
             self._write_work()
@@ -135,7 +135,7 @@ class DeviceUse:
 
     def _opened(self) -> None:
         step = self._recorder.step
-        # Where no module call was seen, the step was opened late, by its backward pass.
+        # If no module call was seen, the step was opened late, by its backward pass.
         late = bool(self._recorder.backward_depth or self._recorder.optimizer_depth)
         if step == COUNTED_STEP and late:
             self.refuse_count("no module call was seen at the beginning of the step, so its forward pass is missing")
@@ -162,7 +162,7 @@ class DeviceUse:
                 self._end_profile()  # evaluation may follow, and need not be profiled
 
     def _step_aside(self) -> None:
-        """The script is about to make a profiler; what was profiled before stays."""
+        """Ends profiling, as the script is about to make a profiler; what was profiled before stays."""
         if self._profiling and self._profiler is not None:
             self._attempt(self._profiler.end)
         if self._profiling or self._recorder.step < PROFILED_STEP:
@@ -217,7 +217,7 @@ class DeviceUse:
         self._write_calls(found)
 
     def _write_calls(self, found: Profile) -> None:
-        """For a trace: kernels and collectives first, then the operators, outermost and longest first."""
+        """Writes calls for a trace: kernels and collectives first, then operators, outermost and longest first."""
         ranked = sorted(found.calls, key=lambda one: (one.track.startswith("operators"), one.begin_ns - one.end_ns))
         names: dict[str, int] = {}
         tracks: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Sees every operation below autograd: which storages come to be where, and which tensors move between devices."""
+"""Records every operation below autograd: which storages are made on which device, and which tensors move."""
 
 import linecache
 from collections.abc import Callable
@@ -18,29 +18,29 @@ MOST_TRANSFERS = 2000  # of one step
 
 
 class Moment(Protocol):
-    """What the script is doing."""
+    """The state of the script at the moment."""
 
     step: int
     phase: str
-    paused: bool  # we are at work ourselves
+    paused: bool  # the watcher itself is at work
 
 
 class Operations(TorchDispatchMode):
-    """Passes every operation on as it is; one instance per thread, all of them write into the same books."""
+    """A mode that passes every operation on as it is; one per thread, all of them write into the same books."""
 
     def __init__(self, books: "Books") -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._books = books
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Called for every operation of the thread."""
+        """Runs one operation of the thread and enters it into the books."""
         result = func(*args, **(kwargs or {}))
         self._books.see(func, args, kwargs or {}, result)
         return result
 
 
 class Books:
-    """Keeps the ledger, and the transfers of the step."""
+    """The ledger, and the transfers of the step."""
 
     def __init__(self, moment: Moment, broke: Callable[[str, Exception], None]) -> None:
         self.ledger = Ledger()
@@ -50,7 +50,7 @@ class Books:
         self._broke = broke
 
     def see(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """One operation is done; whatever goes wrong here ends the books, not the script."""
+        """Takes one finished operation; whatever goes wrong here ends the books, not the script."""
         if not self.on or self._moment.paused:
             return
         try:
@@ -68,7 +68,7 @@ class Books:
             source, target = move
             place = target if target.startswith(LOGICAL_PREFIX) else None
             self._note(source, target, inputs[-1] if _is(func, "copy_") else inputs[0])
-        # What comes to be outside forward, backward and optimizer, the script has brought along.
+        # What is made outside forward, backward and optimizer is data that the script has brought along.
         purpose = "data" if self._moment.phase == "own" else "other"
         for tensor in _tensors(result):
             entry = self.ledger.own(tensor, place or str(tensor.device), purpose, self._line)
@@ -79,7 +79,7 @@ class Books:
                 self.ledger.label(entry, "buckets")  # unless they turn out to be the gradients themselves
 
     def _line(self) -> tuple[str, int]:
-        """The script's line at work; in backward torch is, for no line in particular."""
+        """The script's line that is running; none in backward, which torch runs for no line in particular."""
         return ("", 0) if self._moment.phase == "backward" else asking_line()
 
     def own(self, tensor: torch.Tensor, purpose: str) -> Entry:
@@ -91,7 +91,7 @@ class Books:
         return entry
 
     def _copied(self, entry: Entry, weight: torch.Tensor, copy: torch.Tensor, moved: bool) -> None:
-        """A weight's copy: on another device it is a replica, in fewer bytes autocast's."""
+        """Labels a weight's copy: on another device it is a replica, in fewer bytes autocast's."""
         if copy.shape == weight.shape and copy.dtype.itemsize < weight.dtype.itemsize:
             self.ledger.label(entry, "half copies")
         elif moved:
@@ -108,12 +108,12 @@ class Books:
 
 
 def text_of_line(file: str, line: int) -> str:
-    """The script's line as it is now, cut where it is very long; empty where there is none."""
+    """The script's line as it is now, cut if it is very long; empty if there is none."""
     return linecache.getline(file, line).strip()[:MOST_LETTERS] if file else ""
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    """Those that have a storage of their own."""
+    """The tensors that have a storage of their own."""
     return [
         one
         for one in tree_leaves(values)
@@ -129,7 +129,7 @@ def _is(func: Any, name: str) -> bool:
 
 
 def _move(func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor], result: Any) -> tuple[str, str] | None:
-    """Source and target, if the operation copies a tensor from one device to another."""
+    """Source and target, if the operation copies a tensor from one device to another; else None."""
     if func.namespace == NAMESPACE:
         names = [one for one in tree_leaves((args, kwargs)) if isinstance(one, str)]
         return (names[0], names[1]) if len(names) >= 2 and inputs else None

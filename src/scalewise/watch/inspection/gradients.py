@@ -1,4 +1,4 @@
-"""How healthy gradients are: zeros, what is not finite, their length, and their projection on a fixed direction."""
+"""Measures how healthy gradients are: zeros, non-finite values, norm, and projection on a fixed direction."""
 
 import functools
 import math
@@ -8,15 +8,15 @@ import torch
 
 from scalewise.records.inspection import GradientRow
 
-# The direction is a row of random signs, repeated. Its length is a prime, so that no layer's rows fall into step with
-# it. Gradients are read in small pieces, because they are read in double precision and memory is being watched.
+# The direction is a row of random signs, repeated. Its length is a prime, so that no layer's rows line up with it.
+# Gradients are read in small pieces, because they are read in double precision and memory is being watched.
 _PERIOD = 65_537
 _PIECE = 4 * _PERIOD
 _STRIDE = 7919  # by which the direction is shifted from one parameter to the next
 
 
 def gradient_row(step: int, parameters: Sequence[torch.Tensor], scale: float) -> GradientRow | None:
-    """The gradients as they are, divided by the scale; None where there is none."""
+    """The row on the gradients as they are, divided by the scale; None if there are none."""
     sums: dict[torch.device, torch.Tensor] = {}
     elements = 0
     with torch.no_grad():
@@ -44,7 +44,7 @@ def _numbers(sums: Iterable[torch.Tensor]) -> list[list[float]]:
 
 
 def _local(gradient: torch.Tensor) -> torch.Tensor:
-    """This rank's shard of a sharded gradient; the values of a sparse one."""
+    """The shard of a sharded gradient on this rank; the values of a sparse one."""
     local: torch.Tensor = getattr(gradient, "_local_tensor", gradient).detach()
     return local.coalesce().values() if local.is_sparse else local
 
@@ -63,7 +63,7 @@ def _add(sums: torch.Tensor, gradient: torch.Tensor, start: int) -> None:
 
 @functools.cache
 def _signs(device: torch.device) -> torch.Tensor:
-    """From a generator of its own: the script's random numbers stay as they are."""
+    """Random signs from a generator of their own: the script's random numbers stay as they are."""
     generator = torch.Generator().manual_seed(1)
     signs = torch.randint(0, 2, (_PERIOD,), generator=generator, dtype=torch.int8) * 2 - 1
     return signs.repeat(_PIECE // _PERIOD + 1).to(device)

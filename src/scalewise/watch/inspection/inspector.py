@@ -1,4 +1,4 @@
-"""Tells each concern of an inspection what the script does, and writes down what it has found between two steps."""
+"""Tells each concern of an inspection what the script does, and writes its findings between two steps."""
 
 import atexit
 import functools
@@ -28,17 +28,17 @@ TIMED_STEPS = range(1, 5)  # the last two of them without the close look, which 
 
 
 class Abstained(Exception):
-    """What is left out, and why; no fault of ours."""
+    """A part that is left out, with the reason; no fault of ours."""
 
 
 class _Depth(threading.local):
-    """Of modules in one thread."""
+    """The depth of module calls in each thread."""
 
     modules = 0
 
 
 class Inspector:
-    """One per process. Every hook is guarded: a fault of ours ends the inspection's part, never the script."""
+    """The inspection of one process. Hooks are guarded: a fault of ours ends the inspection's part, not the script."""
 
     def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self.step = -1
@@ -57,7 +57,7 @@ class Inspector:
         self._scaling = False  # a scaler is at its step, and has shown its gradients
 
     def install(self) -> None:
-        """On top of the ordinary hooks, which open and close the steps."""
+        """Installs hooks on top of the ordinary ones, which open and close the steps."""
         before, after = self._guarded(self._before_module), self._guarded(self._after_module)
         self._module_hooks = [
             register_module_forward_pre_hook(lambda module, inputs: before(module)),
@@ -73,7 +73,7 @@ class Inspector:
         atexit.register(self._guarded(self._finish))
 
     def broke(self, where: str, error: Exception) -> None:
-        """Rows are written by the main thread alone, between two steps; each part breaks once."""
+        """Keeps an error until the main thread writes rows, between two steps; each part breaks only once."""
         if where not in self._noted:
             self._noted.add(where)
             self._troubles.append((f"inspection of {where}", error))
@@ -125,7 +125,7 @@ class Inspector:
         self.phase = "backward"
 
     def _after_backward(self) -> None:
-        self._depth.modules = 0  # outside all modules, also where one has raised
+        self._depth.modules = 0  # outside all modules, even if one has raised
         self.phase = "own"
         self._look.end_backward(self._parameters())
         self._quietly("timeline", lambda timeline: timeline.after_backward())
@@ -164,7 +164,7 @@ class Inspector:
         scalers.step = step
 
     def _before_scaler(self, scaler: GradScaler, optimizer: Optimizer) -> None:
-        """A step that the scaler will skip never reaches the optimizer, so its gradients are looked at here."""
+        """Looks at the gradients here, as a step that the scaler will skip never reaches the optimizer."""
         if not scaler.is_enabled():
             return
         self._optimizers[id(optimizer)] = optimizer
@@ -174,7 +174,7 @@ class Inspector:
         self._scaling = True
 
     def _wrap_compile(self) -> None:
-        """Hooks and modes would break up or change what is compiled: then only gradients are looked at."""
+        """Stops looking when something is compiled, as hooks and modes would change it; gradients are still read."""
         original = torch.compile
 
         @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""An account of storages: which are alive, on which device, what for, and what was there when most of them were."""
+"""Keeps account of storages: which are alive, on which device, what for, and which were alive at the memory peak."""
 
 import threading
 import weakref
@@ -14,20 +14,20 @@ _STRENGTH = {purpose: len(PURPOSES) - place for place, purpose in enumerate(PURP
 
 
 class Entry:
-    """One storage; it keeps its purpose after its death, for those who look back."""
+    """One storage; its entry keeps the purpose after the storage has been freed, for later questions."""
 
     __slots__ = ("device", "key", "line", "purpose", "reference", "size")
 
     def __init__(self, key: int, size: int, device: str, purpose: str) -> None:
         self.key, self.size, self.device, self.purpose = key, size, device, purpose
         self.reference: Any = None
-        self.line: tuple[str, int] = ("", 0)  # of the script, that made it
+        self.line: tuple[str, int] = ("", 0)  # the script's line that made it
 
 
 class Ledger:
-    """Charged where tensors appear, credited when their storages die, which a weak reference tells.
+    """An account that is charged when tensors appear, and credited when a weak reference reports a freed storage.
 
-    Deaths come at any moment and in any thread, so they are only queued then, and booked before the next entry.
+    Storages are freed at any moment and in any thread, so that is only queued then, and booked before the next entry.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Ledger:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """From here on count the peaks of a new step; those of the devices go on."""
+        """Begins to count the peaks of a new step; those of the devices go on."""
         self._book_deaths()
         self.peak_bytes = self._now
         self._at_peak: list[Entry] | None = None
@@ -50,7 +50,7 @@ class Ledger:
     def own(
         self, tensor: torch.Tensor, device: str, purpose: str, made_at: Callable[[], tuple[str, int]] | None = None
     ) -> Entry:
-        """The tensor's storage, entered if it is new; `made_at` is then asked for the script's line."""
+        """The entry of the tensor's storage, made if it is new; `made_at` is then asked for the script's line."""
         with self._lock:
             self._book_deaths()
             storage = tensor.untyped_storage()
@@ -61,7 +61,7 @@ class Ledger:
             return entry
 
     def move(self, entry: Entry, device: str) -> None:
-        """The script has said where the storage really lies."""
+        """Moves a storage to the device where it really lies, as the script has said."""
         with self._lock:
             if entry.device != device:
                 self._charge(entry, -entry.size)
@@ -69,7 +69,7 @@ class Ledger:
                 self._charge(entry, entry.size)
 
     def label(self, entry: Entry, purpose: str) -> None:
-        """A stronger purpose replaces a weaker one: a saved weight stays a weight."""
+        """Gives a storage a purpose if it is stronger than the present one: a saved weight stays a weight."""
         with self._lock:
             if _STRENGTH[purpose] > _STRENGTH[entry.purpose]:
                 size = entry.size if self._alive.get(entry.key) is entry else 0
@@ -78,7 +78,7 @@ class Ledger:
                 self._charge(entry, size)
 
     def is_alive(self, entry: Entry) -> bool:
-        """Whether its storage is still there."""
+        """Returns whether the entry's storage still exists."""
         with self._lock:
             self._book_deaths()
             return self._alive.get(entry.key) is entry
@@ -88,14 +88,14 @@ class Ledger:
         return self._purpose_peaks[purpose]
 
     def at_peak(self) -> dict[str, int]:
-        """Bytes by purpose at the step's peak, by what has since been learned of their purposes."""
+        """The bytes by purpose at the step's peak, with the purposes as known now."""
         found: Counter[str] = Counter()
         for entry in self._peak_entries():
             found[entry.purpose] += entry.size
         return {purpose: found[purpose] for purpose in PURPOSES if found[purpose]}
 
     def lines_at_peak(self) -> list[tuple[str, tuple[str, int], int]]:
-        """Bytes at the step's peak by purpose and by the script's line that made them, the largest first."""
+        """The bytes at the step's peak by purpose and by the script's line that made them, the largest first."""
         found: Counter[tuple[str, tuple[str, int]]] = Counter()
         for entry in self._peak_entries():
             found[entry.purpose, entry.line] += entry.size
@@ -126,6 +126,6 @@ class Ledger:
             entry = self._dead.popleft()
             if self._alive.get(entry.key) is entry:
                 if self._at_peak is None and self._now == self.peak_bytes:
-                    self._at_peak = list(self._alive.values())  # the peak is over with this death
+                    self._at_peak = list(self._alive.values())  # memory shrinks now, so this is the peak
                 del self._alive[entry.key]
                 self._charge(entry, -entry.size)

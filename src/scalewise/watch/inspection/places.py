@@ -1,4 +1,4 @@
-"""Where tensors lie and what modules are called: real devices, logical ones, layers and their replicas."""
+"""Finds where tensors lie and which modules hold them: real devices, logical ones, layers and their replicas."""
 
 import sys
 import threading
@@ -16,29 +16,29 @@ MAIN_THREAD = threading.main_thread().ident
 
 
 def in_main_thread() -> bool:
-    """Only there are rows written."""
+    """Returns whether this is the main thread, the only one that writes rows."""
     return threading.get_ident() == MAIN_THREAD
 
 
 def logical_device_of(tensor: torch.Tensor) -> str | None:
-    """The stand-in that the script has put the tensor on."""
+    """The logical device (a stand-in) that the script has put the tensor on; None if there is none."""
     place = redirect.stand_in_of(tensor)
     return None if place is None else f"{LOGICAL_PREFIX}{place}"
 
 
 def device_of(tensor: torch.Tensor) -> str:
-    """Logical where a device is stood in for, else real."""
+    """The logical device if one stands in, else the real one."""
     return logical_device_of(tensor) or str(tensor.device)
 
 
 def own_parameters(module: nn.Module) -> list[torch.Tensor]:
-    """The module's own, not its children's; a replica of nn.DataParallel keeps its copies under another name."""
+    """The module's own parameters, not its children's; a replica of nn.DataParallel keeps copies under another name."""
     held = module._parameters or getattr(module, "_former_parameters", {})
     return [one for one in held.values() if isinstance(one, torch.Tensor)]
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """Each storage once; of a sharded tensor this rank's shard."""
+    """The bytes of all storages, each counted once; for a sharded tensor those of this rank's shard."""
     sizes = {}
     for tensor in tensors:
         storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
@@ -47,7 +47,7 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def asking_line() -> tuple[str, int]:
-    """The script's line that asked for what torch is doing now: of a module's forward, else the nearest of its own."""
+    """The script's line that asked for what torch is doing now: in a module's forward, else the innermost."""
     frame: FrameType | None = sys._getframe(1)
     nearest: tuple[str, int] = ("", 0)
     while frame is not None:
@@ -67,7 +67,7 @@ def gpus_of(tensors: Iterable[torch.Tensor]) -> tuple[torch.device, ...]:
 
 
 def synchronize(gpus: tuple[torch.device, ...]) -> None:
-    """Waits for the GPUs; not while a CUDA graph is being captured, which would not survive it."""
+    """Waits for the GPUs; not while a CUDA graph is being captured, which would fail by it."""
     if gpus and not torch.cuda.is_current_stream_capturing():
         for gpu in gpus:
             torch.cuda.synchronize(gpu)

@@ -1,4 +1,4 @@
-"""Sees what autograd keeps for backward, by hooks that keep what they are given."""
+"""Counts what autograd keeps for backward, by hooks that return what they are given."""
 
 import functools
 import threading
@@ -14,13 +14,13 @@ _hooks: Any = torch._C._autograd
 
 
 class _Thread(threading.local):
-    """The stack is the thread's own."""
+    """The state of each thread, as the stack of hooks is the thread's own."""
 
     pushed = False
 
 
 class SavedTensors:
-    """On the stack of hooks only while forward passes run, and only where no hook of the script's is."""
+    """A pair of hooks on the stack only while forward passes run, and only if no hook of the script's is there."""
 
     def __init__(self, books: Books, broke: Callable[[str, Exception], None]) -> None:
         self._books = books
@@ -40,14 +40,14 @@ class SavedTensors:
         self._thread.pushed = True
 
     def pop(self) -> None:
-        """Takes them off; beneath hooks of the script's they must wait."""
+        """Takes the hooks off the stack; beneath hooks of the script's they must wait."""
         top = _hooks._top_saved_tensors_default_hooks(False) if self._thread.pushed else None
         if top is not None and top[1] is _unpack:
             _hooks._pop_saved_tensors_default_hooks()
             self._thread.pushed = False
 
     def kept_bytes(self) -> int:
-        """What was kept since the last question and is still alive."""
+        """The bytes that were kept since the last question and are still alive."""
         kept, self._kept = self._kept, {}
         counted = {}
         for (key, offset, _), (entry, size) in kept.items():
@@ -68,12 +68,12 @@ class SavedTensors:
         entry = self._books.own(tensor, "data")  # what no operation has made so far was there before
         if entry.purpose == "other":
             self._books.ledger.label(entry, "activations")
-        # Of what the script brought along only the part that is kept counts: a batch may be a piece of a whole.
+        # For data that the script brought along only the part that is kept counts: a batch may be a piece of a whole.
         size = tensor.numel() * tensor.element_size() if entry.purpose == "data" else entry.size
         self._kept[entry.key, int(tensor.storage_offset()), tensor.numel()] = (entry, size)
 
     def step_aside_for_transforms(self) -> None:
-        """torch.func refuses to work while any such hook is on the stack: ours leaves it first."""
+        """Takes our hooks off before torch.func works, which refuses while any such hook is on the stack."""
         original = torch.autograd.graph.disable_saved_tensors_hooks
 
         @functools.wraps(original)

@@ -1,4 +1,4 @@
-"""Sees which layer works on which device when, forward and backward, with the devices synchronised at every end."""
+"""Records which layer works on which device when, forward and backward, synchronising the devices at each end."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ Broke = Callable[[str, Exception], None]
 
 
 class _Call:
-    """One call of a layer, on its way forward and back; it holds on to no tensor, for memory is watched, too."""
+    """One call of a layer, forward and back; it keeps no tensor alive, as memory is watched, too."""
 
     __slots__ = ("_broke", "begin_ns", "device", "end_ns", "forward_ns", "gpus", "inside", "layer", "thread")
 
@@ -38,22 +38,22 @@ class _Call:
         self.begin_ns = self.end_ns = self.thread = 0  # of backward
 
     def begin(self, _: torch.Tensor) -> None:
-        """The gradient of its output is there."""
+        """Takes the time when the gradient of the call's output is there."""
         self.begin_ns, self.thread = self._moment_ns(), threading.get_ident()
 
     def end(self, _: torch.Tensor) -> None:
-        """The gradient of one of its weights is there, or that of its input; the last one counts."""
+        """Takes the time when the gradient of a weight or of the input is there; the last one counts."""
         self.end_ns = self._moment_ns()
 
     def is_part_of(self, other: "_Call") -> bool:
-        """Whether it was called by the other one."""
+        """Returns whether this call was made inside the other one."""
         call = self.inside
         while call is not None and call is not other:
             call = call.inside
         return call is other
 
     def _moment_ns(self) -> int:
-        """Called by autograd, which would hand an error of ours on to the script."""
+        """The time now, with the GPUs synchronised; raises nothing, as autograd would pass it on to the script."""
         try:
             synchronize(self.gpus)
         except Exception as error:
@@ -62,7 +62,7 @@ class _Call:
 
 
 class _Thread(threading.local):
-    """What the layers of one thread are up to."""
+    """The calls of layers that are under way in one thread."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[nn.Module, _Call]] = []
@@ -70,7 +70,7 @@ class _Thread(threading.local):
 
 
 class Timeline:
-    """Layers in the order of their first call, and their working hours in chosen steps."""
+    """The layers in the order of their first call, and their busy times in chosen steps."""
 
     def __init__(self, broke: Broke) -> None:
         self._broke = broke
@@ -89,7 +89,7 @@ class Timeline:
         self._handles: list[Any] = []
 
     def begin_step(self, root: nn.Module, step: int, timing: bool) -> None:
-        """The outermost module is about to be called."""
+        """Prepares for a step when the outermost module is about to be called."""
         if not self._names:
             named = [(name.removeprefix("module."), module) for name, module in root.named_modules()]
             self._names = {id(module): name for name, module in named}
@@ -100,7 +100,7 @@ class Timeline:
         self._origin_ns = now_ns()
 
     def before(self, module: nn.Module) -> None:
-        """A module is called."""
+        """Begins a call of a module."""
         parameters = own_parameters(module)
         if parameters:
             call = _Call(self._name(module), parameters, self._broke)
@@ -113,7 +113,7 @@ class Timeline:
                 calls.append((module, call))
 
     def after(self, module: nn.Module, inputs: Any, output: Any) -> None:
-        """A module has returned."""
+        """Ends a call of a module."""
         calls = self._thread.calls
         if not self.timing or not any(one is module for one, _ in calls):
             return
@@ -127,7 +127,7 @@ class Timeline:
             self._follow(call, own_parameters(module), inputs, output)
 
     def after_backward(self) -> None:
-        """The rows of the backward pass; hooks are left on no tensor."""
+        """Adds the rows of the backward pass, and removes all hooks from tensors."""
         calls, self._calls = self._calls, []
         calls = sorted((call for call in calls if call.end_ns > call.begin_ns > 0), key=lambda call: call.begin_ns)
         for place, call in enumerate(calls):
@@ -141,7 +141,7 @@ class Timeline:
             handle.remove()
 
     def optimizer(self, work: Literal["begin", "end"], parameters: list[torch.Tensor]) -> None:
-        """The optimizer works; whose turn it is among several devices cannot be seen, so that is left out."""
+        """Notes the optimizer's work; among several devices it cannot be seen which one works, so that is left out."""
         devices = {device_of(one) for one in parameters}
         if not self.timing or len(devices) != 1:
             return
@@ -153,11 +153,11 @@ class Timeline:
             self._add(call, "optimizer", self._optimizer_ns, now_ns())
 
     def leave_out(self, own_ns: int) -> None:
-        """Time between two layers that was ours, not the script's."""
+        """Leaves out time between two layers that was ours, not the script's."""
         self._origin_ns += own_ns
 
     def new_layers(self) -> list[LayerRow]:
-        """Those that are still to be written."""
+        """The layers that are not written yet."""
         others = sorted(self._elsewhere.items(), key=lambda item: item[1].device)
         rows = {**self._layers, **{key: row for key, row in others if key not in self._layers}}
         found = [row for key, row in rows.items() if key not in self._written]
@@ -165,12 +165,12 @@ class Timeline:
         return found
 
     def take_rows(self) -> list[BusyRow]:
-        """The step's, in order."""
+        """The rows of the step, in order."""
         rows, self._rows = self._rows, []
         return sorted(rows, key=lambda row: row.begin_ns)
 
     def _name(self, module: nn.Module) -> str:
-        """A replica is another object: it is known by its place in the order of calls, which may begin anew."""
+        """The name of a module; a replica is another object, known by its place in the order of calls."""
         place, self._thread.seen = self._thread.seen, self._thread.seen + 1
         name = self._names.get(id(module))
         if name is not None:
@@ -191,7 +191,7 @@ class Timeline:
             self._rows.append(BusyRow(self.step, call.device, phase, call.layer, begin - origin, end - origin))
 
     def _follow(self, call: _Call, parameters: list[torch.Tensor], inputs: Any, output: Any) -> None:
-        """Hooks on tensors, not on modules: those would put nodes of their own into the graph."""
+        """Puts hooks on tensors, not on modules: those would put nodes of their own into the graph."""
         outputs = [one for one in tree_leaves(output) if isinstance(one, torch.Tensor) and one.requires_grad]
         ends = [one for one in parameters if one.requires_grad]
         if not ends:

@@ -1,6 +1,6 @@
 """Lets a script written for GPUs run with fewer or none: its calls for devices are redirected, one file per concern.
 
-The doctor's `--on cpu` has the GPUs of every rank stood in for by the CPU. What a script computes is what it would
+With the doctor's `--on cpu`, the CPU stands in for the GPUs of every rank. What a script computes is what it would
 compute there. What only a GPU has (times of kernels, its memory, overlap, NCCL) cannot be seen that way; calls whose
 answer would need it are listed by name.
 
@@ -21,9 +21,10 @@ _installed: "tuple[Account, Belief] | None" = None
 
 
 def install(devices: int = 0) -> None:
-    """Before any other hook, so that theirs are put on what the script will really call.
+    """Installs the redirection before any other hook, so that hooks are put on what the script will really call.
 
-    `devices` stand-ins that are told apart; 0: as many GPUs as ranks, and what moves between them is of no interest.
+    `devices` is the number of stand-ins that are told apart; 0: as many GPUs as ranks, and moves between them do not
+    matter.
     """
     global _installed
     import torch
@@ -64,18 +65,18 @@ def install(devices: int = 0) -> None:
 
 
 def tell(told: Callable[[DeviceUseRow], None]) -> None:
-    """Gives a row of what was asked, now and whenever it changes; never where nothing is redirected."""
+    """Gives a row on what was asked, now and whenever it changes; nothing if nothing is redirected."""
     if _installed is not None:
         _installed[0].told_to(told)
 
 
 def is_on() -> bool:
-    """Whether this process stands in for one with GPUs."""
+    """Returns whether this process stands in for one with GPUs."""
     return _installed is not None
 
 
 def believed_on_gpu(tensor: Any) -> bool:
-    """Whether the script takes this tensor for one on a GPU; False where nothing is redirected."""
+    """Returns whether the script takes this tensor for one on a GPU; False if nothing is redirected."""
     return believed_gpu(tensor) is not None
 
 
@@ -85,5 +86,5 @@ def believed_gpu(tensor: Any) -> int | None:
 
 
 def stand_in_of(tensor: Any) -> int | None:
-    """The index of the stand-in that holds the tensor; None where stand-ins are not told apart."""
+    """The index of the stand-in that holds the tensor; None if stand-ins are not told apart."""
     return None if _installed is None or _installed[1].held is None else _installed[1].place(tensor)

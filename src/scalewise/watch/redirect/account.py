@@ -1,4 +1,4 @@
-"""What the script asked of GPUs, and what stood in for them: told as soon as something new is asked."""
+"""Keeps account of what the script asked of GPUs, and what stood in for them; reported when something new is asked."""
 
 import atexit
 import functools
@@ -18,7 +18,7 @@ _DATA_PARALLEL = os.path.join("torch", "nn", "parallel", "data_parallel.py")
 
 
 class Account:
-    """One per process; whoever is told gets a row for every new call, and one with the last counts at exit."""
+    """The account of one process; its listener gets a row for every new call, and one with the last counts at exit."""
 
     def __init__(self) -> None:
         self._asked: dict[str, None] = {}
@@ -27,32 +27,32 @@ class Account:
         self._tell: Callable[[DeviceUseRow], None] | None = None
 
     def told_to(self, tell: Callable[[DeviceUseRow], None]) -> None:
-        """Where rows go."""
+        """Sets the function that rows are given to."""
         self._tell = tell
         self._report()
         atexit.register(self._report)
 
     def ask(self, what: str) -> None:
-        """A device or a backend was asked for by name."""
+        """Notes that a device or a backend was asked for by name."""
         if what not in self._asked:
             self._asked[what] = None
             self._report()
 
     def redirect(self, call: str) -> None:
-        """A call was answered on the CPU."""
+        """Counts a call that was answered on the CPU."""
         self._redirected[call] += 1
         if self._redirected[call] == 1:
             self._report()
 
     def miss(self, call: str) -> None:
-        """A call was made whose answer means nothing here."""
+        """Notes a call whose answer means nothing here."""
         if call not in self._unseen:
             self._unseen[call] = None
             self._report()
 
     def row(self) -> DeviceUseRow:
-        """All of it."""
-        # A rank that lets itself see one GPU calls that one 0, as every other rank calls its own.
+        """The row with everything noted so far."""
+        # A rank that makes one GPU visible to itself calls that one 0, as every other rank calls its own.
         seen = [f"{name}={os.environ[name]}" for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ]
         return DeviceUseRow((*self._asked, *seen), "cpu", dict(self._redirected), tuple(self._unseen))
 
@@ -62,7 +62,7 @@ class Account:
 
 
 def stand_in(account: Account, owner: Any, name: str, deed: Callable[..., Any], unseen: bool = False) -> None:
-    """Puts a function in the place of the one that `owner` has by this name, if it has one; its calls are counted."""
+    """Replaces the function that `owner` has by this name, if it has one; its calls are counted."""
     original = getattr(owner, name, None)
     if original is None:
         return
@@ -79,7 +79,7 @@ def stand_in(account: Account, owner: Any, name: str, deed: Callable[..., Any], 
 
 
 def answer_outside(account: Account, owner: Any, name: str, answer: Callable[..., Any]) -> None:
-    """Answers whoever asks from outside torch; torch itself must know what is really there."""
+    """Gives another answer to calls from outside torch; torch itself must know what is really there."""
     original = getattr(owner, name, None)
     if original is None:
         return
@@ -97,5 +97,5 @@ def answer_outside(account: Account, owner: Any, name: str, answer: Callable[...
 
 @functools.cache
 def asked_inside(code: CodeType) -> bool:
-    """Whether the code is torch's own, or ours; nn.DataParallel asks where the script has put its model."""
+    """Returns whether the code is torch's own, or ours; except nn.DataParallel's, which asks where the model is."""
     return code.co_filename.startswith(_INNER) and not code.co_filename.endswith(_DATA_PARALLEL)

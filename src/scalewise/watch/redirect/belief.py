@@ -1,4 +1,4 @@
-"""Which tensors the script believes to be on a GPU: those it has put there, and what was computed from them."""
+"""Tracks the tensors that the script believes to be on a GPU: those it has put there, and those computed from them."""
 
 import threading
 import weakref
@@ -10,7 +10,7 @@ from scalewise.watch.redirect.held import Held
 
 
 class Belief:
-    """Kept by storage, so that views, parameters and what `data` is set to need no care of their own."""
+    """The places of tensors, kept by storage, so that views, parameters and set `data` need no extra care."""
 
     def __init__(self, real: str = "cpu", held: Held | None = None) -> None:
         self._places: dict[int, tuple[int, Any]] = {}
@@ -28,12 +28,12 @@ class Belief:
         self._thread.current = index
 
     def place(self, tensor: torch.Tensor) -> int | None:
-        """The index of the GPU it is believed on; None: the host."""
+        """The index of the GPU that a tensor is believed on; None: the host."""
         found = self._places.get(key_of(tensor))
         return None if found is None else found[0]
 
     def put(self, tensor: torch.Tensor, place: int) -> None:
-        """From now on it is believed there, with all that shares its storage."""
+        """Notes that a tensor is believed on that GPU from now on, with all that shares its storage."""
         key = key_of(tensor)
         if not key:
             return
@@ -58,7 +58,7 @@ class Belief:
         self._places[key] = place, weakref.ref(storage, over)
 
     def pass_on(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What is computed from a tensor on a GPU is there, too; a view or a tensor changed in place stays."""
+        """Puts what is computed from a tensor on a GPU there, too; a view or a tensor changed in place stays."""
         made = result if isinstance(result, (tuple, list)) else (result,)
         for tensor in made if self._places else ():
             key = key_of(tensor) if isinstance(tensor, torch.Tensor) else 0
@@ -72,7 +72,7 @@ class Belief:
 
 
 def key_of(tensor: torch.Tensor) -> int:
-    """The storage's identity while it lives; 0 where there is none (sparse, fake, functional)."""
+    """The storage's identity while it exists; 0 if there is none (sparse, fake, functional)."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
@@ -80,7 +80,7 @@ def key_of(tensor: torch.Tensor) -> int:
 
 
 def gpu_index(device: Any, current: int) -> int | None:
-    """Which GPU is meant; None when it is none."""
+    """The index of the GPU that is meant; None if no GPU is meant."""
     if isinstance(device, str):
         kind, _, index = device.partition(":")
         return (int(index) if index.isdecimal() else current) if kind == "cuda" else None
@@ -90,12 +90,12 @@ def gpu_index(device: Any, current: int) -> int | None:
 
 
 def is_host(device: Any) -> bool:
-    """Whether the host's own memory is meant."""
+    """Returns whether the host's own memory is meant."""
     return str(device).partition(":")[0] == "cpu" if isinstance(device, (str, torch.device)) else False
 
 
 def _flat(values: tuple[Any, ...]) -> list[Any]:
-    """One level of lists is opened: torch.cat and its like take one."""
+    """The values, with one level of lists opened: torch.cat and its like take one."""
     found: list[Any] = []
     for value in values:
         found.extend(value) if isinstance(value, (tuple, list)) else found.append(value)

@@ -1,4 +1,4 @@
-"""Compiled code runs uncompiled: what the compiler makes for a GPU cannot be seen on the CPU anyway."""
+"""Runs compiled code uncompiled: what the compiler makes for a GPU cannot be seen on the CPU anyway."""
 
 import functools
 from typing import Any
@@ -9,7 +9,7 @@ from scalewise.watch.redirect.account import Account
 
 
 def install(account: Account) -> None:
-    """By torch.compile's own way of being switched off."""
+    """Wraps torch.compile to pass its own option for being switched off."""
     original = torch.compile
 
     @functools.wraps(original)

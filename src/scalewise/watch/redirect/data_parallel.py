@@ -1,4 +1,4 @@
-"""nn.DataParallel over stand-in devices: torch's own class, with its copies between devices done as moves."""
+"""Runs nn.DataParallel over stand-in devices: torch's own class, with its copies between devices done as moves."""
 
 import functools
 import sys
@@ -15,8 +15,8 @@ _PARALLEL = "torch.nn.parallel"
 
 
 def install(account: Account, belief: Belief, count: int) -> None:
-    """Replaces what torch.nn.parallel does by code for GPUs alone."""
-    module = sys.modules[f"{_PARALLEL}.data_parallel"]  # by its name is a function
+    """Replaces the parts of torch.nn.parallel that are written for GPUs alone."""
+    module = sys.modules[f"{_PARALLEL}.data_parallel"]  # its name as an attribute is a function
     apart = belief.held is not None
 
     def available() -> str | None:
@@ -41,19 +41,19 @@ def _put(module: Any, name: str, new: Any) -> None:
 
 
 def _broadcast(tensors: Sequence[torch.Tensor], devices: Sequence[int], detach: bool = False) -> Any:
-    """Every weight to every device; backward copies the gradients home, where autograd adds them up."""
+    """Copies every weight to every device; backward copies the gradients back, where autograd adds them up."""
     with torch.set_grad_enabled(torch.is_grad_enabled() and not detach):
         return [[one.to(f"cuda:{device}").view_as(one) for one in tensors] for device in devices]
 
 
 def _scatter(target_gpus: Sequence[int], chunk_sizes: Any, dim: int, x: torch.Tensor) -> Any:
-    """A part of the batch for each device."""
+    """Splits the batch into a part for each device."""
     parts = x.chunk(len(target_gpus), dim) if chunk_sizes is None else x.split(chunk_sizes, dim)
     return tuple(part.to(f"cuda:{device}") for part, device in zip(parts, target_gpus, strict=False))
 
 
 def _gather(target_device: Any, dim: int, *outputs: torch.Tensor) -> torch.Tensor:
-    """All outputs on one device; numbers become a list of them, as in torch."""
+    """Joins all outputs on one device; numbers become a list of them, as in torch."""
     home = "cpu" if str(target_device) in ("cpu", "-1") else f"cuda:{getattr(target_device, 'index', target_device)}"
     if all(output.dim() == 0 for output in outputs):
         outputs, dim = tuple(output.view(1) for output in outputs), 0
@@ -61,13 +61,13 @@ def _gather(target_device: Any, dim: int, *outputs: torch.Tensor) -> torch.Tenso
 
 
 def _applied(function: Any) -> Any:
-    """In the place of a function of autograd, whose `apply` is called."""
+    """A function in place of a function of autograd, whose `apply` is called."""
     function.apply = function
     return function
 
 
 class Threads:
-    """One for each device, with an equal share of the cores; they live on from step to step."""
+    """The threads for each device, with an equal share of the cores; they are kept from step to step."""
 
     def __init__(self, belief: Belief) -> None:
         self._belief = belief

@@ -1,4 +1,4 @@
-"""Questions about GPUs and orders to them: the script hears of as many as stand in for them."""
+"""Answers questions about GPUs and calls that control them: the script finds as many as stand in for them."""
 
 import functools
 import os
@@ -11,7 +11,7 @@ from scalewise.watch.redirect.account import Account, answer_outside, stand_in
 from scalewise.watch.redirect.belief import Belief, gpu_index
 
 NAME = "CPU in place of a GPU"
-CAPABILITY = (8, 0)  # knows bfloat16
+CAPABILITY = (8, 0)  # has bfloat16
 # A plain process may start its ranks itself, one per GPU, or spread its model over two.
 GPUS_OF_A_PLAIN_PROCESS = 2
 
@@ -22,7 +22,7 @@ _SAYS_NOTHING = (
 _FIGURES = ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage", "device_memory_used")
 
 
-# Of one GPU that stands for several: the number of the one that was asked becomes that of the one there is.
+# With one GPU for several: the number of the GPU that was asked becomes that of the real one.
 _OF_ONE_GPU = (
     "synchronize", "get_device_name", "get_device_capability", "get_device_properties", "get_rng_state",
     "current_stream", "default_stream", "mem_get_info", *_FIGURES,
@@ -63,7 +63,7 @@ def install(account: Account, belief: Belief, count: int) -> None:
 
 
 def _share_one_gpu(account: Account, belief: Belief, set_device: Any, count: int) -> None:
-    """The GPU that is there answers and obeys in the place of all."""
+    """Lets the one real GPU answer and act for all."""
     cuda: Any = torch.cuda
     for name in _OF_ONE_GPU:
         original = getattr(cuda, name, None)
@@ -81,13 +81,13 @@ def _share_one_gpu(account: Account, belief: Belief, set_device: Any, count: int
 
 
 def gpu_count() -> int:
-    """As many as there are ranks here."""
+    """The number of GPUs: as many as there are ranks here."""
     ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
     return int(ranks) if ranks.isdecimal() else GPUS_OF_A_PLAIN_PROCESS
 
 
 def properties() -> SimpleNamespace:
-    """Of the machine that stands in."""
+    """The properties of the machine that stands in."""
     total_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return SimpleNamespace(
         name=NAME,
@@ -103,7 +103,7 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def _redirect_random_states(account: Account, count: int) -> None:
-    """A GPU's generator is not the CPU's: what is read from it can be written back, and nothing else changes."""
+    """Keeps random states apart from the CPU's generator: what is read can be written back, and changes nothing."""
     cuda: Any = torch.cuda
     state = torch.default_generator.get_state().clone()
     stand_in(account, cuda, "get_rng_state", lambda device=None: state.clone())
@@ -117,7 +117,7 @@ def _redirect_random_states(account: Account, count: int) -> None:
 
 def _device_context(account: Account, belief: Belief) -> type:
     class device:
-        """`with torch.cuda.device(1):` makes that the current one."""
+        """A context in which a device is the current one, as in `with torch.cuda.device(1):`."""
 
         def __init__(self, device: Any) -> None:
             self.idx = gpu_index(device, belief.current)
@@ -156,7 +156,7 @@ def _redirect_accelerator(account: Account, belief: Belief, set_device: Any, cou
 
 
 def _redirect_default_device(account: Account, belief: Belief) -> None:
-    """`torch.set_default_device` and `with torch.device(...)` are one class, which C++ makes by name."""
+    """Redirects `torch.set_default_device` and `with torch.device(...)`: one class, which C++ makes by name."""
     from torch.utils import _device
 
     original: Any = _device.DeviceContext.__init__

@@ -1,4 +1,4 @@
-"""Process groups meant for NCCL are made with gloo, and wrappers are told of no GPU."""
+"""Makes process groups meant for NCCL with gloo, and tells wrappers of no GPU."""
 
 import functools
 import os
@@ -17,7 +17,7 @@ _AVERAGED = {"all_reduce": "tensor", "reduce_scatter_tensor": "output", "reduce_
 
 
 def install(account: Account) -> None:
-    """Only what would fail without a GPU is changed."""
+    """Changes only what would fail without a GPU."""
     for name in ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration"):
         _redirect_backend(account, name)
     asked = functools.partial(_backend_asked, account, dist.get_backend)
@@ -53,13 +53,13 @@ def _redirect_backend(account: Account, name: str) -> None:
 
 
 def _backend_asked(account: Account, original: Any, *args: Any, **kwargs: Any) -> str:
-    """NCCL where the script has asked for it anywhere."""
+    """The backend that the script asked for: NCCL, if it has asked for NCCL anywhere."""
     found = str(original(*args, **kwargs))
     return "nccl" if found == "gloo" and "nccl" in account.row().asked else found
 
 
 def _without(account: Account, owner: Any, name: str, option: str) -> None:
-    """The function without an argument that only GPUs know."""
+    """Wraps a function to drop an argument that only GPUs know."""
     original = getattr(owner, name)
     only_gpus = Argument(original, option)
 
@@ -74,7 +74,7 @@ def _without(account: Account, owner: Any, name: str, option: str) -> None:
 
 
 def _redirect_average(account: Account, name: str, result: str) -> None:
-    """gloo knows no average: it is a sum that is divided afterwards."""
+    """Wraps a collective to sum and then divide, as gloo has no average."""
     original = getattr(dist, name, None)
     if original is None:
         return
@@ -103,14 +103,14 @@ def _divide(tensor: torch.Tensor, ranks: int) -> None:
 
 
 class Averaging:
-    """A sum that goes on in the background, and is divided when it is waited for."""
+    """A sum under way in the background, which is divided when it is waited for."""
 
     def __init__(self, work: Any, divide: Callable[[], None]) -> None:
         self._work = work
         self._divide: Callable[[], None] | None = divide
 
     def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """Until it is the average."""
+        """Waits for the sum, and divides it once."""
         result = self._work.wait(*args, **kwargs)
         if self._divide is not None:
             divide, self._divide = self._divide, None
@@ -130,7 +130,7 @@ def _redirect_mesh(account: Account) -> None:
     def on_cpu(device_type: Any) -> Any:
         if gpu_index(device_type, 0) is None:
             return device_type
-        # A mesh of GPUs gives each rank the one of its number, unless the script has chosen before.
+        # A mesh of GPUs gives each rank the GPU of its number, unless the script has chosen before.
         account.ask(f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda")
         account.redirect("torch.distributed.device_mesh")
         return "cpu"
@@ -148,7 +148,7 @@ def _redirect_mesh(account: Account) -> None:
 
 
 def rebind(original: Any, new: Any) -> None:
-    """Wherever torch.distributed's own modules have bound the function already."""
+    """Replaces a function wherever torch.distributed's own modules have bound it already."""
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             for key, value in list(vars(module).items()):

@@ -1,4 +1,4 @@
-"""Questions about the memory of a GPU: bytes of stand-in devices are counted; else nothing here can answer them.
+"""Answers questions about the memory of a GPU: bytes of stand-in devices are counted; all else cannot be answered.
 
 What cannot be answered gets a number and is listed as unseen.
 """
@@ -25,8 +25,8 @@ _ORDERS = (
 
 
 def install(account: Account, belief: Belief) -> None:
-    """The same names in torch.cuda, torch.cuda.memory and torch.accelerator."""
-    # DataLoader(pin_memory=True) means something where the script is meant to run.
+    """Replaces the same names in torch.cuda, torch.cuda.memory and torch.accelerator."""
+    # DataLoader(pin_memory=True) makes sense on the GPU that the script is written for.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator")
     places: tuple[Any, ...] = (torch.cuda, torch.cuda.memory, getattr(torch, "accelerator", None))
     for owner in filter(None, places):
@@ -44,7 +44,7 @@ def install(account: Account, belief: Belief) -> None:
 
 
 def _count(account: Account, owner: Any, belief: Belief, held: Held) -> None:
-    """What an allocator of its own would say for each device; it would keep no spare memory."""
+    """Answers what an allocator for each device would; it would keep no spare memory."""
 
     def place(device: Any = None, device_index: Any = None) -> int:
         device = device_index if device is None else device

@@ -1,4 +1,4 @@
-"""The hand-over between two stand-in devices: an operator of its own, which copies forward and backward."""
+"""Copies between two stand-in devices by an operator of its own, which copies forward and backward."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,13 +7,13 @@ import torch
 
 from scalewise.records.inspection import LOGICAL_PREFIX
 
-_LIBRARY = torch.library.Library(LOGICAL_PREFIX.rstrip(":"), "DEF")  # lives as long as its operators are to
+_LIBRARY = torch.library.Library(LOGICAL_PREFIX.rstrip(":"), "DEF")  # exists as long as its operators are needed
 _LIBRARY.define("move(Tensor x, str source, str target) -> Tensor")
 _LIBRARY.impl("move", lambda x, source, target: x.clone(), "CompositeExplicitAutograd")
 
 
 def name_of(place: int) -> str:
-    """How records call the stand-in for this GPU."""
+    """The name of the stand-in for this GPU in records."""
     return f"{LOGICAL_PREFIX}{place}"
 
 

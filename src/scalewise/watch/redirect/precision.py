@@ -1,4 +1,4 @@
-"""Mixed precision meant for a GPU is done on the CPU, in the dtype that the GPU would have taken."""
+"""Runs mixed precision meant for a GPU on the CPU, in the dtype that the GPU would have taken."""
 
 import functools
 import sys
@@ -14,7 +14,7 @@ _QUESTIONS = ("is_autocast_enabled", "get_autocast_dtype", "is_autocast_availabl
 
 
 def install(account: Account) -> None:
-    """torch.cuda.amp is made of the same classes."""
+    """Redirects autocast, the scaler, questions about them, and decorators; torch.cuda.amp uses the same classes."""
     _redirect_autocast(account)
     _redirect_scaler(account)
     _redirect_questions(account)
@@ -52,7 +52,7 @@ def _redirect_scaler(account: Account) -> None:
 
 
 def _redirect_questions(account: Account) -> None:
-    """Which autocast is on: what the script asks of "cuda" is so for the CPU."""
+    """Answers which autocast is on: what the script asks about "cuda" is answered for the CPU."""
 
     def redirected(original: Any) -> Any:
         @functools.wraps(original)

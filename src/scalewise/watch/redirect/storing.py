@@ -1,4 +1,4 @@
-"""What is loaded for a GPU is loaded to where it really lies, and believed on the GPU."""
+"""Loads what is meant for a GPU to where it really lies, and lets the script believe it on the GPU."""
 
 import functools
 from typing import Any
@@ -8,18 +8,18 @@ import torch
 from scalewise.watch.redirect.account import Account
 from scalewise.watch.redirect.belief import Belief, gpu_index
 
-_MOST_DEEP = 6  # of dictionaries in a checkpoint
+_MOST_DEEP = 6  # levels of dictionaries in a checkpoint
 
 
 def install(account: Account, belief: Belief) -> None:
-    """`torch.load`, and the method by which a function as `map_location` moves a storage."""
+    """Wraps `torch.load`, and the method by which a function as `map_location` moves a storage."""
     original = torch.load
 
     @functools.wraps(original)
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         place = gpu_index(map_location, belief.current)
         if isinstance(map_location, dict):
-            # Nothing that was saved under redirection names a GPU, but a cluster's checkpoint does.
+            # No checkpoint saved under redirection names a GPU, but a cluster's does.
             map_location = dict.fromkeys(map_location, belief.real)
         elif place is not None:
             map_location = belief.real

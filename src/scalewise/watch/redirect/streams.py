@@ -1,4 +1,4 @@
-"""Events and streams of a GPU: on the CPU everything is done when it returns, so they only keep the time."""
+"""Stands in for events and streams of a GPU: on the CPU every call returns when it is done, so they only take times."""
 
 import contextlib
 import time
@@ -13,18 +13,18 @@ from scalewise.watch.redirect.account import Account, stand_in
 
 
 class Event:
-    """Has happened as soon as it is recorded."""
+    """An event that has happened as soon as it is recorded."""
 
     def __init__(self, *args: Any, enable_timing: bool = False, **kwargs: Any) -> None:
         self._timed = enable_timing or bool(args and args[0] is True)
         self._at_ns: int | None = None
 
     def record(self, stream: Any = None) -> None:
-        """Now."""
+        """Takes the time now."""
         self._at_ns = time.perf_counter_ns()
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Milliseconds between the two."""
+        """The milliseconds between the two events."""
         if not (self._timed and end_event._timed):
             raise for_the_script(ValueError("Both events must be created with argument 'enable_timing=True'."))
         if self._at_ns is None or end_event._at_ns is None:
@@ -32,18 +32,18 @@ class Event:
         return (end_event._at_ns - self._at_ns) * 1e-6
 
     def query(self) -> bool:
-        """Whether it has happened."""
+        """Returns True: the event has happened."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing is to be waited for."""
+        """Does nothing: there is nothing to wait for."""
 
     def wait(self, stream: Any = None) -> None:
-        """No stream runs behind."""
+        """Does nothing: no stream runs behind."""
 
 
 class Stream:
-    """Work is done in the order of the calls."""
+    """A stream whose work is done in the order of the calls."""
 
     cuda_stream = 0
 
@@ -53,23 +53,23 @@ class Stream:
         self.priority = priority
 
     def wait_stream(self, stream: Any) -> None:
-        """It has nothing left to do."""
+        """Does nothing: the other stream has no work left."""
 
     def wait_event(self, event: Any) -> None:
-        """It has happened."""
+        """Does nothing: the event has happened."""
 
     def record_event(self, event: Any = None) -> Event:
-        """An event now."""
+        """Records an event now."""
         event = Event() if event is None else event
         event.record()
         return event  # type: ignore[no-any-return]
 
     def query(self) -> bool:
-        """Whether all is done."""
+        """Returns True: all work is done."""
         return True
 
     def synchronize(self) -> None:
-        """Nothing is to be waited for."""
+        """Does nothing: there is nothing to wait for."""
 
     def __enter__(self) -> "Stream":
         return self
@@ -80,12 +80,12 @@ class Stream:
 
 @contextlib.contextmanager
 def nothing_around(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Stands for a stream, a range or a profiler around some work."""
+    """A context that does nothing, in place of a stream, a range or a profiler around some work."""
     yield
 
 
 def install(account: Account) -> None:
-    """Classes are replaced, so that the script makes these."""
+    """Replaces the classes, so that the script makes the stand-ins."""
     cuda: Any = torch.cuda
     the_stream = Stream()
     for owner in (cuda, cuda.streams):
@@ -104,7 +104,7 @@ def install(account: Account) -> None:
 
 
 def _counted(account: Account, kind: type) -> type:
-    """A class of its own, whose making is counted; hooks may then be put on it."""
+    """A subclass whose instances are counted; hooks may then be put on it."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         account.redirect(f"torch.cuda.{kind.__name__}")
@@ -114,7 +114,7 @@ def _counted(account: Account, kind: type) -> type:
 
 
 def _redirect_marks(account: Account) -> None:
-    """Ranges for a profiler that is not there."""
+    """Replaces ranges for a profiler that is not there."""
     cuda: Any = torch.cuda
     for name in ("range_push", "range_pop", "mark"):
         stand_in(account, cuda.nvtx, name, lambda *args, **kwargs: 0)

@@ -1,4 +1,4 @@
-"""Tensors that are made on a GPU or moved there lie where it really is, as copies where a move would have copied."""
+"""Makes tensors meant for a GPU where they really lie, and copies them where a move would have copied."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ _COPY = 4  # place of `copy` among the arguments of Tensor.to(device, dtype, non
 
 
 def install(account: Account, belief: Belief) -> None:
-    """From here on every torch function is seen, for good."""
+    """Watches every torch function from now on, for good."""
     mode: Any = Redirection(account, belief)
     mode.__enter__()
     _keep_in_threads(mode)
@@ -31,7 +31,7 @@ def install(account: Account, belief: Belief) -> None:
 
 
 class Redirection(TorchFunctionMode):
-    """Looks at the arguments of every torch function for a device."""
+    """A mode that looks at the arguments of every torch function for a device."""
 
     def __init__(self, account: Account, belief: Belief) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class Redirection(TorchFunctionMode):
         self._copies = {torch.as_tensor, torch.asarray}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Calls it where the tensors really are."""
-        # torch hands over the method that stands in the class now, which may be another hook around its own.
+        """Calls the function where the tensors really are."""
+        # torch passes the method that is in the class now, which may be another hook around its own.
         special = self._special.get(func) or self._special.get(getattr(func, "__wrapped__", None))
         if special is not None:
             return special(func, args, kwargs or {})
-        if not kwargs:  # the most common, by far: attributes of tensors, of which an optimizer asks hundreds
+        if not kwargs:  # by far the most common: attributes of tensors, of which an optimizer asks hundreds
             result = func(*args)
             if result is not None and type(result) is not bool:
                 self._belief.pass_on(result, args, {})
@@ -69,7 +69,7 @@ class Redirection(TorchFunctionMode):
         return result
 
     def _made(self, func: _Call, args: Any, kwargs: Any) -> Any:
-        """A factory with a device of its own."""
+        """Calls a function that makes a tensor on a given device."""
         place = self._index(kwargs["device"])
         if place is None:
             return func(*args, **kwargs)
@@ -82,7 +82,7 @@ class Redirection(TorchFunctionMode):
         return result
 
     def _to(self, func: _Call, args: Any, kwargs: Any) -> Any:
-        """A move, or a change of dtype alone."""
+        """Calls `to`: a move, or a change of dtype alone."""
         device = kwargs.get("device", args[1] if len(args) > 1 else kwargs.get("other"))
         if isinstance(device, torch.Tensor):
             return self._moved(func, args, kwargs, self._belief.place(device))
@@ -107,7 +107,7 @@ class Redirection(TorchFunctionMode):
         return self._moved(_Tensor.to, (args[0], "cpu"), kwargs, None)
 
     def _moved(self, func: _Call, args: Any, kwargs: Any, place: int | None) -> Any:
-        """A tensor that changes its place is a new one."""
+        """A tensor on another device, which is always a new one."""
         here = self._belief.place(args[0])
         if self._belief.held is not None and here is not None and place is not None and place != here:
             from scalewise.watch.redirect.moving import moved
@@ -123,11 +123,11 @@ class Redirection(TorchFunctionMode):
         return result
 
     def _really(self, place: int | None) -> str:
-        """Where a tensor for this place goes."""
+        """The real device for a tensor of this place."""
         return "cpu" if place is None else self._belief.real
 
     def _say(self, words: _Call, func: _Call, args: Any, kwargs: Any) -> Any:
-        """The script hears what it would on a GPU; torch itself what is so."""
+        """The answer that a GPU's tensor would give the script; torch itself gets the true one."""
         place = self._belief.place(args[0])
         if place is None or asked_inside(sys._getframe(2).f_code):
             return func(*args, **kwargs)
@@ -141,7 +141,7 @@ class Redirection(TorchFunctionMode):
 
 
 def _keep_in_threads(mode: Any) -> None:
-    """A mode is one thread's alone: threads that the script starts are given it as well."""
+    """Enters the mode in threads that the script starts as well, as a mode is only for its own thread."""
     start: Any = getattr(threading.Thread, "_bootstrap_inner", None)
 
     def _bootstrap_inner(self: threading.Thread) -> None:
@@ -153,7 +153,7 @@ def _keep_in_threads(mode: Any) -> None:
 
 
 class Counting(TorchDispatchMode):
-    """Enters what a backward pass makes, which no torch function shows, so that its memory is counted."""
+    """A mode that enters what a backward pass makes, which no torch function shows, to count its memory."""
 
     def __init__(self, belief: Belief) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -170,7 +170,7 @@ class Counting(TorchDispatchMode):
 
 
 def _keep_in_backward(mode: Any, belief: Belief) -> None:
-    """A backward pass is a torch function, in which a mode is not in force: but it calls the script's own hooks."""
+    """Keeps the mode on during backward, a torch function without modes that calls the script's own hooks."""
     original = _Tensor.backward
     run: Any = getattr(torch.autograd, "_engine_run_backward", None)
     counting: Any = Counting(belief)
@@ -179,7 +179,7 @@ def _keep_in_backward(mode: Any, belief: Belief) -> None:
         with contextlib.ExitStack() as modes:
             if mode not in _get_current_function_mode_stack():
                 modes.enter_context(mode)
-            # Looking into a pass takes time, so only those are looked into that may hold more than all before.
+            # Looking into a pass takes time, so it is done only for passes that may hold more than all before.
             if belief.held is not None and belief.held.is_larger_pass():
                 modes.enter_context(counting)
             return run(*args, **kwargs)
@@ -205,10 +205,10 @@ def _redirect_generator(account: Account, belief: Belief) -> None:
     original: Any = torch.Generator
 
     class Generator(original):  # type: ignore[misc]
-        """A generator for a GPU is one of the CPU."""
+        """A generator that lies on the CPU if it is meant for a GPU."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
-            """As torch's own, but for the device."""
+            """Makes a generator as torch's own class does, but on the real device."""
             if gpu_index(device, belief.current) is None:
                 return super().__new__(cls, device)
             account.ask(str(device))

@@ -1,4 +1,4 @@
-"""Wrappers and layers that insist on a GPU: DDP and FSDP without device numbers, batch statistics of one rank only."""
+"""Changes wrappers and layers that insist on a GPU: DDP and FSDP without device numbers, one rank's statistics."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from scalewise.watch.redirect.belief import Belief
 
 
 def install(account: Account, belief: Belief) -> None:
-    """Classes are changed in place, so that whoever has imported them is served as well."""
+    """Changes classes in place, so that code that has imported them uses the changed ones as well."""
     _redirect_module()
     if belief.real != "cpu":
         return
@@ -27,7 +27,7 @@ def install(account: Account, belief: Belief) -> None:
 
 
 def _redirect_module() -> None:
-    """`model.to(1)`: a bare number is refused by torch before any tensor is asked, where there is no GPU."""
+    """Names the GPU in `model.to(1)`: without a GPU, torch refuses a bare number before any tensor is asked."""
     original = torch.nn.Module.to
 
     @functools.wraps(original)
@@ -46,7 +46,7 @@ def _named(device: Any) -> Any:
 
 
 def _without_devices(account: Account, kind: Any, options: tuple[str, ...]) -> None:
-    """The options come right behind the module, where they may be given without their names."""
+    """Drops the options, which come right after the module if they are given by position."""
     original = kind.__init__
 
     @functools.wraps(original)
@@ -64,7 +64,7 @@ def _without_devices(account: Account, kind: Any, options: tuple[str, ...]) -> N
 
 
 def _on_cpu(account: Account, kind: Any) -> None:
-    """Without a device it would look for an accelerator."""
+    """Gives a wrapper the CPU as its device; without one it would look for an accelerator."""
     original = kind.__init__
     device_id = Argument(original, "device_id")
 
@@ -78,7 +78,7 @@ def _on_cpu(account: Account, kind: Any) -> None:
 
 
 def _without_demands(account: Account, kind: Any) -> None:
-    """DDP refuses SyncBatchNorm on a CPU, and gradients sent in bfloat16 without NCCL: both can be done here."""
+    """Drops DDP's refusal of SyncBatchNorm on a CPU, and of bfloat16 gradients without NCCL: both can be done here."""
 
     def accepts(self: Any, module: Any) -> None:
         account.redirect("DistributedDataParallel(SyncBatchNorm)")
@@ -100,7 +100,7 @@ def _without_demands(account: Account, kind: Any) -> None:
 
 
 def _redirect_batch_norm(account: Account) -> None:
-    """Its exchange of statistics is written for GPUs alone."""
+    """Uses statistics of one rank, as the exchange of statistics is written for GPUs alone."""
 
     def forward(self: SyncBatchNorm, input: torch.Tensor) -> torch.Tensor:
         account.miss("torch.nn.SyncBatchNorm")

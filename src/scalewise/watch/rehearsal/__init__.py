@@ -1,18 +1,18 @@
-"""Lets one process stand for rank r of N: a group of one that is told to be N, and every step on tape.
+"""Lets one process stand for rank r of N: a group of one that reports N ranks, and every step on tape.
 
-What it computes, holds and hands over is real; what other ranks would send is not there, so results are not those of a
-real run, and a script that looks at them is told of.
+What it computes, holds and sends is real; what other ranks would send is not there, so results are not those of a real
+run, and the report says so if a script looks at them.
 """
 
-from scalewise.records.spec import Rehearsal
+from scalewise.records.spec import Rehearsed
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal import group, heard, object_lists, polling, streams
 from scalewise.watch.rehearsal.stage import Stage
 from scalewise.watch.rehearsal.tape import TapeRecorder
 
 
-def install(recorder: Recorder, rehearsal: Rehearsal, local_rank: int) -> None:
-    """Before the ordinary hooks, which then wrap what is put in place here."""
+def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
+    """Installs the rehearsal before the ordinary hooks, which then wrap what is put in place here."""
     tape = TapeRecorder(recorder)
     tape.install()
     lanes = streams.Lanes(tape)

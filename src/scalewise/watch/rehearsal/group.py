@@ -1,4 +1,4 @@
-"""Puts the group that stands for all ranks in the place of every one that the script asks for."""
+"""Puts the group that stands for all ranks in place of every group that the script asks for."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ _KNOWN = ("undefined", "gloo", "nccl", "cpu:gloo", "cuda:nccl", "xccl", "fake")
 
 
 def install(recorder: Recorder, stage: Stage, world_size: int, rank: int) -> None:
-    """Every group has the size asked for; the script is told the backend that it asked for."""
+    """Makes every group of the size asked for, and tells the script the backend that it asked for."""
     dist.Backend.register_backend(
         NAME, lambda store, group_rank, size, timeout: StageGroup(stage, group_rank, size), devices=["cpu", "cuda"]
     )
@@ -48,7 +48,7 @@ def _replace_init(recorder: Recorder, world_size: int, rank: int) -> None:
 
 
 def _refuse_unknown(asked: str) -> None:
-    """As torch does, in its words: the group that is put in its place would take any name."""
+    """Refuses a backend as torch does, in its words: the group that replaces it would take any name."""
     known = {*dist.Backend.backend_list} - {NAME}  # plugins are in the list once they are registered
     for part in asked.split(","):
         device, _, name = part.rpartition(":")
@@ -58,7 +58,7 @@ def _refuse_unknown(asked: str) -> None:
 
 
 def _compare(recorder: Recorder, what: str, asked: Any, given: int) -> None:
-    """A script that is told its place by torchrun asks for what it is given."""
+    """Notes a difference: a script that is told its rank by torchrun asks for what it is given."""
     if isinstance(asked, int) and asked not in (-1, given):
         note(recorder, f"a group with {what} = {asked}, as the script says", f"it has {what} = {given}")
 
@@ -107,14 +107,14 @@ def _replace_batch(stage: Stage) -> None:
 
 
 def _call_it(group: Any, backend: str) -> None:
-    """What `get_backend` answers is kept in a table private to torch; without it, it answers the group's own name."""
+    """Sets what `get_backend` answers, in a table private to torch; without it, the group's own name is given."""
     names = getattr(getattr(dist.distributed_c10d, "_world", None), "pg_map", {})
     if group in names:
         names[group] = (backend, *names[group][1:])
 
 
 def bind(name: str, function: Any) -> None:
-    """Wherever torch.distributed's own modules have bound the original."""
+    """Replaces a function wherever torch.distributed's own modules have bound the original."""
     original = getattr(dist, name)
     for module_name, module in list(sys.modules.items()):
         ours = module_name.startswith("torch.distributed") and module is not None
@@ -124,9 +124,9 @@ def bind(name: str, function: Any) -> None:
 
 
 def note(recorder: Recorder, what: str, instead: str, objects: Literal["", "own", "missing"] = "") -> None:
-    """Said in the prediction, once for each kind of thing."""
+    """Writes a row for the prediction, once for each kind of difference."""
     said = recorder.__dict__.setdefault("_unrehearsed", set())
     if what not in said:
         said.add(what)
         recorder.journal.row(UnrehearsedRow(what, instead, objects))
-        recorder.journal.flush()  # it may be why the script ends before its first step
+        recorder.journal.flush()  # the difference may be why the script ends before its first step

@@ -1,4 +1,4 @@
-"""What a collective hands back: done before it began, and waited for, on tape, where the script or torch waits."""
+"""Makes the handle that a collective returns: done at once; waits of the script or torch for it are put on tape."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from scalewise.watch.rehearsal.tape import NO_TICKET, TapeRecorder, Ticket
 
 
 class Handle(dist.Work):
-    """Of one message."""
+    """The handle of one message."""
 
     def __init__(self, tape: TapeRecorder, lanes: Lanes, result: Any) -> None:
         super().__init__()
@@ -20,37 +20,37 @@ class Handle(dist.Work):
         self.ticket: Ticket = NO_TICKET
 
     def wait(self, timeout: Any = None) -> bool:
-        """At once, but on tape."""
+        """Returns at once, but puts the wait on tape."""
         self._lanes.wait(self.ticket)
         return True
 
     def synchronize(self) -> None:
-        """As waiting."""
+        """Waits, as `wait` does."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Always."""
+        """Returns True, always."""
         return True
 
     def is_success(self) -> bool:
-        """Always."""
+        """Returns True, always."""
         return True
 
     def exception(self) -> None:
-        """Never."""
+        """Returns None: a rehearsed message never fails."""
 
     def result(self) -> Any:
-        """The tensors."""
+        """The tensors of the message."""
         return self._result
 
     def source_rank(self) -> int:
-        """Of a message from anywhere: the first rank, for want of a better one."""
+        """The source of a message from any rank: the first rank, as there is no real one."""
         return 0
 
     _source_rank = source_rank
 
     def get_future(self) -> "Arrival":
-        """Asked for by DDP's reducer and by communication hooks: it is waited for when the backward pass ends."""
+        """A future, asked for by DDP's reducer and communication hooks: waited for when the backward pass ends."""
         self._tape.wait_after_backward(self.ticket)
         arrival = Arrival(self._tape, self._lanes, (self.ticket,), _devices(self._result))
         arrival.set_result(self._result)
@@ -58,20 +58,20 @@ class Handle(dist.Work):
 
 
 class Arrival(torch.futures.Future[Any]):
-    """A future that is there, and that puts on tape who waits for it."""
+    """A future that is already done, and that puts on tape who waits for it."""
 
     def __init__(self, tape: TapeRecorder, lanes: Lanes, tickets: tuple[Ticket, ...], devices: list[Any]) -> None:
         super().__init__(devices=devices)
         self._tape, self._lanes, self._tickets, self._devices = tape, lanes, tickets, devices
 
     def wait(self) -> Any:
-        """At once, but on tape."""
+        """Returns at once, but puts the wait on tape."""
         for ticket in self._tickets:
             self._lanes.wait(ticket)
         return super().wait()
 
     def then(self, callback: Callable[[Any], Any]) -> "Arrival":
-        """Now; what the callback waits for keeps nobody else waiting but those who wait for its own result."""
+        """Calls the callback now; what it waits for holds up only those who wait for its own result."""
         plain: torch.futures.Future[Any] = torch.futures.Future(devices=self._devices)
         plain.set_result(super().value())
         with self._tape.beside() as waited:

@@ -1,8 +1,8 @@
-"""Notices when the script looks at what other ranks would have sent, or at what it made of that.
+"""Notes when the script looks at what other ranks would have sent, or at what it computed from that.
 
-A small result of a collective that the script itself called becomes a tensor that passes this on to whatever is
-computed from it, and tells when its value is taken to the host. There the script may go another way than in truth; it
-may also just print it, which cannot be told apart from outside.
+A small result of a collective that the script itself called becomes a tensor that passes this mark on to whatever is
+computed from it, and reports when its value is taken to the host. There the script may go another way than in a real
+run; it may also just print it, which cannot be told apart from outside.
 """
 
 import linecache
@@ -21,19 +21,19 @@ from scalewise.watch.recorder import Recorder
 MOST_ELEMENTS = 16  # larger ones are data or gradients
 _READS = {"item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__"}
 _READS |= {"equal", "allclose", "__array__", "is_nonzero"}
-# Methods of torch that ask for the very type, and are to find the plain one.
+# Methods of torch that ask for the exact type, and must find the plain one.
 _ASK_FOR_TYPE = {"__format__", "__deepcopy__", "__reduce_ex__", "__array__", "__contains__"}
 _PLAIN = torch.Tensor
 
 
 class Heard(torch.Tensor):
-    """A tensor that came from others, or was made of one that did."""
+    """A tensor that came from others, or was computed from one that did."""
 
     tell: ClassVar[Callable[[str, str], None]] = lambda call, kind: None
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Passes on what it is, and tells of reads."""
+        """Passes the mark on to the result, and reports reads."""
         kind = _kind_among(args)
         name = getattr(func, "__name__", "")
         if name in _READS:
@@ -47,13 +47,13 @@ class Heard(torch.Tensor):
         return result
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
-        """As a plain tensor."""
+        """The text of a plain tensor."""
         Heard.tell("__repr__", self.__dict__.get("kind", ""))
         return repr(_plain(self))
 
 
 def _kind_among(args: Any) -> str:
-    """Of the first that came from others, in a list of tensors as well."""
+    """The kind of the first marked tensor among the arguments, in lists of tensors as well; empty if there is none."""
     inside = (one for value in args if isinstance(value, (tuple, list)) for one in value)
     return next((one.__dict__.get("kind", "") for one in (*args, *inside) if type(one) is Heard), "")
 
@@ -74,7 +74,7 @@ def _unhear(tensor: Any) -> None:
 
 
 class Ears:
-    """One per process."""
+    """The marker of messages' results in one process, which reports reads of them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -85,13 +85,13 @@ class Ears:
         self._learned: set[int] = set()
 
     def hear(self, kind: str, tensor: torch.Tensor) -> None:
-        """The result of a message; only what the script itself asked for is followed."""
+        """Marks the result of a message; only what the script itself asked for is followed."""
         small = type(tensor) is _PLAIN and tensor.numel() <= MOST_ELEMENTS and not tensor.requires_grad
         if small and _asked_by_script() and not any(one.grad is tensor for one in self._small):
             _become(tensor, kind)
 
     def _learn(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Gradients are no statistics: those that were taken for some are gradients again."""
+        """Removes marks from gradients: they are no statistics, even if some were taken for such."""
         if id(optimizer) in self._learned:
             return
         self._learned.add(id(optimizer))
@@ -114,11 +114,11 @@ class Ears:
             self._told.add((file, line))
             text = linecache.getline(file, line).strip()[:200]
             self._recorder.journal.row(SteeredRow(call.strip("_"), kind, file, line, text))
-            self._recorder.journal.flush()  # it may be why the script ends before its first step
+            self._recorder.journal.flush()  # the read may be why the script ends before its first step
 
 
 def _asked_by_script() -> bool:
-    """Whether the collective was called by the script or a library it uses, not by one of torch's own wrappers."""
+    """Returns whether the script or a library it uses called the collective, not one of torch's own wrappers."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))

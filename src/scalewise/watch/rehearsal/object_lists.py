@@ -1,4 +1,4 @@
-"""Objects that another rank would have sent are not there: the script keeps what it has, and the prediction says so."""
+"""Replaces objects that another rank would have sent: the script keeps its own, and the prediction says so."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ STAYS = "the list stays as it was"
 
 
 def install(recorder: Recorder, rank: int) -> None:
-    """Objects that this rank sends, or that all ranks send, go the ordinary way and come back as its own."""
+    """Wraps the functions; objects that this rank or all ranks send go the ordinary way and come back as its own."""
     _keep(recorder, rank, "broadcast_object_list", "broadcast by another rank")
     _keep(recorder, rank, "scatter_object_list", "scattered by another rank")
     for name in ("all_gather_object", "gather_object"):
@@ -34,7 +34,7 @@ def _gather_own(recorder: Recorder, name: str) -> None:
 
 
 def _source(original: Any) -> Callable[[Any, Any], int]:
-    """Finds in a call the rank that the objects come from, as a rank of the whole run; 0 where none is given."""
+    """A function that finds a call's source as a rank of the whole run; 0 if none is given."""
     src, group_src, group = (Argument(original, name) for name in ("src", "group_src", "group"))
 
     def source(args: Any, kwargs: Any) -> int:

@@ -1,4 +1,4 @@
-"""Notices a rank that asks again and again whether a file is there: it waits for another rank, which will not come."""
+"""Notes a rank that asks again and again whether a file is there: it waits for another rank, which does not exist."""
 
 import os
 import sys
@@ -10,11 +10,11 @@ from scalewise.watch.examination.places import is_users_file
 from scalewise.watch.recorder import Recorder
 
 LEAST_TIMES = 10
-LEAST_SECONDS = 1.0  # a script that looks for its files in several places is through with it by then
+LEAST_SECONDS = 1.0  # a script that looks for its files in several places is done with it by then
 
 
 def install(recorder: Recorder) -> None:
-    """Every question for a file goes through `os.stat`: that of os.path.exists, of pathlib, of os.path.isfile."""
+    """Wraps `os.stat`, which os.path.exists, pathlib and os.path.isfile all call."""
     stat = os.stat
     asked: dict[str, tuple[int, float]] = {}  # missing files: how often, and since when
     told: set[str] = set()
@@ -33,7 +33,7 @@ def install(recorder: Recorder) -> None:
 
     for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
         if stat in supporting:
-            supporting.add(watched)  # shutil asks there what `os.stat` can do
+            supporting.add(watched)  # shutil looks there for what `os.stat` can do
     os.stat = watched
 
 
@@ -42,7 +42,7 @@ def _tell(recorder: Recorder, path: str) -> None:
         frame = sys._getframe(2)
         while frame.f_back is not None and not is_users_file(frame.f_code.co_filename):
             if "importlib" in frame.f_code.co_filename:
-                return  # modules and packages are looked for in every place of sys.path, whether it is there or not
+                return  # modules and packages are looked for in every place of sys.path, whether it exists or not
             frame = frame.f_back
         recorder.journal.row(PolledRow(path, frame.f_code.co_filename, frame.f_lineno))
         recorder.journal.flush()

@@ -1,4 +1,4 @@
-"""The group that stands for all ranks: every message of the rank, from Python or from C++, comes through it.
+"""The group that stands for all ranks: every message of the rank, from Python or from C++, goes through it.
 
 It sends nothing. Messages go on tape, and what others would have sent is made of what is here, in time that does not
 count: a gathered tensor holds this rank's piece again and again, a received one zeros.
@@ -25,7 +25,7 @@ _ProcessGroup: Any = dist.ProcessGroup  # its methods are overloaded more than o
 
 
 class Stage:
-    """What all groups of this process share."""
+    """The state that all groups of this process share."""
 
     def __init__(self, tape: TapeRecorder, lanes: Lanes, ears: Ears) -> None:
         self.tape, self.lanes, self.ears = tape, lanes, ears
@@ -34,7 +34,7 @@ class Stage:
     def message(
         self, kind: str, size_bytes: int, ranks: int, nodes: int, result: Any, arrive: Callable[[], None]
     ) -> Handle:
-        """Puts it on tape and makes up what it brings."""
+        """Puts a message on tape and makes up what it brings."""
         handle = Handle(self.tape, self.lanes, result)
         if self._batch is not None:
             self._batch.append((kind, size_bytes, handle))
@@ -50,7 +50,7 @@ class Stage:
 
     @contextmanager
     def together(self, kind: str, ranks: int) -> Iterator[None]:
-        """Messages of both directions at once: as long as the larger of them."""
+        """A context for messages of both directions at once, which take as long as the larger direction."""
         batch: list[tuple[str, int, Handle]] = []
         self._batch = batch
         try:
@@ -71,24 +71,24 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
 
         super().__init__(rank, size)
         self._stage = stage
-        # Asked for by name and by device in places; no message reaches it.
+        # In places torch asks for it by name and by device; no message reaches it.
         backend = FakeProcessGroup._create_internal(rank, size)
         for device in _DEVICES:
             self._register_backend(torch.device(device), _ProcessGroup.BackendType.CUSTOM, backend)
 
     @functools.cached_property
     def _nodes(self) -> int:
-        """That its ranks lie on, as torchrun would lay them out; 0: it holds all ranks."""
+        """The number of nodes its ranks lie on, as torchrun would lay them out; 0 if it holds all ranks."""
         if self.size() == dist.get_world_size():
             return 0
         try:
             per_node = int(os.environ["LOCAL_WORLD_SIZE"])
             return len({rank // per_node for rank in dist.get_process_group_ranks(self)})
-        except (KeyError, ValueError, ZeroDivisionError):  # then it lies on as few nodes as hold it
+        except (KeyError, ValueError, ZeroDivisionError):  # then it is taken to lie on as few nodes as can hold it
             return 0
 
     def getBackendName(self) -> str:
-        """No name that torch has special treatment for."""
+        """A name for which torch has no special treatment."""
         return "rehearsed"
 
     def _message(
@@ -101,47 +101,47 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         return handle
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Handle:
-        """As if all ranks had sent the same; gradients stay as they are."""
+        """Returns what equal tensors from all ranks would give; gradients stay as they are."""
         tensors = list(tensors)
         if torch._C._len_torch_dispatch_stack():
-            super().allreduce(tensors, opts)  # who looks at every operation sees one, as in truth
+            super().allreduce(tensors, opts)  # a mode that looks at every operation sees one, as in a real run
         return self._message(
             "all_reduce", tensors, tensors, lambda: values.reduced(tensors, opts, self.size()), tensors
         )
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Handle:
-        """One message."""
+        """Reduces several tensors in one message."""
         return self.allreduce(tensors, opts)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Handle:
-        """As an all-reduce, for one of them."""
+        """Reduces as an all-reduce does, for one of the ranks."""
         tensors = list(tensors)
         return self._message("reduce", tensors, tensors, lambda: values.reduced(tensors, opts, self.size()), tensors)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Handle:
-        """Stays as it is."""
+        """Leaves the tensors as they are."""
         tensors = list(tensors)
         heard = tensors if getattr(opts, "rootRank", self.rank()) != self.rank() else ()
         return self._message("broadcast", tensors, tensors, heard=heard)
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
-        """This rank's piece for every rank."""
+        """Gives this rank's piece for every rank."""
         pieces = [piece for pieces in outputs for piece in pieces]
         pairs = [(piece, source) for pieces, source in zip(outputs, inputs, strict=True) for piece in pieces]
         return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
-        """The same of several tensors: here the outer list is that of the ranks."""
+        """Gathers several tensors in the same way: here the outer list is that of the ranks."""
         pieces = [piece for pieces in outputs for piece in pieces]
         pairs = [pair for pieces in outputs for pair in zip(pieces, inputs, strict=True)]
         return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Handle:
-        """The same into one tensor."""
+        """Gathers into one tensor."""
         return self.all_gather_single_coalesced([output], [source], opts)
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Handle:
-        """The same into several."""
+        """Gathers into several tensors."""
         outputs, inputs = list(outputs), list(inputs)
         return self._message(
             "all_gather", outputs, outputs, lambda: values.repeated(outputs, inputs, self.size()), outputs
@@ -151,17 +151,17 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Handle:
-        """This rank's piece of its own."""
+        """Gives this rank's piece of its own tensors."""
         pairs = [(output, pieces[self.rank()]) for output, pieces in zip(outputs, inputs, strict=True)]
         whole = [piece for pieces in inputs for piece in pieces]
         return self._message("reduce_scatter", whole, list(outputs), lambda: values.copied(pairs), outputs)
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Handle:
-        """The same from one tensor."""
+        """Gives this rank's piece of one tensor."""
         return self.reduce_scatter_single_coalesced([output], [source], opts)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Handle:
-        """The same from several."""
+        """Gives this rank's piece of several tensors."""
         outputs, inputs = list(outputs), list(inputs)
         return self._message(
             "reduce_scatter", inputs, outputs, lambda: values.own_piece(outputs, inputs, self.rank()), outputs
@@ -173,47 +173,47 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     def all_to_all_single(
         self, output: torch.Tensor, source: torch.Tensor, out_sizes: Any = None, in_sizes: Any = None, opts: Any = None
     ) -> Handle:
-        """Its own pieces where they fit."""
+        """Gives the rank its own pieces back where they fit."""
         return self._message("all_to_all", [source], output, lambda: values.copied([(output, source)]), [output])
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Handle:
-        """Its own pieces where they fit."""
+        """Gives the rank its own pieces back where they fit."""
         pairs = list(zip(outputs, inputs, strict=True))
         return self._message("all_to_all", list(inputs), list(outputs), lambda: values.copied(pairs), list(outputs))
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
-        """This rank's piece for every rank, where it is the one that gathers."""
+        """Gives this rank's piece for every rank, if it is the one that gathers."""
         pairs = [(piece, inputs[0]) for pieces in outputs for piece in pieces]
         whole = list(inputs) * self.size()
         heard = [piece for piece, _ in pairs]
         return self._message("gather", whole, outputs, lambda: values.copied(pairs), heard)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Handle:
-        """Its own piece where it scatters, zeros else."""
+        """Gives the rank its own piece if it is the one that scatters, otherwise zeros."""
         outputs = list(outputs)
         own = [pieces[self.rank()] for pieces in inputs]
         arrive = (lambda: values.copied(list(zip(outputs, own, strict=True)))) if own else lambda: values.zeros(outputs)
         return self._message("scatter", outputs * self.size(), outputs, arrive, () if own else outputs)
 
     def barrier(self, opts: Any = None) -> Handle:
-        """Nobody to wait for."""
+        """Returns at once: there is nobody to wait for."""
         return self._message("barrier", (), None)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """Nobody to wait for."""
+        """Returns at once: there is nobody to wait for."""
         self.barrier().wait()
 
     def send(self, tensors: Tensors, to: int, tag: int = 0) -> Handle:
-        """Into the void."""
+        """Puts the message on tape and sends nothing."""
         return self._message("send", tensors, list(tensors))
 
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Handle:
-        """Zeros."""
+        """Gives zeros."""
         tensors = list(tensors)
         return self._message("recv", tensors, tensors, lambda: values.zeros(tensors), tensors)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Handle:
-        """Zeros."""
+        """Gives zeros."""
         return self.recv(tensors, 0, tag)

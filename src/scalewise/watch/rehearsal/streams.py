@@ -1,4 +1,4 @@
-"""Follows messages through the streams of a GPU: a wait in a side stream holds up nobody until computing waits for it.
+"""Follows messages through the streams of a GPU: a wait in a side stream matters only when computing waits for it.
 
 FSDP gathers in a stream of its own and lets the computing stream wait for an event there. So what a side stream has
 waited for goes with every event recorded in it, and is waited for where the computing stream waits for the event.
@@ -14,7 +14,7 @@ from scalewise.watch.rehearsal.tape import TapeRecorder, Ticket
 
 
 class Lanes:
-    """Which messages each stream, and each event, stands behind."""
+    """The messages that each side stream has waited for, and those that each event recorded there comes after."""
 
     def __init__(self, tape: TapeRecorder) -> None:
         self._tape = tape
@@ -22,7 +22,7 @@ class Lanes:
         self._events: weakref.WeakKeyDictionary[Any, list[Ticket]] = weakref.WeakKeyDictionary()
 
     def wait(self, ticket: Ticket) -> None:
-        """The current stream, or the host where there is no other, waits for a message."""
+        """Makes the current stream, or the host if there is no other, wait for a message."""
         stream = self._tape.side_stream()
         if stream is None:
             self._tape.wait(ticket)
@@ -30,7 +30,7 @@ class Lanes:
             self._behind.setdefault(stream, []).append(ticket)
 
     def recorded(self, event: Any, stream: int) -> None:
-        """An event in that stream."""
+        """Notes an event recorded in a stream, with the messages that the stream waits for."""
         behind = self._behind.get(stream)
         if behind:
             step = self._tape.step_number  # what older steps sent has arrived
@@ -38,7 +38,7 @@ class Lanes:
             self._events[event] = list(behind)
 
     def waits_for(self, stream: int, event: Any) -> None:
-        """That stream waits for the event."""
+        """Makes a stream wait for the messages of an event."""
         tickets = self._events.get(event, ())
         if stream == self._tape.computing_stream:
             for ticket in tickets:
@@ -47,7 +47,7 @@ class Lanes:
             self._behind.setdefault(stream, []).extend(tickets)
 
     def install(self) -> None:
-        """Wraps events: every way for a stream to wait for another leads to them."""
+        """Wraps events: every way for a stream to wait for another goes through them."""
         if not torch.cuda.is_available():
             return
         event_class: Any = torch.cuda.Event
@@ -71,7 +71,7 @@ class Lanes:
         self._tape.record_event = record
 
     def _address(self, stream: Any) -> int | None:
-        """None: no device's clock is in use, so no stream tells anything."""
+        """The address of a stream; None if no device's clock is in use, as streams do not matter then."""
         if self._tape.computing_stream is None:
             return None
         address = getattr(torch.cuda.current_stream() if stream is None else stream, "cuda_stream", None)

@@ -1,4 +1,4 @@
-"""Takes every step on tape: it is a clock of the recorder, and so is told of every event of a step."""
+"""Puts every step on tape: it is a clock of the recorder, and so is called at every event of a step."""
 
 import time
 from collections import deque
@@ -23,14 +23,14 @@ _NAMES = {
     ev.DATA_END: "own",
     ev.PAUSE: "own",
 }
-MOST_STEPS = 400  # on tape: more tell nothing new
+MOST_STEPS = 400  # on tape: more show nothing new
 Ticket = tuple[int, int]  # step, number of the message in it
 NO_TICKET: Ticket = (-1, -1)
 Message = tuple[str, int, int]  # kind, bytes, ranks
 
 
 class TapeRecorder:
-    """One per process; also the clock of the recorder, with the device's own clock inside where there is one."""
+    """The tape of one process; also the recorder's clock, with the device's own clock inside if there is one."""
 
     name: ClockName = "host"  # of the moments on tape
     marks_all = True
@@ -59,15 +59,15 @@ class TapeRecorder:
         use_clock(self)
         self._recorder.use_clock = use  # type: ignore[method-assign]
 
-    # ---- what messages tell
+    # ---- messages
 
     @property
     def step_number(self) -> int:
-        """Of the step being taken, -1 outside any."""
+        """The number of the open step, -1 outside any."""
         return self._step.step if self._step is not None else -1
 
     def issue(self, kind: str, size_bytes: int, ranks: int, nodes: int = 0) -> Ticket:
-        """A message is ready, to a group of so many ranks on so many nodes; gives its ticket."""
+        """Puts a message of a group of that many ranks and nodes on tape when it is ready; returns its ticket."""
         step = self._step
         if step is None:
             return NO_TICKET
@@ -78,7 +78,7 @@ class TapeRecorder:
         return step.step, number
 
     def wait(self, ticket: Ticket) -> None:
-        """The rank cannot go on without it; what an earlier step sent has arrived."""
+        """Puts on tape that the rank waits for a message; a message of an earlier step has arrived."""
         if self._beside is not None:
             self._beside.append(ticket)
         elif self._step is not None and ticket[0] == self._step.step:
@@ -86,7 +86,7 @@ class TapeRecorder:
 
     @contextmanager
     def beside(self) -> Iterator[list[Ticket]]:
-        """Whatever is waited for meanwhile holds up a thread or a stream of its own; gives what that is."""
+        """A context in which waits hold up only a thread or a stream of their own; gives the tickets waited for."""
         outer, self._beside = self._beside, []
         try:
             yield self._beside
@@ -94,25 +94,25 @@ class TapeRecorder:
             self._beside = outer
 
     def wait_after_backward(self, ticket: Ticket) -> None:
-        """Asked for as a future: in a backward pass DDP's reducer waits for it at the end of that."""
+        """Notes a message asked for as a future: in a backward pass DDP's reducer waits for it at the end."""
         import torch
 
         if ticket == NO_TICKET:
             return
         try:
-            # Before the reducer's own, which it queues behind its last bucket; private to torch, FSDP uses it as well.
+            # Before the reducer's own, which it queues after its last bucket; private to torch, FSDP uses it as well.
             torch.autograd.Variable._execution_engine.queue_callback(self._backward_is_over)
         except (RuntimeError, AttributeError):
             return  # no backward pass: whoever has the future will wait for it
         self._unwaited.append(ticket)
 
     def broke(self, error: Exception) -> None:
-        """Something of ours failed: the script goes on."""
+        """Notes that something of ours failed: the script goes on."""
         self._recorder.broke("rehearsal", error)
 
     @contextmanager
     def left_out(self) -> Iterator[None]:
-        """Work of the rehearsal, not of the rank; beside the stream that computes it holds up nobody."""
+        """A context for the rehearsal's own work, which is left out; in a side stream it holds up nothing."""
         began = self._moment()
         try:
             yield
@@ -123,7 +123,7 @@ class TapeRecorder:
                 self._step.left_out.append((began, self._moment()))
 
     def side_stream(self) -> int | None:
-        """The current stream of the device where it is not the one that computes."""
+        """The current stream of the device if it is not the one that computes, else None."""
         if not self._on_device:
             return None
         import torch
@@ -136,7 +136,7 @@ class TapeRecorder:
             self._reduced = self._moment()
 
     def _settle_backward(self, now: Any) -> None:
-        """The reducer waits for a bucket, copies it into its gradients, waits for the next: by bytes, in order."""
+        """Places the waits: the reducer waits for each bucket in turn and copies it, so they are spread by bytes."""
         step, tickets, begin = self._step, self._unwaited, self._reduced
         self._unwaited, self._reduced = [], None
         if step is None or begin is None:
@@ -151,7 +151,7 @@ class TapeRecorder:
     # ---- the clock
 
     def begin(self, step: int, marked: bool) -> None:
-        """A step opens."""
+        """Begins a step."""
         if self._inner is not None:
             self._inner.begin(step, True)
         if self._on_device:
@@ -161,7 +161,7 @@ class TapeRecorder:
         self._step = _Step(step, self.name, self._moment(), self._outside) if self._left > 0 else None
 
     def mark(self, code: int) -> None:
-        """An event inside the step."""
+        """Notes an event inside the step."""
         if self._inner is not None:
             self._inner.mark(code)
         name = _NAMES.get(code)
@@ -172,7 +172,7 @@ class TapeRecorder:
             self._step.marks.append((name, -1, now))
 
     def begin_later(self, forward: int) -> None:
-        """The step begins with that call, unless messages were sent before it: those must stay on tape."""
+        """Moves the step's beginning to that call, unless messages were sent before it: those must stay on tape."""
         if self._inner is not None:
             self._inner.begin_later(forward)
         if self._step is not None:
@@ -183,7 +183,7 @@ class TapeRecorder:
                 del self._step.marks[: len(before)]
 
     def end(self) -> None:
-        """The optimizer's step is over."""
+        """Notes that the optimizer's step is over."""
         if self._step is not None:
             self._step.marks.append(("end", -1, self._moment()))
         if self._inner is not None:
@@ -203,10 +203,10 @@ class TapeRecorder:
             self._write(self._written_later.popleft())
 
     def rest(self) -> None:
-        """Never: every step is on tape."""
+        """Does nothing: every step is on tape."""
 
     def settle(self) -> None:
-        """As the device's clock does."""
+        """Waits as the device's clock does."""
         if self._inner is not None:
             self._inner.settle()
 
@@ -243,7 +243,7 @@ class TapeRecorder:
 
 @dataclass(frozen=True)
 class _Between:
-    """A moment so far on the way from one to the next."""
+    """A moment at a share of the way from one moment to another."""
 
     begin: Any
     end: Any
@@ -256,7 +256,7 @@ class _Between:
 
 @dataclass
 class _Step:
-    """A step being taken."""
+    """A step that is being put on tape."""
 
     step: int
     clock: str
@@ -268,7 +268,7 @@ class _Step:
     left_out: list[tuple[Any, Any]] = field(default_factory=list)  # from, to: moments of a device
 
     def cut(self) -> tuple[Message, ...]:
-        """Ends it at its last optimizer, or leaves nothing of it where there is none; gives the messages after that."""
+        """Ends the step at its last optimizer, or empties it if there is none; returns the messages after that."""
         ends = [place for place, (what, _, _) in enumerate(self.marks) if what == "end"]
         after = self.marks[ends[-1] + 1 :] if ends else []
         self.marks = self.marks[: ends[-1] + 1] if ends else []
@@ -279,7 +279,7 @@ class _Step:
         return outside
 
     def timed_marks(self) -> list[tuple[str, int, int]]:
-        """In the order of their moments: streams of a device are told of in another."""
+        """The marks in the order of their moments; streams of a device report in another order."""
         spans = [(_since(self.begin, begin), _since(self.begin, end)) for begin, end in self.left_out]
         timed = []
         for what, number, at in self.marks:

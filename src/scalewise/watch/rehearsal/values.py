@@ -1,4 +1,4 @@
-"""What a message brings where nobody sends: numbers that a script can go on with, none of them uninitialised."""
+"""Makes what a message brings when nobody sends: numbers that a script can go on with, none of them uninitialised."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# A statistic or a decision is made up as if all ranks had the same; gradients are left alone, which is quicker.
+# A statistic or a decision is made as if all ranks had the same; gradients are left alone, which is quicker.
 MOST_REDUCED = 4096
 
 
 def nothing() -> None:
-    """The tensor stays as it is."""
+    """Leaves the tensor as it is."""
 
 
 def reduced(tensors: Sequence[torch.Tensor], opts: Any, ranks: int) -> None:
-    """A sum of as many times the same; the mean, the largest and the smallest of equals need nothing."""
+    """Multiplies sums by the number of ranks; the mean, the largest and the smallest of equals need nothing."""
     if getattr(opts, "reduceOp", None) == dist.ReduceOp.SUM:
         for tensor in tensors:
             if tensor.numel() <= MOST_REDUCED and not tensor.is_sparse and tensor.dtype != torch.bool:
@@ -23,7 +23,7 @@ def reduced(tensors: Sequence[torch.Tensor], opts: Any, ranks: int) -> None:
 
 
 def copied(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Each from the other where they are of one size, zeros where not."""
+    """Copies each source to its target if their sizes are equal, else writes zeros."""
     for target, source in pairs:
         if target.shape == source.shape:
             target.detach().copy_(source)
@@ -32,20 +32,20 @@ def copied(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 
 
 def repeated(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], ranks: int) -> None:
-    """Each input again and again: one copy however many ranks."""
+    """Repeats each input once per rank, in one copy however many ranks there are."""
     for output, source in zip(outputs, inputs, strict=True):
         piece = output.numel() // ranks  # may be nothing
         output.detach().view(ranks, piece).copy_(source.reshape(1, piece).expand(ranks, piece))
 
 
 def own_piece(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], rank: int) -> None:
-    """This rank's piece of each input."""
+    """Gives this rank's piece of each input."""
     for output, source in zip(outputs, inputs, strict=True):
         piece = output.numel()
         output.detach().view(-1).copy_(source.reshape(-1).narrow(0, rank * piece, piece))
 
 
 def zeros(tensors: Sequence[torch.Tensor]) -> None:
-    """Memory that nobody wrote holds numbers that computing may be slow with."""
+    """Writes zeros: memory that nobody wrote holds numbers that computing may be slow with."""
     for tensor in tensors:
         tensor.detach().zero_()

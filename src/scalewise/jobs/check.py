@@ -1,0 +1,236 @@
+"""From a task and a script to a verdict: run the script as the task needs it, and Code 1 beside it, then judge."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from scalewise.analysis.inspection import inspection_of
+from scalewise.course.tasks import EITHER_CODE, task_named
+from scalewise.course.tasks.ddp import CODE_1, RATE, code_of, constants_of
+from scalewise.course.tasks.requirement import Seen, Task, Verdict, judge
+from scalewise.doctor.case import case_of
+from scalewise.errors import BadRequest
+from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
+from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.campaign import run_campaign
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.experiment import DeviceChoice, Examination, Suite
+from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself
+from scalewise.plan.scripts import course_folder
+from scalewise.plan.words import ranks_problem
+from scalewise.records.examination import PlaceRow
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.spec import Examined
+from scalewise.results.load import load
+from scalewise.results.run import Run
+
+LOOKED_INTO_STEPS = 3  # of a run whose layers are looked into: each waits for its device, so that a step takes long
+_FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')
+_RANK = re.compile(r"^\[rank\d+\]: ")  # torch puts it before each line of a traceback
+NONE_MADE = "made no optimizer step: there is nothing to check"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked to have checked."""
+
+    name: str  # of the task, as it was written
+    task: Task
+    script: Path
+    args: tuple[str, ...]
+    ranks: int
+    on_cpu: bool
+    device: DeviceChoice
+    limit_seconds: float
+    out: Path
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """One run that is to be made."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    constants: Mapping[str, str] = field(default_factory=dict)
+    shown: int = 0  # GPUs that it is shown; 0: those that are there
+
+
+def requested(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
+    """The request, or a BadRequest that says what is wrong with it."""
+    task = task_named(name)
+    limit, problem = options["limit"], ranks_problem(options["ranks"])
+    if not 0 < limit < float("inf"):
+        raise BadRequest(f"--limit {limit:g} is not a time.", "Give a number of seconds above 0.")
+    if problem:
+        raise BadRequest(f"--ranks: {problem}.", "Two ranks show what the sheets ask for.")
+    if options["on"] == "cpu" and options["device"] == "cuda":
+        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
+    request = Request(
+        name=name,
+        task=task,
+        script=script,
+        args=tuple(args),
+        ranks=1 if task.plain else options["ranks"],
+        on_cpu=options["on"] == "cpu",
+        device=options["device"] or "auto",
+        limit_seconds=limit,
+        out=options["out"],
+    )
+    _suite(request, _Wanted(script, request.args))  # a script that is not there is refused before anything is looked at
+    check_is_python(script)
+    return request
+
+
+def check(request: Request, reporter: Reporter) -> Verdict:
+    """Runs the script, and Code 1 beside it where losses are compared, and judges every requirement of the task."""
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        here = Here(servers, machine_facts(servers))
+        gpus = 0 if request.device == "cpu" else len(here.facts.gpus)
+        if gpus < request.ranks and request.device != "cuda":
+            request = replace(request, on_cpu=True)
+            reporter.say(f"{gpus} GPUs for {request.ranks} rank{'s' if request.ranks > 1 else ''}: CPU cores stand in")
+        runs: dict[int, Run] = {}
+        for shown in request.task.shown or (0,):
+            constants = {"LR": os.environ.get("LR", RATE)} if request.task.compared else {}
+            wanted = _Wanted(request.script, request.args, constants, shown)
+            runs[shown] = run = _made(request, wanted, here, reporter)
+            failure = _failure(request, run)
+            if failure is not None:
+                return failure
+        seen = _seen(runs)
+        task = code_of(seen) if request.name == EITHER_CODE else request.task
+        if task.compared:
+            seen = _beside_code_1(request, seen, here, reporter)
+    return Verdict(task, str(request.script), judge(task, seen), setting=_setting(seen), folder=str(_last(runs).folder))
+
+
+def _suite(request: Request, wanted: _Wanted) -> Suite:
+    plain = request.task.plain or starts_ranks_itself(wanted.script)
+    # Where several GPUs are shown, stand-ins take the place of those that are missing, and a few steps tell everything.
+    on_cpu = request.on_cpu and not wanted.shown
+    suite = script_suite(
+        wanted.script,
+        wanted.args,
+        ranks=(1,) if plain else (request.ranks,),
+        mode="python" if plain else "torchrun",
+        devices=wanted.shown,
+        device="cpu" if request.on_cpu and wanted.shown else request.device,
+        limit_seconds=request.limit_seconds,
+        stall_seconds=max(20.0, request.limit_seconds / 3),
+        examination=Examination(on_cpu=on_cpu, enough_steps=LOOKED_INTO_STEPS if wanted.shown else 0),
+    )
+    (experiment,) = suite.experiments
+    return replace(suite, experiments=(replace(experiment, env=dict(wanted.constants)),))
+
+
+def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> Run:
+    """One run; a BadRequest where the request is to blame and not the script."""
+    suite = _suite(request, wanted)
+    plan = planned(suite, reporter, here)
+    folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
+    spec = replace(plan.runs[0], kind=Examined(inspected=bool(wanted.shown)))
+    how = f" and {wanted.shown} GPUs" if wanted.shown else ""
+    process = "one process" if spec.mode == "python" else f"{spec.ranks} ranks"
+    reporter.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")
+    with reporter.runs("diagnose") as progress:
+        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
+    if outcome is None or outcome.kind == "interrupted":
+        raise KeyboardInterrupt
+    problem = refusal(outcome, spec)
+    if problem is not None:
+        raise BadRequest(problem.sentence, problem.hint.replace("scalewise doctor", f"scalewise check {request.name}"))
+    return load(SuiteFolder(folder.path).run(spec.name).path).runs[0]
+
+
+def _failure(request: Request, run: Run) -> Verdict | None:
+    """The verdict on a script that did not get so far that its training could be judged."""
+    outcome, name = run.outcome, request.script.name
+    assert outcome is not None
+    trained = any(rank.steps for rank in run.ranks)
+    if trained and (outcome.measured or outcome.kind == "timed_out"):
+        return None
+    if outcome.measured or outcome.kind == "no_steps":
+        sentence = f"{name} {NONE_MADE}."
+    elif outcome.kind == "timed_out":
+        sentence = f"{name} reached no optimizer step within {request.limit_seconds:g} s; --limit raises that."
+    elif needs_gpu(outcome):
+        sentence = f"{name} failed because it wants a GPU that is not there: it has no path for the CPU."
+    else:
+        sentence = f"{name} failed, so nothing of it is checked: {_ended(outcome.sentence)}"
+        if "EOFError" in outcome.sentence:
+            sentence += " It asks for typed input, and nobody answers it here."
+    words = [line for line in script_words(outcome) if line.strip()]
+    last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
+    where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))
+    return Verdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(("?", "!")) else f"{sentence.rstrip('.')}."
+
+
+def _stood(script: Path, lines: Sequence[str]) -> PlaceRow | None:
+    """The line of the script in a traceback, whose last frame is the innermost, or in a stack, whose first one is."""
+    frames = [found for found in map(_FRAME.search, lines) if found and Path(found[1]).name == script.name]
+    if not frames:
+        return None
+    innermost = frames[-1] if any("Traceback" in line for line in lines) else frames[0]
+    number = int(innermost[2])
+    text = source_text(script.read_bytes()).splitlines()
+    return PlaceRow(-1, str(script), number, innermost[3], text[number - 1].strip() if number <= len(text) else "")
+
+
+def _last_printed(run: Run) -> str:
+    lines = [line for line in _stdout(run, 0) if line.strip()]
+    return lines[-1].strip() if lines else ""
+
+
+def _stdout(run: Run, rank: int) -> list[str]:
+    try:
+        return (run.folder / f"rank{rank}.stdout.log").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _seen(runs: Mapping[int, Run]) -> Seen:
+    run = _last(runs)
+    return Seen(
+        case=case_of(run),
+        text=source_text(Path(run.spec.script).read_bytes()),
+        shown={shown: inspection_of(one) for shown, one in runs.items() if shown},
+        printed=tuple(len(_stdout(run, rank.rank)) for rank in run.ranks),
+        cut_short=run.outcome is not None and run.outcome.kind == "timed_out",
+    )
+
+
+def _last(runs: Mapping[int, Run]) -> Run:
+    return runs[max(runs)]
+
+
+def _beside_code_1(request: Request, seen: Seen, here: Here, reporter: Reporter) -> Seen:
+    """Code 1 of the course, with the constants that were seen of the script."""
+    constants = constants_of(seen)
+    if isinstance(constants, str):
+        return replace(seen, no_reference=constants)
+    reporter.say(f"Code 1 beside it: {' '.join(f'{name}={value}' for name, value in constants.items())}")
+    same = replace(request, ranks=seen.case.world_size)
+    run = _made(same, _Wanted(course_folder() / f"{CODE_1.script}.py", constants=constants), here, reporter)
+    if not any(rank.steps for rank in run.ranks) or run.outcome is None:
+        return replace(seen, no_reference="the course's Code 1 failed with the same constants")
+    return replace(seen, reference=run)
+
+
+def _setting(seen: Seen) -> str:
+    run, steps = seen.case.run, len(seen.case.first.windows)
+    ranks = "1 process" if run.spec.mode == "python" else f"{seen.case.world_size} ranks"
+    shown = f", shown {' and '.join(map(str, seen.shown))} GPUs" if seen.shown else ""
+    where = "CPU cores (in place of GPUs)" if run.spec.device == "cpu" else "GPUs"
+    cut = ", ended at its limit (--limit gives it more time)" if seen.cut_short else ""
+    return f"{ranks}, {steps} step{'' if steps == 1 else 's'}{shown}, on {where}{cut}"

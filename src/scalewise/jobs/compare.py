@@ -1,0 +1,30 @@
+"""Is B faster than A: two folders, or two runs that took turns."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scalewise.analysis.compare import Comparison, compare_suites
+from scalewise.records.spec import ARM
+from scalewise.results.load import load
+from scalewise.results.run import LoadedSuite
+
+
+def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> tuple[Comparison, ...]:
+    """One comparison for each pair of arms; differences in the work that are allowed for keep none from it."""
+    return tuple(compare_suites(*sides(a, b), allow))
+
+
+def sides(a: Path, b: Path) -> tuple[LoadedSuite, LoadedSuite]:
+    """What is to be compared; two runs that took turns with each other stand for all the repeats of their arms."""
+    whole = load(a), load(b)
+    chosen = [side.runs[0] for side in whole if len(side.runs) == 1 and side.runs[0].folder == side.path]
+    rings = {(run.folder.resolve().parent, run.spec.turns and run.spec.turns.ring) for run in chosen}
+    if len(chosen) < 2 or len(rings) > 1 or chosen[0].spec.turns is None:
+        return whole
+    together = load(a.resolve().parent).runs
+    one, two = (
+        replace(side, runs=tuple(other for other in together if other.spec.key(ARM) == run.spec.key(ARM)))
+        for side, run in zip(whole, chosen, strict=True)
+    )
+    return one, two

@@ -1,0 +1,129 @@
+"""The whole course in one go: its suites one after another, then their reports."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copy2
+from typing import TYPE_CHECKING
+
+from scalewise.course.pages import predictions_of
+from scalewise.course.predictions import FILE, asked, beside, keep
+from scalewise.errors import BadRequest
+from scalewise.jobs.measure import Here, Where, measure_here
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.campaign import disk_trouble_explained
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.experiment import DeviceChoice, Suite, changed
+from scalewise.plan.find import find_suite
+from scalewise.plan.suite import load_suite
+from scalewise.records.folder import RunFolder, SuiteFolder
+
+if TYPE_CHECKING:
+    from scalewise.report.write import ReportOptions
+
+SUITES = ("homework1", "practical7", "homework2", "homework3")
+
+
+@dataclass(frozen=True)
+class CourseRequest:
+    """How the suites of the course are to be run."""
+
+    where: Where
+    device: DeviceChoice | None = None
+    full: bool = False
+    read_line: Callable[[], str] | None = None  # where the student's predictions come from; None: nobody is asked
+
+
+def run_suites(reporter: Reporter, request: CourseRequest, names: Sequence[str] = SUITES) -> tuple[list[Path], bool]:
+    """The folders of the suites that could be run, and whether all could; a failed run stops nothing."""
+    folders: list[Path] = []
+    complete = True
+    suites = [_suite(name, request) for name in names]  # all are read first, so that a mistake shows at once
+    if request.read_line is not None:
+        _ask(suites, reporter, request.where, request.read_line)
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        here = Here(servers, machine_facts(servers))
+        for suite in suites:
+            reporter.say(f"{suite.title} ({suite.name})", tone="heading")
+            try:
+                folder, made = measure_here(suite, reporter, request.where, here)
+            except BadRequest as problem:
+                reporter.refuse(problem)
+                complete = False
+                continue
+            folders.append(folder.path)
+            _keep_with_runs(suite.name, request.where.out, folder.path)
+            if not made:
+                raise KeyboardInterrupt
+    return folders, complete
+
+
+def write_reports(reporter: Reporter, folders: Sequence[Path], options: "ReportOptions") -> tuple[list[Path], bool]:
+    """The files for people, one per suite where it could be made: the PDF, else the page; and whether all were."""
+    from scalewise.report.write import write_report
+
+    files: list[Path] = []
+    complete = True
+    for folder in folders:
+        try:
+            made = write_report(folder, options, reporter.say)
+        except BadRequest as problem:
+            reporter.refuse(problem)
+            complete = False
+            continue
+        files += _to_read(made)
+    return files, complete
+
+
+def _suite(name: str, request: CourseRequest) -> Suite:
+    return changed(load_suite(find_suite(name)), device=request.device, full=request.full)
+
+
+def _ask(suites: Sequence[Suite], reporter: Reporter, where: Where, read_line: Callable[[], str]) -> None:
+    """Asks before anything is measured, and only once: what was said before an interruption stays."""
+    for suite in suites:
+        if _said_before(suite.name, where.out) is not None:
+            continue
+        if not where.again and any(_first_end(folder) is not None for folder in where.out.glob(f"{suite.name}-*")):
+            reporter.say(f"{suite.title}: measured already, so nothing is asked; --again asks and measures anew")
+            continue
+        guesses = asked(suite.title, predictions_of(suite.name), read_line, reporter.say)
+        with disk_trouble_explained(where.out):
+            keep(beside(where.out, suite.name), guesses)
+
+
+def _said_before(suite: str, out: Path) -> Path | None:
+    """Returns the file with what was said: beside the folders, or in the oldest of them."""
+    known = [file for file in (beside(out, suite), *out.glob(f"{suite}-*/{FILE}")) if file.is_file()]
+    return min(known, key=lambda file: file.stat().st_mtime, default=None)
+
+
+def _keep_with_runs(suite: str, out: Path, folder: Path) -> None:
+    """Copies what was said into the folder of the runs, if it was said before the first of them ended.
+
+    An edited script makes a new folder of the suite, and what was said holds for that, too.
+    """
+    said, end = _said_before(suite, out), _first_end(folder)
+    if said is not None and not (folder / FILE).exists() and (end is None or said.stat().st_mtime <= end):
+        copy2(said, folder / FILE)
+    beside(out, suite).unlink(missing_ok=True)
+
+
+def _first_end(folder: Path) -> float | None:
+    """Returns the time at which the first run in that folder was over; None if none is."""
+    return min((run.outcome.stat().st_mtime for run in _over(folder)), default=None)
+
+
+def _over(folder: Path) -> list[RunFolder]:
+    return [run for run in SuiteFolder(folder).runs() if run.outcome.is_file()]
+
+
+def _to_read(files: Sequence[Path]) -> list[Path]:
+    """A machine without Typst makes no PDF, but a page."""
+    for ending in (".pdf", ".html"):
+        found = [file for file in files if file.suffix == ending]
+        if found:
+            return found
+    return list(files[:1])

@@ -1,0 +1,171 @@
+"""From a script to a diagnosis: run it once under examination, let the checks judge, and replay what they suspect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
+from scalewise.doctor.case import Case, case_of
+from scalewise.doctor.diagnose import diagnose
+from scalewise.doctor.finding import Diagnosis
+from scalewise.doctor.replay_plan import plan_replays
+from scalewise.doctor.replay_verdict import Make, replay_findings
+from scalewise.errors import BadRequest
+from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
+from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.campaign import Listener, run_campaign
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.experiment import DeviceChoice, Examination, Suite
+from scalewise.plan.python_file import check_is_python, starts_ranks_itself
+from scalewise.records.examination import LauncherRow
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.spec import Change, RunSpec
+from scalewise.results.load import load
+from scalewise.results.run import Run
+
+FOUND = 2  # exit code; also of a script that did not get through
+
+
+@dataclass(frozen=True)
+class DiagnoseRequest:
+    """What is asked of the doctor."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    ranks: int = 2
+    plain: bool = False
+    on_cpu: bool = False
+    device: DeviceChoice = "auto"
+    limit_seconds: float = 60.0
+    stall_seconds: float = 20.0
+    replays: bool = True
+    out: Path = Path("runs")
+    in_place: bool = False
+    changes: tuple[Change, ...] = ()  # made from outside in every run
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What came of it."""
+
+    diagnosis: Diagnosis
+    words: tuple[str, ...]  # the script's own last words, where it failed by itself
+    exit_code: int
+    files: tuple[RunFiles, ...] = ()  # of all its runs
+
+
+def examine(request: DiagnoseRequest, reporter: Reporter) -> Examined:
+    """Runs the script, as often as it takes, and says what is wrong with it."""
+    suite_of(request)  # a request that cannot be done is refused before the machine is looked at
+    check_is_python(request.script)
+    if not request.plain and starts_ranks_itself(request.script):
+        reporter.say(f"{request.script.name} starts its ranks itself: it is run as python {request.script.name}")
+        request = replace(request, plain=True)
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        here = Here(servers, machine_facts(servers))
+        folder, run = _observed(request, reporter, here)
+        case = case_of(run)
+        diagnosis = diagnose(case)
+        if request.replays:
+            diagnosis = _replayed(case, diagnosis, folder, here, reporter)
+    return _judged(request, run, case, diagnosis, run_files_of(load(folder.path).runs))
+
+
+def suite_of(request: DiagnoseRequest) -> Suite:
+    """The one run that observes, as a suite."""
+    return script_suite(
+        request.script,
+        request.args,
+        ranks=(1,) if request.plain else (request.ranks,),
+        mode="python" if request.plain else "torchrun",
+        device=request.device,
+        limit_seconds=request.limit_seconds,
+        stall_seconds=request.stall_seconds,
+        examination=Examination(on_cpu=request.on_cpu),
+        in_place=request.in_place,
+        changes=(request.changes,),
+    )
+
+
+def _planned(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[SuiteFolder, RunSpec]:
+    """Every examination has a folder of its own: data, machine and luck may differ from the last one's."""
+    suite = suite_of(request)
+    try:
+        plan = planned(suite, reporter, here)
+    except BadRequest as problem:
+        hint = "" if request.on_cpu else " Or examine it on CPU ranks: add --on cpu."
+        raise BadRequest(problem.sentence, f"{problem.hint}{hint}") from None
+    return suite_folder(suite, plan, here.facts, Where(request.out, again=True)), plan.runs[0]
+
+
+def _observed(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[SuiteFolder, Run]:
+    """The one run that the checks judge; made again as a plain process when its ranks prove to start ranks."""
+    folder, spec = _planned(request, reporter, here)
+    run = _made(spec, folder, here, reporter)
+    if spec.mode == "python" or not launchers(run):
+        return folder, run
+    reporter.say(f"every rank has started ranks itself: once more, as python {request.script.name}")
+    return _observed(replace(request, plain=True), reporter, here)
+
+
+def launchers(run: Run) -> list[LauncherRow]:
+    """Where its processes started others."""
+    return [row for rank in run.ranks for row in rank.examination if isinstance(row, LauncherRow)]
+
+
+def _made(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter) -> Run:
+    ranks = "as one plain process" if spec.mode == "python" else f"with {spec.ranks} ranks"
+    reporter.say(f"observing {Path(spec.script).name} {ranks}, for {spec.limit_seconds:g} s at most")
+    with reporter.runs("diagnose") as progress:
+        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
+    if outcome is None or outcome.kind == "interrupted":
+        raise KeyboardInterrupt
+    problem = refusal(outcome, spec)
+    if problem is not None:
+        raise problem
+    return load(folder.run(spec.name).path).runs[0]
+
+
+def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here, reporter: Reporter) -> Diagnosis:
+    replays = plan_replays(case, diagnosis)
+    if not replays:
+        return diagnosis
+    reporter.say(f"replaying with {', '.join(replay.remedy.label() for replay in replays)}")
+    with reporter.runs("diagnose") as progress:
+        return replay_findings(case, diagnosis, maker(folder, here, progress))
+
+
+def maker(folder: SuiteFolder, here: Here, listener: Listener) -> Make:
+    """What `replay_findings` makes runs with; those that an interruption has left unmade do not come back."""
+
+    def make(specs: Sequence[RunSpec]) -> tuple[Run, ...]:
+        outcomes = run_campaign(specs, folder, here.facts, listener, here.servers)
+        made = [spec for spec, end in zip(specs, outcomes, strict=True) if end and end.kind != "interrupted"]
+        return tuple(run for spec in made for run in load(folder.run(spec.name).path).runs)
+
+    return make
+
+
+def _judged(
+    request: DiagnoseRequest, run: Run, case: Case, diagnosis: Diagnosis, files: tuple[RunFiles, ...]
+) -> Examined:
+    outcome = run.outcome
+    assert outcome is not None
+    notes = [*diagnosis.notes, *files_lines(files), *read_lines(files)]
+    if not request.on_cpu and needs_gpu(outcome):
+        notes.append("The script wants a GPU that is not there; to examine it on CPU ranks, add: --on cpu")
+    if not diagnosis.findings and not any(rank.windows for rank in case.ranks):
+        problem = no_steps(outcome, run.spec, any(row.forked for row in launchers(run)))
+        if problem is not None:
+            raise problem
+    through = outcome.measured or outcome.kind == "timed_out"
+    return Examined(
+        diagnosis=replace(diagnosis, notes=tuple(notes)),
+        words=tuple(script_words(outcome)),
+        exit_code=diagnosis.exit_code if through else FOUND,
+        files=files,
+    )

@@ -1,0 +1,106 @@
+"""From a suite to a folder of finished runs: look at the machine, plan, launch, and keep what was asked beside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.errors import BadRequest
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.campaign import disk_trouble_explained, run_campaign
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.expand import Plan, Refusal, expand, folder_name
+from scalewise.plan.experiment import Suite
+from scalewise.records.codec import write_json
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.machine import MachineFacts
+from scalewise.records.outcome import Outcome
+from scalewise.records.spec import Nodes
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where runs are kept: a folder of their own in `out`, the same for the same request unless it is made again."""
+
+    out: Path = Path("runs")
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine, looked at, with processes ready to start ranks from."""
+
+    servers: Servers
+    facts: MachineFacts
+
+
+def measure(suite: Suite, reporter: Reporter, where: Where, nodes: Nodes | None = None) -> tuple[SuiteFolder, bool]:
+    """Makes every run that is not made yet; also tells whether all of them were made."""
+    if nodes is not None:
+        reporter.say("several hosts: scripts work in the folder itself, by which ranks may share files")
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        return measure_here(suite, reporter, where, Here(servers, machine_facts(servers)), nodes)
+
+
+def measure_here(
+    suite: Suite, reporter: Reporter, where: Where, here: Here, nodes: Nodes | None = None
+) -> tuple[SuiteFolder, bool]:
+    """The same on a machine that was looked at already."""
+    plan = planned(suite, reporter, here, nodes)
+    if any(spec.inspected for spec in plan.runs):
+        from scalewise.jobs.peak_probe import with_peaks
+
+        here = with_peaks(here, plan.runs, reporter)
+    folder = suite_folder(suite, plan, here.facts, where)
+    reporter.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
+    with reporter.runs("measure") as progress:
+        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers)
+    return folder, _all_made(reporter, outcomes)
+
+
+def planned(suite: Suite, reporter: Reporter, here: Here, nodes: Nodes | None = None) -> Plan:
+    """The runs of a suite here; there is at least one."""
+    plan = expand(suite, here.facts, Path.cwd(), nodes=nodes)
+    _narrate_refusals(reporter, plan.refusals)
+    if not plan.runs:
+        raise BadRequest("Nothing of it can run here.", _remedies(plan.refusals))
+    return plan
+
+
+def suite_folder(suite: Suite, plan: Plan, facts: MachineFacts, where: Where) -> SuiteFolder:
+    """The same request finds its folder again and continues there; `again` takes the next free number."""
+    name = folder_name(suite, plan, facts)
+    path = where.out / name
+    number = 2
+    while where.again and path.exists():
+        path = where.out / f"{name}-{number}"
+        number += 1
+    folder = SuiteFolder(path)
+    with disk_trouble_explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+        if not folder.suite.exists():
+            folder.suite.write_text(suite.source, encoding="utf-8")
+            write_json(folder.machine, facts)
+    return folder
+
+
+def _narrate_refusals(reporter: Reporter, refusals: Sequence[Refusal]) -> None:
+    """One line for each experiment and reason, however many of its arms it stops."""
+    arms: dict[tuple[str, str, str], list[str]] = {}
+    for one in refusals:
+        arms.setdefault((one.experiment, one.reason, one.remedy), []).append(one.what)
+    for (experiment, reason, remedy), what in arms.items():
+        which = what[0] if len(what) == 1 else f"{len(what)} arms, such as {what[0]}"
+        reporter.say(f"not run: {experiment}, {which}: {reason}; {remedy}", tone="warning")
+
+
+def _remedies(refusals: Sequence[Refusal]) -> str:
+    return "; ".join(dict.fromkeys(f"{one.reason}: {one.remedy}" for one in refusals)) + "."
+
+
+def _all_made(reporter: Reporter, outcomes: Sequence[Outcome | None]) -> bool:
+    unmade = sum(outcome is None or outcome.kind == "interrupted" for outcome in outcomes)
+    if unmade:
+        reporter.say(f"interrupted: {unmade} of {len(outcomes)} runs are still to be made; the same command continues")
+    return not unmade

@@ -1,0 +1,301 @@
+"""From a script to an answer: rehearse it, learn the link, predict, check the prediction, and measure one rank."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from scalewise.analysis.run_files import read_lines, run_files_of
+from scalewise.errors import BadRequest
+from scalewise.jobs.link_probe import known_link
+from scalewise.jobs.measure import Here
+from scalewise.jobs.rehearse_failures import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.jobs.rehearse_stage import Stage
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import machine_facts
+from scalewise.plan.python_file import check_is_python
+from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
+from scalewise.predict.conclusion import Conclusions, conclude
+from scalewise.predict.cost import Training
+from scalewise.predict.differing import differences, doings
+from scalewise.predict.link import Link
+from scalewise.predict.links import AskedLink, Links
+from scalewise.predict.prediction import Predicted, Spread, predict
+from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rescaled import rescaled
+from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
+from scalewise.predict.steadiness import compute_spread
+from scalewise.predict.telling import stood_for
+from scalewise.records.codec import write_json
+from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.spec import Change
+from scalewise.results.run import Run
+
+SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
+WRAPPER = "DistributedDataParallel"
+NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was checked here"
+
+
+@dataclass(frozen=True)
+class Rehearsals:
+    """All numbers of ranks that were tried."""
+
+    found: dict[int, Rehearsed]
+    runs: dict[int, Run]
+    refused: tuple[Refused, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """What became of the predictions that could be checked."""
+
+    rows: tuple[Checked, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    base: Base | None = None
+    warnings: tuple[str, ...] = ()
+    failed: bool = False  # real ranks did not get through
+
+
+def rehearse(request: RehearseRequest, reporter: Reporter) -> Answer:
+    """Everything that can be said about these numbers of ranks."""
+    check_is_python(request.script)
+    check_script(request.script)
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        stage = Stage(request, reporter, Here(servers, machine_facts(servers)))
+        rehearsals = _rehearsals(stage)
+        links = _links(stage, rehearsals)
+        check = _self_check(stage, rehearsals, links)
+        answer = _answer(stage, rehearsals, links, check, _other_batches(stage, rehearsals))
+        answer = _with_further(stage, rehearsals, answer) if request.advice else answer
+        files = run_files_of(stage.runs)
+        return replace(answer, files=files, warnings=(*answer.warnings, *read_lines(files)))
+
+
+def concluded(answer: Answer, request: RehearseRequest) -> Conclusions:
+    """What follows from the answer for the memory, the training and the price that were asked for."""
+    training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
+    return conclude(answer, request.memory_bytes, training, advice=request.advice)
+
+
+def _rehearsals(stage: Stage) -> Rehearsals:
+    """Those asked for, and those that are to be checked; all are tried before any is given up for."""
+    checked = stage.seats.counts if stage.request.check else ()
+    found: dict[int, Rehearsed] = {}
+    runs: dict[int, Run] = {}
+    failed: list[Refused] = []
+    warnings: list[str] = []
+    for ranks in sorted({*stage.request.ranks, *checked}):
+        run = runs[ranks] = stage.rehearse(ranks)
+        result = rehearsed(run)
+        problem = refused(run, result)
+        if problem is not None:
+            failed.append(problem)
+        elif isinstance(result, Rehearsed):
+            found[ranks] = result
+            warnings += differences(doings(run))
+    asked = [ranks for ranks in found if ranks in stage.request.ranks]
+    if not asked:
+        raise _nothing([one for one in failed if one.ranks in stage.request.ranks])
+    warnings += _ranks_apart(stage, max(asked), found, runs)
+    kept = tuple(one for one in failed if one.ranks in stage.request.ranks)
+    warnings += [remark for one in found.values() for remark in one.remarks]
+    return Rehearsals(found, runs, kept, (*dict.fromkeys(warnings), *warnings_of(tuple(found.values()))))
+
+
+def _nothing(failed: Sequence[Refused]) -> BadRequest:
+    """One sentence of each kind, with the script's own words and what to do."""
+    sentences = list(dict.fromkeys(one.reason for one in failed))
+    words = [f"    {line}" for line in failed[0].words]
+    return BadRequest(" ".join(sentences), "\n".join([*words, failed[0].hint]).strip("\n"))
+
+
+def _ranks_apart(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: dict[int, Run]) -> Sequence[str]:
+    """The last ranks may have other work than the first: a shorter batch, the end of a pipeline. Then so may others."""
+    company = stage.company(ranks)
+    if ranks <= company:
+        return ()
+    said = _compared(stage, ranks, ranks - company, found, runs)
+    middle = (ranks - company) // 2
+    if said and middle >= company:
+        said += _compared(stage, ranks, middle, found, runs)
+    return said
+
+
+def _compared(
+    stage: Stage, ranks: int, first: int, found: dict[int, Rehearsed], runs: dict[int, Run]
+) -> tuple[str, ...]:
+    """What the ranks from `first` on do otherwise than rank 0; where they take longer, they are predicted."""
+    run = stage.rehearse(ranks, first=first, name=f"-from{first}")
+    other = rehearsed(run)
+    if isinstance(other, NotRehearsed):
+        why = ". ".join(text for text in (other.reason, made_up(run)) if text)
+        return (f"{stood_for(run.spec)} could not be rehearsed, as rank 0 could: {why}",)
+    said = differences((doings(runs[ranks])[0], *doings(run)[-1:]))
+    if said and other.typical.compute_seconds > found[ranks].typical.compute_seconds:
+        found[ranks] = other
+    return said
+
+
+def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
+    """The link of this machine is measured wherever it is needed: to predict over, to check, to know shared cores."""
+    request = stage.request
+    needed = request.link is None or request.check or stage.device == "cpu"
+    probe = None
+    if needed and stage.seats.counts:
+        probe = known_link(stage.here, stage.seats, stage.reporter)
+    asked = AskedLink(request.link, request.measured_asked, request.per_node, max(request.ranks))
+    return Links(asked, stage.seats, probe, rehearsals.found)
+
+
+def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
+    """An error that checks showed lasts where the link is the one they went over; elsewhere it only makes less sure."""
+    computing = compute_spread(tuple(rehearsals.found.values()))
+    if link.origin != "measured":
+        return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
+    error = model_error(checks)
+    return Spread(computing, link.spread, error.spread, error.shift)
+
+
+def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
+    """Predictions are on disk before the first measurement begins."""
+    if not stage.request.check:
+        return SelfCheck(base=_base(stage, rehearsals, measure=False))
+    warnings: list[str] = []
+    predicted: dict[int, Predicted] = {}
+    for ranks in stage.seats.counts:
+        link = links.measured(ranks)
+        if ranks in rehearsals.found and isinstance(link, Link):
+            one = rehearsals.found[ranks]
+            predicted[ranks] = predict(one, link, links.sharing_here, _spread(stage, rehearsals, link, ()))
+        elif not isinstance(link, Link):
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
+    _write(stage, predicted)
+    rows, seen, failed = [], [], False
+    for ranks, foretold in predicted.items():
+        run = stage.measure(ranks)
+        made = measured(run, loop=rehearsals.found[ranks].uneven)
+        if made is None:
+            failed = failed or not run.measured
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {unmeasured(run)}")
+        else:
+            seen.append(made)
+            rows.append(Checked(ranks, foretold.step, made.step))
+    return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings), failed)
+
+
+def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
+    steps = [(ranks, one.step) for ranks, one in predicted.items()]
+    written = WrittenPrediction(
+        written_unix_seconds=time.time(),
+        script=str(stage.request.script),
+        args=stage.request.args,
+        link="measured",
+        predictions=tuple((ranks, step.value, step.low, step.high) for ranks, step in steps),
+    )
+    write_json(stage.prediction_file, written)
+
+
+def _base(stage: Stage, rehearsals: Rehearsals, measure: bool) -> Base | None:
+    """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
+    loop = any(one.uneven for one in rehearsals.found.values())
+    made = measured(stage.measure(1), loop) if measure else None
+    if made is not None:
+        return Base(made.step, made.samples, measured=True)
+    result = rehearsals.found.get(1) or rehearsed(stage.rehearse(1))
+    if isinstance(result, NotRehearsed):
+        return None
+    one = predict(result, Links.none)
+    return Base(one.step, one.samples, measured=False)
+
+
+def _other_batches(stage: Stage, rehearsals: Rehearsals) -> tuple[Rehearsed, ...]:
+    """With the arguments of --also, of the fewest ranks that are asked for."""
+    first = min(set(rehearsals.found) & set(stage.request.ranks))
+    made = [
+        rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
+        for number, args in enumerate(stage.request.also, 1)
+    ]
+    return tuple(one for one in made if isinstance(one, Rehearsed))
+
+
+def _answer(
+    stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck, others: tuple[Rehearsed, ...]
+) -> Answer:
+    request = stage.request
+    asked = {ranks: one for ranks, one in sorted(rehearsals.found.items()) if ranks in request.ranks}
+    batches = rescaled(asked, request.scaling, others, check.base.samples if check.base else None)
+    at: list[AtRanks] = []
+    failed = list(rehearsals.refused)
+    used, spread = Links.none, Spread()
+    for ranks, one in batches.found.items():
+        link = links.asked(ranks)
+        if isinstance(link, Refused):
+            failed.append(link)
+            continue
+        used = link
+        comparable = link.origin == "measured" and ranks not in batches.altered
+        seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
+        spread = _spread(stage, rehearsals, link, check.rows)
+        before = asked[ranks] if ranks in batches.altered else None
+        at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen, before))
+    if not at:
+        raise _nothing(failed)
+    return Answer(
+        script=str(request.script),
+        args=request.args,
+        device=stage.device,
+        link=used,
+        sharing=links.sharing,
+        spread=spread,
+        scaling=request.scaling,
+        at=tuple(at),
+        base=check.base,
+        checks=check.rows,
+        check_failed=check.failed,
+        refused=tuple(sorted(failed, key=lambda one: one.ranks)),
+        warnings=(
+            *left_out(stage.runs),
+            *loaded(stage.runs),
+            *rehearsals.warnings,
+            *check.warnings,
+            *filter(None, [batches.problem]),
+        ),
+        guesses=tuple(dict.fromkeys([*_guesses(stage, at, check, used), *batches.guesses])),
+        others=others,
+        folder=str(stage.folder.path),
+    )
+
+
+def _guesses(stage: Stage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
+    """What the numbers rest on beside measurements."""
+    for one in at:
+        yield from one.predicted.guesses
+    if link.origin != "measured":
+        yield f"that a rank there computes as fast as {_computes(stage)}"
+    if not check.rows:
+        yield NOTHING_CHECKED
+
+
+def _computes(stage: Stage) -> str:
+    facts, cores = stage.here.facts, stage.seats.cores_per_rank
+    if stage.device == "cuda":
+        return f"one {facts.gpus[0].name}"
+    return f"{cores} core{'s' if cores != 1 else ''} of this machine ({facts.cpu_model})"
+
+
+def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answer:
+    """Rehearsals that tell what a change would do: small buckets, memory by purpose."""
+    first = answer.at[0].ranks
+    run = rehearsals.runs[first]
+    with_ddp = any(rank.model is not None and rank.model.wrapper == WRAPPER for rank in run.ranks)
+    fine = rehearsed(stage.rehearse(first, name="-fine", changes=(SMALL_BUCKETS,))) if with_ddp else None
+    inspected = stage.rehearse(first, name="-inspect", company=1, inspect=True)
+    rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
+    return replace(
+        answer,
+        fine=fine if isinstance(fine, Rehearsed) else None,
+        parts=next((row for row in rows if isinstance(row, MemoryPartsRow)), None),
+    )

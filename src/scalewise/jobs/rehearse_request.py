@@ -1,0 +1,85 @@
+"""What is asked of a rehearsal, and how its texts are read."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.errors import BadRequest
+from scalewise.jobs.arguments import Spelled
+from scalewise.plan.experiment import DeviceChoice
+from scalewise.predict.answer import Scaling
+from scalewise.predict.catalogue import named_link
+from scalewise.predict.link import Link
+from scalewise.predict.link_file import link_from_file
+
+MEASURED = "measured"
+MOST_RANKS = 65_536  # more is a slip of the finger
+LEAST_WITHOUT_UNIT = 2**20  # below it, bytes were hardly meant
+_UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+
+
+@dataclass(frozen=True)
+class RehearseRequest:
+    """A script, numbers of ranks, and a link."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = (2, 8, 64)  # fewest first
+    link: Link | None = None  # None: as measured here
+    measured_asked: bool = False  # that the link is to be the measured one even for ranks that do not fit here
+    per_node: int | None = None
+    scaling: Scaling = "script"
+    memory_bytes: float | None = None
+    price_per_hour: float | None = None  # of one rank's device
+    steps: int | None = None  # of the whole training, for its cost
+    check: bool = True
+    advice: bool = True
+    also: tuple[tuple[str, ...], ...] = ()  # further arguments, for rehearsals with other batches
+    device: DeviceChoice = "auto"
+    limit_seconds: float = 120.0
+    stall_seconds: float = 20.0
+    out: Path = Path("runs")
+    in_place: bool = False
+
+
+def asked_link(text: str | None, per_node: int | None, most_ranks: int) -> Link | None:
+    """The link of that name or in that file; None for the one of this machine."""
+    if text and (text.endswith(".toml") or "/" in text):
+        return link_from_file(Path(text), per_node)
+    if text is None or is_measured(text):
+        return None
+    return named_link(text, per_node, most_ranks)
+
+
+def is_measured(text: str | None) -> bool:
+    """Whether the link is to be the measured one even for ranks that do not fit here."""
+    return (text or "").strip().lower() == MEASURED
+
+
+def words_of(text: str, spelled: Spelled) -> tuple[str, ...]:
+    """As a shell would split them."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise BadRequest(
+            f"{spelled('also', text[:60])} cannot be split into arguments: {str(error).lower()}.",
+            "Close every quotation mark and write a backslash twice, as a shell wants it.",
+        ) from None
+
+
+def size_in_bytes(text: str | None, spelled: Spelled) -> float | None:
+    """`80GiB` or `24GB` as bytes."""
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS or float(found[1]) <= 0:
+        raise BadRequest(f"{spelled('memory', repr(text))} is not a size.", "Write it as 80GiB or 24GB.")
+    size = float(found[1]) * _UNITS[found[2]]
+    if not found[2] and size < LEAST_WITHOUT_UNIT:
+        raise BadRequest(
+            f"{spelled('memory', text.strip())} has no unit, and no device has {found[1]} bytes.",
+            f"Write it as {found[1]}GiB.",
+        )
+    return size

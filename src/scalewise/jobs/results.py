@@ -1,0 +1,206 @@
+"""What calls from Python return: plain values under the names of the JSON, which a notebook shows as a table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalewise.analysis.caveats import Caveat
+from scalewise.analysis.compare import Comparison
+from scalewise.analysis.headline import headlines_of
+from scalewise.analysis.summary import Analysis, ArmRow, summarise
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.telling import summary_text
+from scalewise.errors import BadRequest
+from scalewise.jobs.diagnose import Examined
+from scalewise.predict.answer import Answer, Checked
+from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.scaling import ScalingRow
+from scalewise.predict.telling import title_text
+from scalewise.results.load import load
+
+
+@dataclass(frozen=True, repr=False)
+class MeasureResult:
+    """Arms with what a step of each takes, how they scale and what to doubt; `analysis` holds everything else."""
+
+    folder: Path
+    analysis: Analysis
+
+    @property
+    def arms(self) -> tuple[ArmRow, ...]:
+        """Every arm of every experiment."""
+        return tuple(row for experiment in self.analysis.experiments for row in experiment.rows)
+
+    def arm(self, ranks: int) -> ArmRow:
+        """The first arm with that many ranks."""
+        found = next((row for row in self.arms if row.ranks == ranks), None)
+        if found is None:
+            known = ", ".join(map(str, sorted({row.ranks for row in self.arms}))) or "none"
+            raise BadRequest(f"There is no arm of {ranks} ranks.", f"Numbers of ranks that there are: {known}.")
+        return found
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """The answer for each arm, as a paragraph."""
+        return tuple(one.text() for experiment in self.analysis.experiments for one in headlines_of(experiment.rows))
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """Reasons to doubt a number, each once."""
+        return tuple(dict.fromkeys(one for experiment in self.analysis.experiments for one in experiment.caveats))
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether any number is not to be trusted; `caveats` say why."""
+        return self.analysis.doubtful
+
+    @property
+    def failed(self) -> bool:
+        """Whether any run failed; the `reason` of its arm says how."""
+        return self.analysis.failed
+
+    def __repr__(self) -> str:
+        failed = ", with failed runs" if self.failed else ""
+        doubt = ", in doubt" if self.doubtful else ""
+        return f"<{self.analysis.name}: {_counted(len(self.arms), 'arm')}{failed}{doubt}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        from scalewise.report.notebook import measured_html
+
+        return measured_html(self.analysis)
+
+
+@dataclass(frozen=True, repr=False)
+class DiagnoseResult:
+    """What is wrong with a script, worst first."""
+
+    examined: Examined
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """Everything that was found, passed and could not be checked."""
+        return self.examined.diagnosis
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Each with sentence, evidence, place, price and fix; `counts` says whether it is proved and no mere note."""
+        return self.diagnosis.findings
+
+    @property
+    def found(self) -> bool:
+        """Whether something is wrong or slow, and proved."""
+        return any(one.counts for one in self.findings)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Names of the checks that found nothing."""
+        return self.diagnosis.passed
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the examination itself went."""
+        return self.diagnosis.notes
+
+    @property
+    def failure(self) -> str:
+        """How the script failed by itself; empty where it did not."""
+        return self.diagnosis.failure
+
+    @property
+    def folder(self) -> Path:
+        """Of the examined run."""
+        return Path(self.diagnosis.folder)
+
+    def __repr__(self) -> str:
+        return f"<{Path(self.diagnosis.script).name}: {summary_text(self.diagnosis)}>"
+
+    def _repr_html_(self) -> str:
+        from scalewise.report.notebook import diagnosis_html
+
+        return diagnosis_html(self.diagnosis)
+
+
+@dataclass(frozen=True, repr=False)
+class RehearseResult:
+    """Predictions for numbers of ranks, with their self-check and what follows from them."""
+
+    answer: Answer
+    conclusions: Conclusions
+
+    @property
+    def rows(self) -> tuple[ScalingRow, ...]:
+        """Each number of ranks: predicted, and measured where that many ran here."""
+        return self.conclusions.scaling.rows if self.conclusions.scaling is not None else ()
+
+    def at(self, ranks: int) -> ScalingRow:
+        """The row of that many ranks."""
+        found = next((row for row in self.rows if row.ranks == ranks), None)
+        if found is None:
+            why = next((f" {one.reason}" for one in self.answer.refused if one.ranks == ranks), "")
+            known = ", ".join(str(row.ranks) for row in self.rows) or "none"
+            raise BadRequest(f"There is no prediction for {ranks} ranks.{why}", f"There are: {known}.")
+        return found
+
+    @property
+    def checks(self) -> tuple[Checked, ...]:
+        """Predictions that were on disk before they were measured."""
+        return self.answer.checks
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of it may not hold."""
+        return self.answer.warnings
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """What it rests on beside measurements."""
+        return self.conclusions.guesses
+
+    @property
+    def folder(self) -> Path:
+        """Of the runs."""
+        return Path(self.answer.folder)
+
+    def __repr__(self) -> str:
+        checked = f"{_counted(len(self.checks), 'prediction')} checked" if self.checks else "no prediction checked"
+        refused = f", {len(self.answer.refused)} refused" if self.answer.refused else ""
+        return f"<{title_text(self.answer)}: {checked}{refused}, in {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        from scalewise.report.notebook import rehearsal_html
+
+        return rehearsal_html(self.answer, self.conclusions)
+
+
+@dataclass(frozen=True, repr=False)
+class CompareResult:
+    """One comparison for each pair of arms; `result[0]` where there is one pair."""
+
+    comparisons: tuple[Comparison, ...]
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __getitem__(self, index: int) -> Comparison:
+        return self.comparisons[index]
+
+    def __repr__(self) -> str:
+        more = f" (the first of {len(self)})" if len(self) > 1 else ""
+        return f"<{self.comparisons[0].sentence}{more}>"
+
+    def _repr_html_(self) -> str:
+        from scalewise.report.notebook import comparisons_html
+
+        return comparisons_html(self.comparisons)
+
+
+def measured_in(folder: Path) -> MeasureResult:
+    """What was measured in a folder, or in one run of it."""
+    return MeasureResult(folder, summarise(load(folder)))
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

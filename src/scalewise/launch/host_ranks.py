@@ -1,0 +1,243 @@
+"""Ranks that run on this host: signs of life in shared memory, stacks by a signal, and loads from /proc."""
+
+import os
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scalewise.launch.evidence import blames_another, parse_stack, tail
+from scalewise.launch.forkserver import Connection, Event
+from scalewise.launch.processes import process_runs, queued_seconds
+from scalewise.launch.sampler import Sampler
+from scalewise.launch.verdict import Exit, RankView
+from scalewise.launch.world import OpenWorld
+from scalewise.records.folder import RunFolder
+from scalewise.records.orders import ExecOrder, RankOrder
+from scalewise.records.pulse import STACK_SIGNAL, Pulse, read_pulses
+from scalewise.records.spec import RunSpec
+from scalewise.records.world import World
+
+_STACK_SECONDS = 0.5
+
+
+class HostRanks(ABC):
+    """What the ranks of a run on this host have in common, whoever starts them."""
+
+    def __init__(self, spec: RunSpec, folder: RunFolder, world: OpenWorld | None, asked_ns: int) -> None:
+        self.exits: dict[int, Exit] = {}
+        self.pids: dict[int, int] = {}  # by rank, as far as known
+        self.spec, self.folder = spec, folder
+        self.sampler: Sampler | None = None
+        self._world = world
+        self._kills_before = memory_kills()
+        # The time a server takes to start is nobody's standstill: the run's own clock starts here.
+        self.start_ns = time.monotonic_ns()
+        self.seconds_before = (self.start_ns - asked_ns) * 1e-9
+        # By rank: its last sign of life, and how long it had queued then.
+        self._queued: dict[int, tuple[int, float]] = {}
+
+    @property
+    def ranks(self) -> range:
+        """Their numbers among the ranks of all nodes."""
+        first = first_rank(self.spec)
+        return range(first, first + self.spec.ranks)
+
+    @property
+    def seconds(self) -> float:
+        """Since the run's clock started."""
+        return seconds_since(self.start_ns)
+
+    @property
+    def all_started(self) -> bool:
+        """Every process is known."""
+        return len(self.pids) == len(self.ranks)
+
+    @property
+    def memory_kills(self) -> int:
+        """By the kernel of this host."""
+        return memory_kills() - self._kills_before
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Tells whether nothing more will happen."""
+
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Waits for news and takes them in."""
+
+    @abstractmethod
+    def ask_for_stacks(self, rank: int) -> None:
+        """Makes the rank write its Python stacks into the run's folder."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Kills what is left, with everything it has started, and moves the logs to their places."""
+
+    def pause(self, seconds: float) -> None:
+        """By this host's clock."""
+        time.sleep(seconds)
+
+    def start_problem(self) -> tuple[str, str]:
+        """Ranks that the server starts are started, or the server is gone."""
+        return "", ""
+
+    def pulses(self) -> tuple[Pulse, ...]:
+        """From the file that the ranks have mapped into their memory."""
+        return read_pulses(self.folder.pulses)
+
+    def sample(self) -> None:
+        """With the steps that the ranks have made by now."""
+        pulses = self.pulses()
+        if self.sampler is not None:
+            pids = [self.pids.get(rank, 0) for rank in self.ranks]
+            self.sampler.sample(pids, [pulses[rank].steps if rank < len(pulses) else 0 for rank in self.ranks])
+
+    def stacks(self, ranks: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """The ranks write them on a signal; some may never do."""
+        sizes = {rank: _size(self.folder.stack(rank)) for rank in ranks}
+        for rank in ranks:
+            self.ask_for_stacks(rank)
+        end = time.monotonic() + _STACK_SECONDS
+        while time.monotonic() < end and any(_size(self.folder.stack(rank)) == sizes[rank] for rank in ranks):
+            time.sleep(0.02)
+        # The dump is written in pieces: the last ones may still be on their way.
+        time.sleep(0.05)
+        return {rank: parse_stack(_text_from(self.folder.stack(rank), sizes[rank])) for rank in ranks}
+
+    def views(self) -> tuple[RankView, ...]:
+        """Each rank by its pulse and its process."""
+        pulses = self.pulses()
+        return tuple(self._view(rank, pulses[rank] if rank < len(pulses) else None) for rank in self.ranks)
+
+    def close(self) -> World | None:
+        """Lists the files that the run has left."""
+        if self.sampler is not None:
+            self.sampler.close()
+        return self._world.close() if self._world is not None else None
+
+    def _view(self, rank: int, pulse: Pulse | None) -> RankView:
+        end = self.exits.get(rank)
+        if pulse is None:
+            pid = self.pids.get(rank, 0)
+            return RankView(rank, end, pid=pid, queued_seconds=self._queued_since(rank, pid, 0))
+        moved = seconds_since(self.start_ns, pulse.moved_ns) if pulse.moved_ns else None
+        pid = pulse.pid or self.pids.get(rank, 0)  # a rank tells its own only when it has begun to train
+        queued = self._queued_since(rank, pid, pulse.moved_ns)
+        return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid, queued)
+
+    def _queued_since(self, rank: int, pid: int, moved_ns: int) -> float:
+        """The time for which a rank waited for a core since it last moved: on a crowded machine, no standstill."""
+        queued = queued_seconds(pid) if pid else 0.0
+        last_ns, before = self._queued.get(rank, (-1, 0.0))
+        if moved_ns != last_ns:
+            self._queued[rank] = (moved_ns, queued)
+            return 0.0
+        return max(0.0, queued - before)
+
+
+class ServerRanks(HostRanks):
+    """Ranks that the fork server itself has started, one process each."""
+
+    def begin(self, server: Connection, orders: Mapping[int, RankOrder | ExecOrder]) -> None:
+        """Starts them."""
+        self._server = server
+        self._ranks = {order.label: rank for rank, order in orders.items()}
+        for order in orders.values():
+            server.order(order)
+
+    @property
+    def over(self) -> bool:
+        """Tells whether every rank has ended."""
+        return len(self.exits) == len(self._ranks)
+
+    def wait(self, seconds: float) -> None:
+        """The server tells at once when a rank starts or ends."""
+        for event in self._server.events(seconds):
+            self._take(event)
+
+    def ask_for_stacks(self, rank: int) -> None:
+        """Asks the server, which knows its processes, to signal the rank; an unwatched rank would die of the signal."""
+        for label, known in self._ranks.items():
+            if known == rank and self.folder.stack(rank).exists():
+                self._server.signal(label, STACK_SIGNAL)
+
+    def end(self) -> None:
+        """Ends all processes; ranks that had not ended before this call get no exit."""
+        for event in self._server.events(0.0):
+            self._take(event)
+        self._server.clean()
+
+    def _take(self, event: Event) -> None:
+        rank = self._ranks.get(event.get("label", ""))
+        if rank is None:
+            return
+        if event["event"] == "started":
+            self.pids[rank] = event["pid"]
+        elif event["event"] == "ended":
+            at_seconds = seconds_since(self.start_ns, event["at_ns"])
+            self.exits[rank] = exit_from_status(event["code"], at_seconds, self.folder.stderr(rank))
+
+
+def seconds_since(start_ns: int, at_ns: int | None = None) -> float:
+    """Seconds on the monotonic clock since the run began."""
+    return ((time.monotonic_ns() if at_ns is None else at_ns) - start_ns) * 1e-9
+
+
+def exit_from_status(code: int, at_seconds: float, stderr: Path) -> Exit:
+    """The exit that a status means, as Python's subprocess gives it: negative values are signals."""
+    if code < 0:
+        return Exit(None, signal_name(-code), at_seconds)
+    return Exit(code, None, at_seconds, secondary=code != 0 and blames_another(tail(stderr)))
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, SIGKILL for 9; real-time signals have only numbers."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def first_rank(spec: RunSpec) -> int:
+    """The global number of this node's first rank."""
+    return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
+
+
+def send_stack_signal(pid: int) -> None:
+    """Sends the stack signal to a rank that another program has started."""
+    if process_runs(pid):
+        try:
+            os.kill(pid, STACK_SIGNAL)
+        except ProcessLookupError:
+            return
+
+
+def memory_kills() -> int:
+    """Processes that the kernel has killed for lack of memory, here or in this control group, since boot."""
+    counts = [0]
+    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        try:
+            lines = Path(path).read_text().splitlines()
+        except OSError:
+            continue
+        counts += [int(line.split()[1]) for line in lines if line.startswith("oom_kill ")]
+    return max(counts)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _text_from(path: Path, offset: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,108 @@
+"""Which link a prediction is made over: the one that was asked for, or the one that was measured here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
+
+from scalewise.plan.seating import Seating
+from scalewise.predict.answer import Refused
+from scalewise.predict.catalogue import is_network, known_links
+from scalewise.predict.collectives import seconds
+from scalewise.predict.link import Link, Wire, slower_wire
+from scalewise.predict.measured_link import NoLink, measured_link
+from scalewise.predict.probe import LinkProbe, sharing_of
+from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.timeline import APART, Sharing
+
+ON_CORES = "that cores are as busy with a message, and as long at least, as with one between ranks of this machine"
+OFF_CORES = "that engines of their own carry messages, as those of GPUs do: over this link no core is busy with them"
+ONE_MACHINE = "that nodes of {} ranks (--per-node) are joined as ranks of this machine are: nothing else was measured"
+NOT_MEASURED = "the link of this machine was not measured"
+
+
+@dataclass(frozen=True)
+class AskedLink:
+    """The link that a request names."""
+
+    link: Link | None  # None: as measured here
+    measured_asked: bool  # that the link is to be the measured one even for ranks that do not fit here
+    per_node: int | None
+    most_ranks: int  # of those asked for
+
+
+class Links:
+    """The links of one request, and how cores are shared beside their messages."""
+
+    none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given", most_ranks=1)
+
+    def __init__(
+        self, asked: AskedLink, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
+    ) -> None:
+        self._asked, self._seats, self._probe = asked, seats, probe
+        self.sharing_here = APART
+        if probe is not None and seats.device == "cpu":
+            self.sharing_here = sharing_of(probe.overlaps, seats.cores_per_rank)
+        self.sharing = self.sharing_here
+        self._given: Link | None = None
+        if asked.link is not None:
+            self._given = self._on_cores(asked.link) if seats.device == "cpu" else asked.link
+            self.sharing = self._sharing_beside(self._given, rehearsals)
+
+    def measured(self, ranks: int) -> Link | NoLink:
+        """That of this machine among so many ranks."""
+        if self._probe is None:
+            return NoLink(NOT_MEASURED)
+        if not self._probe.points:
+            return NoLink(f"{NOT_MEASURED}: {'; '.join(self._probe.troubles)}")
+        return measured_link(self._probe, ranks)
+
+    def asked(self, ranks: int) -> Link | Refused:
+        """For a prediction of so many ranks."""
+        if self._given is not None:
+            return self._given
+        if ranks == 1:
+            return self.none
+        if ranks > self._seats.slots and not self._asked.measured_asked:
+            hint = f"Name it with --link, or --link measured to go on from what was measured here. {known_links()}"
+            return Refused(ranks, f"{ranks} ranks do not fit here, and what would join them is not said.", hint)
+        link = self.measured(ranks)
+        if isinstance(link, NoLink):
+            return Refused(
+                ranks,
+                f"The link of this machine is not known well enough among {ranks} ranks: {link.reason}.",
+                "Measure it on an idle machine (scalewise machine --measure), or name a link with --link.",
+            )
+        farthest = max(self._seats.slots, self._asked.most_ranks) if self._asked.measured_asked else self._seats.slots
+        per_node = self._asked.per_node
+        nodes = (ONE_MACHINE.format(per_node),) if per_node and per_node < ranks else ()
+        return replace(link, most_ranks=min(link.most_ranks or farthest, farthest), guesses=(*link.guesses, *nodes))
+
+    def _on_cores(self, link: Link) -> Link:
+        """Ranks on cores: over a network they carry their messages themselves, and no quicker than here."""
+        if not _by_cores(link):
+            return replace(link, guesses=(*link.guesses, OFF_CORES))
+        link = replace(link, carrier="gloo")
+        here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
+        if isinstance(here, NoLink):
+            return link
+        if link.origin == "catalogue":
+            wire = slower_wire(link.inside, here.inside)
+            link = replace(link, inside=wire, between=wire)
+        return replace(link, guesses=(*link.guesses, ON_CORES))
+
+    def _sharing_beside(self, link: Link, rehearsals: Mapping[int, Rehearsed]) -> Sharing:
+        """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
+        here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
+        several = [one for ranks, one in sorted(rehearsals.items()) if ranks > 1 and one.typical.messages]
+        if self._seats.device != "cpu" or not _by_cores(link) or isinstance(here, NoLink) or not several:
+            return APART
+        ranks, messages = several[0].ranks, several[0].typical.messages
+        own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
+        over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks, one.nodes) for one in messages)
+        work = self.sharing_here.work * own / over if over else 0.0
+        return replace(self.sharing_here, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
+
+
+def _by_cores(link: Link) -> bool:
+    return link.origin != "catalogue" or is_network(link)

@@ -1,0 +1,51 @@
+"""Changes to a script from outside: one file each, by its name, which declares the change and makes it.
+
+A change is the outermost wrapper of what it changes, so that the watcher and the doctor's notes see the script as they
+would see it changed by hand; only what is declared `before_hooks` goes beneath them. Unlike every other hook it changes
+what the script computes or how long that takes. Each counts how often it took effect; one that cannot be installed, or
+breaks, is a trouble of that run, which says so.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from scalewise.records.changes import declared, known_changes
+from scalewise.records.examination import RemedyRow
+from scalewise.records.spec import Change
+from scalewise.watch.recorder import Recorder
+
+
+def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = False) -> None:
+    """Makes those that go beneath the watcher's hooks, or all others; what fails is noted as `change NAME`."""
+    known = known_changes()
+    for change in changes:
+        if declared(change.name).before_hooks != before_hooks:
+            continue
+        try:
+            if change.name not in known:
+                raise LookupError(f"there is no such change among {', '.join(known)}")
+            importlib.import_module(f"{__name__}.{change.name}").install(recorder, change.settings)
+        except Exception as error:
+            recorder.broke(f"change {change.name}", error)
+    if not before_hooks and recorder.spec is not None and recorder.spec.enough_steps:
+        _tell_now_and_then(recorder, [change.name for change in changes])
+
+
+def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
+    """Writes how often each took effect after steps 1, 2, 4, ..., as a run that is killed has no last row."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    steps = 0
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if recorder.on and steps & (steps - 1) == 0:
+            try:
+                for name in names:
+                    recorder.journal.row(RemedyRow(name, recorder.applied.get(name, 0)))
+            except Exception as error:
+                recorder.broke("counting changes", error)
+
+    register_optimizer_step_post_hook(after)

@@ -1,0 +1,71 @@
+"""Makes a DataLoader repeat the same few batches, as many as it would give: a loop that never waits for data.
+
+`batches`: the number of different ones; 4 unless set.
+"""
+
+import functools
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.recorder import Recorder
+
+NAME = "cached_input"
+CHANGE = Declared(settings={"batches": "whole"}, optional=("batches",), between_steps=True)
+
+
+class _Given:
+    """The position of one iterator."""
+
+    def __init__(self, kept: list[Any], length: int) -> None:
+        self.kept = kept  # the loader's, over all its iterators
+        self.length = length
+        self.batches = 0
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Wraps loaders and iterators; loaders that do not know their length are left alone: they could not end."""
+    most = int(settings.get("batches", 4))
+    if most < 1:
+        raise ValueError(f"{most} batches to repeat")
+    kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+    given: weakref.WeakKeyDictionary[Any, _Given] = weakref.WeakKeyDictionary()
+    make: Any = DataLoader.__iter__
+    following: Any = _BaseDataLoaderIter.__next__
+
+    @functools.wraps(make)
+    def __iter__(self: Any) -> Any:
+        iterator = make(self)
+        length = _length(self)
+        if length is not None:
+            given[iterator] = _Given(kept.setdefault(self, []), length)
+        return iterator
+
+    @functools.wraps(following)
+    def __next__(self: Any) -> Any:
+        state = given.get(self)
+        if state is None:
+            return following(self)
+        number = state.batches
+        state.batches += 1
+        if number >= state.length:
+            raise StopIteration
+        if number >= len(state.kept) and len(state.kept) < most:
+            state.kept.append(following(self))
+            return state.kept[-1]
+        recorder.intervene(NAME)
+        return state.kept[number % len(state.kept)]
+
+    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
+    _BaseDataLoaderIter.__next__ = __next__  # type: ignore[method-assign]
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:  # an iterable dataset, or a sampler without a length
+        return None

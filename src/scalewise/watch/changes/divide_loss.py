@@ -1,0 +1,39 @@
+"""Divides what backward is called on, scaled or not: `(loss / by).backward()`."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.arguments import Argument
+from scalewise.watch.recorder import Recorder
+
+NAME = "divide_loss"
+CHANGE = Declared(settings={"by": "number"}, example="divide_loss:by=4")
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Wraps one function, which is enough: `Tensor.backward` calls `torch.autograd.backward`."""
+    by = float(settings["by"])
+    if not by > 0:
+        raise ValueError(f"a loss cannot be divided by {by:g}")
+    autograd: Any = torch.autograd
+    original = autograd.backward
+    losses = Argument(original, "tensors")
+
+    @functools.wraps(original)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if not recorder.backward_depth:  # one inside another (checkpointing) carries a gradient that is divided already
+            recorder.intervene(NAME)
+            args, kwargs = losses.replaced(_divided(losses.of(args, kwargs), by), args, kwargs)
+        return original(*args, **kwargs)
+
+    autograd.backward = backward
+
+
+def _divided(tensors: Any, by: float) -> Any:
+    if isinstance(tensors, torch.Tensor):
+        return tensors / by
+    return type(tensors)(one / by for one in tensors) if isinstance(tensors, (tuple, list)) else tensors

@@ -1,0 +1,78 @@
+"""Makes every DataLoader over a dataset with a length draw its rank's share, in a new order every epoch.
+
+`loader`: only the loader of that number, in order of construction from 0; if left out, all loaders.
+"""
+
+import functools
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler
+from torch.utils.data.distributed import DistributedSampler
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.recorder import Recorder
+
+NAME = "shard_data"
+CHANGE = Declared(settings={"loader": "loader"}, optional=("loader",))
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Gives the constructor a sampler; a sampler that knows of ranks already, and one of batches, stay."""
+    original: Any = DataLoader.__init__
+    signature = inspect.signature(original)
+    chosen = settings.get("loader")
+    made = 0
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal made
+        bound = signature.bind(self, *args, **kwargs)
+        if chosen in (None, made):
+            sampler = _sampler(bound.arguments)
+            if sampler is not None:
+                bound.arguments.update(sampler=sampler, shuffle=None)
+                recorder.intervene(NAME)
+        made += 1
+        original(*bound.args, **bound.kwargs)
+
+    DataLoader.__init__ = __init__  # type: ignore[method-assign]
+    _count_epochs()
+
+
+def _sampler(arguments: Mapping[str, Any]) -> DistributedSampler[Any] | None:
+    dataset, own = arguments["dataset"], arguments.get("sampler")
+    replicas, rank = _ranks()
+    if replicas < 2 or arguments.get("batch_sampler") is not None or hasattr(own, "num_replicas"):
+        return None
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        return None
+    shuffle = bool(arguments.get("shuffle")) or isinstance(own, RandomSampler)
+    return _Share(dataset, replicas, rank, shuffle, drop_last=bool(arguments.get("drop_last")))
+
+
+class _Share(DistributedSampler[Any]):
+    """A sampler that the remedy has put there, and whose epochs it counts."""
+
+
+def _ranks() -> tuple[int, int]:
+    """The number of ranks and this one's; a loader may be made before the process group."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size(), torch.distributed.get_rank()
+    return int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+
+
+def _count_epochs() -> None:
+    original: Any = DataLoader.__iter__
+
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:
+        iterator = original(self)
+        if isinstance(self.sampler, _Share):
+            self.sampler.set_epoch(self.sampler.epoch + 1)  # for the next: workers have been given this one's order
+        return iterator
+
+    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]

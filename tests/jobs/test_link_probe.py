@@ -1,0 +1,47 @@
+"""Tests of who takes part when the link of a machine is measured, and of a true measurement among two ranks."""
+
+from dataclasses import replace
+
+import pytest
+
+from factories import make_machine
+from scalewise.jobs.link_probe import known_link, probe_link
+from scalewise.jobs.measure import Here
+from scalewise.jobs.reporter import SILENT
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.machine import usable_cores
+from scalewise.plan.seating import Seating, seating, usual_seating
+
+
+@pytest.mark.parametrize(
+    ("machine", "device", "asked", "seats"),
+    [
+        (make_machine(16), "cpu", (2, 4, 64), Seating("cpu", (2, 4), 4, 4)),
+        (make_machine(16), "cpu", (1024,), Seating("cpu", (2,), 8, 2)),
+        (make_machine(2), "cpu", (1, 2, 8), Seating("cpu", (2,), 1, 2)),
+        (make_machine(1), "cpu", (2, 8), Seating("cpu", (), 1, 1)),
+        (make_machine(16, gpus=1), "cuda", (2, 8), Seating("cuda", (), 0, 1)),
+        (make_machine(16, gpus=4), "cuda", (2, 4, 8), Seating("cuda", (2, 4), 0, 4)),
+    ],
+)
+def test_ranks_that_fit_take_part(machine, device, asked, seats):
+    assert seating(machine, device, asked) == seats
+
+
+def test_without_a_question_two_and_four_take_part():
+    assert usual_seating(make_machine(16)).counts == (2, 4)
+    assert usual_seating(make_machine(16, gpus=8)).counts == (2, 4, 8)
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="two ranks need two cores")
+@pytest.mark.processes
+def test_two_ranks_measure_their_link_and_keep_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=usable_cores()[:2])
+    seats = seating(machine, "cpu", (2,))
+    with Servers() as servers:
+        probe = probe_link(Here(servers, machine), seats)
+        assert probe.rank_counts == (2,) or probe.troubles
+        if probe.rank_counts:
+            assert known_link(Here(servers, machine), seats, SILENT) == probe or not probe.overlaps
