@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.rehearsals import timed
 from scalewise.course.gpus import GpuStep
 from scalewise.results.run import Run
 
@@ -23,7 +22,7 @@ def setting(
     of inspected runs.
     """
     named = [run for run in evidence.loaded.runs if run.spec.experiment in experiments]
-    runs = [run for run in named if (run.spec.inspect if inspected else timed(run))]
+    runs = [run for run in named if (run.spec.inspected if inspected else run.spec.timed)]
     if not runs:
         return ""
     said = []
@@ -43,7 +42,7 @@ def setting(
 
 def why_lr(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
     """A note on an LR that looks too large; nothing where the suite set none."""
-    named = [run for run in evidence.loaded.runs if run.spec.experiment in experiments and timed(run)]
+    named = [run for run in evidence.loaded.runs if run.spec.experiment in experiments and run.spec.timed]
     found = list(dict.fromkeys(run.spec.env["LR"] for run in named if "LR" in run.spec.env))
     if not found:
         return ()
