@@ -86,7 +86,7 @@ def test_a_model_that_was_made_smaller_is_not_said_to_fit_no_memory():
     run = course_arm("amp", 0.01, {"precision": "float32"}, env={"DIM": "512"})
     smaller = replace(run, spec=replace(run.spec, asked={"DIM": "1024"}))
     found = setting(put_together([smaller], []), "amp")
-    assert found.startswith("DIM 512 (1024 in the course; smaller keeps steps short)")
+    assert found.startswith("DIM 512 (course: 1024; smaller for short steps)")
     assert "fit" not in found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.course.gpus import GpuStep
+from scalewise.course.gpus import GpuStep, Record
 from scalewise.results.run import Run
 
 BRACKET = "brackets: 95 % intervals"
@@ -31,7 +31,7 @@ def setting(
         if name in but or not values:
             continue
         asked = dict.fromkeys(run.spec.asked[name] for run in runs if name in run.spec.asked)
-        smaller = f" ({listed(list(asked))} in the course; {_why_smaller(runs)})" if asked else ""
+        smaller = f" (course: {listed(list(asked))}; {_why_smaller(runs)})" if asked else ""
         said.append(f"{listed(values)} {word}" if word == "steps" else f"{word} {listed(values)}{smaller}")
     ranks = sorted({run.spec.world_size for run in runs})
     if "ranks" not in but and runs[0].spec.mode != "python":
@@ -47,16 +47,15 @@ def why_lr(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
     if not found:
         return ()
     return (
-        f"LR {listed(found)}: the loss is a mean over batch × DIM outputs, so its gradients are small, and with an LR"
-        " of 0.01 it would hardly move.",
+        f"LR {listed(found)}: gradients of a mean over batch × DIM are small; with 0.01 the loss would hardly move.",
     )
 
 
-def on_gpus(where: str, steps: Sequence[GpuStep], *names: str) -> str:
+def on_gpus(where: str, steps: Sequence[GpuStep | Record], *names: str) -> str:
     """A heading over rows of GPUs with the values they were made with: `On two NVIDIA H200, DIM 1024`."""
     told = [where]
     for name in names:
-        values = list(dict.fromkeys(one.env[name] for one in steps if name in one.env))
+        values = sorted({one.env[name] for one in steps if name in one.env}, key=lambda text: (len(text), text))
         if values:
             word = SHOWN[name]
             told.append(f"{listed(values)} {word}" if word == "steps" else f"{word} {listed(values)}")
@@ -66,8 +65,8 @@ def on_gpus(where: str, steps: Sequence[GpuStep], *names: str) -> str:
 def _why_smaller(runs: Sequence[Run]) -> str:
     """The suites' rule in short: steps of a GPU are short at any size that fits it."""
     if any(run.spec.device == "cuda" for run in runs):
-        return "smaller fits the memory"
-    return "smaller keeps steps short"
+        return "smaller to fit the memory"
+    return "smaller for short steps"
 
 
 def _times(runs: Sequence[Run]) -> str:

@@ -171,7 +171,7 @@ def accumulation_table(evidence: Evidence) -> Table:
             " ".join([*witness_notes(witnesses), SAME_PEAKS]),
             *([" ".join(filter(None, slopes))] if any(slopes) else []),
         ),
-        caption=setting(evidence, "accumulation", but=("ranks", "ACCUM_STEPS")),
+        caption=setting(evidence, "accumulation", but=("ranks", "ACCUM_STEPS", "LR")),
         runs=tuple(runs),
     )
 

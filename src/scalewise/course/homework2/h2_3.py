@@ -153,9 +153,9 @@ def _time_table(evidence: Evidence, splits: Splits) -> Table:
 
 def _silent_note(evidence: Evidence, splits: Splits) -> str:
     """What the step without communication is, and the comparisons of it that have no row."""
-    told = [f"{name} {said_with_interval(change.cell, '%')} of time" for name, change in _changes(evidence, splits)[1:]]
+    told = [f"{name} {said_with_interval(change.cell, '%')}" for name, change in _changes(evidence, splits)[1:]]
     note = "Without communication: the same run, with every all-reduce left out."
-    return f"{note} There: {'; '.join(told)}." if told else note
+    return f"{note} There, in time: {'; '.join(told)}." if told else note
 
 
 def _computing_change(evidence: Evidence, one: Split, other: Split) -> Change | None:
@@ -169,7 +169,7 @@ def _changes(evidence: Evidence, splits: Splits) -> list[tuple[str, Change]]:
     pairs = (
         ("Code 3 against Code 1", one, three),
         ("Code 2 against Code 3", three, two),
-        ("Code 3 in float16 against Code 3 in bfloat16", splits.bfloat, three),
+        ("Code 3 in float16 against bfloat16", splits.bfloat, three),
     )
     found = [(told, _computing_change(evidence, a, b)) for told, a, b in pairs]
     return [(told, change) for told, change in found if change]
@@ -233,7 +233,8 @@ def _time(evidence: Evidence, splits: Splits) -> Answer:
     else:
         number = f"{steps}. Without communication Code 3 takes {precision.words()} than Code 1."
     if pieces is not None and pieces.verdict == "faster":
-        number += f" Code 2, which computes its batch in one piece, takes {pieces.words()} than Code 3."
+        there = "" if alone else "There "
+        number += f" {there}Code 2, which computes its batch in one piece, takes {pieces.words()} than Code 3."
     return Answer(
         ROW,
         TIME,

@@ -210,7 +210,7 @@ def _hidden(found: Precisions) -> str:
     if change is None:
         return ""
     if change.verdict == "faster":
-        return "Here the products are large enough for that to show."
+        return "These products are large enough for bfloat16 to show it."
     if change.verdict != "cannot tell" or alone is None or not alone.pays or found.ranks < 2:
         return ""
     return (

@@ -358,7 +358,10 @@ def _together_words(found: Compared) -> str:
     if fits:
         return f"{measured} Both agree with it, so these runs do not tell them apart."
     told = listed([f"{said(estimate_cell(one))} times the {name}" for name, one in ratios.items()])
-    return f"{measured} Neither agrees: it is {told}."
+    return (
+        f"{measured} Neither agrees: it is {told}. The suites were measured one after the other, and a machine that is"
+        " busier in one of them can do that."
+    )
 
 
 def _combined(found: Compared) -> Answer:

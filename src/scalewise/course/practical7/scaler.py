@@ -59,7 +59,7 @@ def _stability(evidence: Evidence, scaler: int | None) -> Stability | None:
 def scaler_table(evidence: Evidence, found: ScalerRuns) -> Table:
     """Gradients, skipped steps and scale of each run."""
     weights = [_weight(evidence, name) for name in ("scaler", "overflow")]
-    large = f" (in the last row {weights[1]})" if weights[1] and found.large else ""
+    large = f" (in the last row {float(weights[1]):g})" if weights[1] and found.large else ""
     return Table(
         id=SCALER,
         title="float16 with a loss so small that its gradients vanish"

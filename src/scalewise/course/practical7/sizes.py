@@ -9,7 +9,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.course.arms import step_ratio
 from scalewise.course.captions import on_gpus, setting
-from scalewise.course.gpus import gpu_steps, told_source
+from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.measured import point
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Cell, Column, Figure, Lines, Mark, Series, Table
@@ -133,8 +133,19 @@ def _model_cells(found: Sequence[Size], shown: Sequence[str]) -> tuple[Cell, ...
 
 
 def _heading(evidence: Evidence, gpu_name: str) -> str:
-    steps = [one for case in GPU_SIZES for one in gpu_steps(evidence, "amp-size-gpu", (1,), case=case)]
-    return on_gpus(f"On one {gpu_name}", steps, "STEPS")
+    """With the steps of all recordings: one size may have been recorded in several experiments."""
+    known = known_of(evidence)
+    if known is None:
+        return f"On one {gpu_name}"
+    found = [
+        record
+        for case in GPU_SIZES
+        for name in ("float32", *HALVES)
+        if (one := known.of(evidence.loaded.name, "amp-size-gpu", 1, {"case": case, "precision": name})) is not None
+        for record in known.alike(one, 1)
+        if record.step is not None
+    ]
+    return on_gpus(f"On one {gpu_name}", found, "STEPS")
 
 
 def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
