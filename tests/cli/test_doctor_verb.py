@@ -21,7 +21,7 @@ from scalewise.cli import main
 from scalewise.cli.doctor_verb import requested
 from scalewise.errors import BadRequest
 from scalewise.jobs import diagnose
-from scalewise.jobs.diagnose import Examined, examine
+from scalewise.jobs.diagnose import ExaminedScript, examine
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 
@@ -79,7 +79,7 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
     monkeypatch.setattr(diagnose, "Servers", opened)
     monkeypatch.setattr(diagnose, "machine_facts", lambda _: machine)
 
-    def run(text: str, *args: str, **options: object) -> Examined:
+    def run(text: str, *args: str, **options: object) -> ExaminedScript:
         Path("train.py").write_text(text)
         asked = {"ranks": 2, "plain": True, "on": None, "device": None, "limit": 60.0, "stall": 20.0} | {
             "no_replay": True,

@@ -3,7 +3,7 @@
 import pytest
 
 from rehearsal_specimen import GIB, answer_of, full_answer, pipeline, shared_model
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.work import ONE_BATCH
@@ -18,7 +18,7 @@ def test_each_question_has_its_answer():
 
 
 def test_no_prediction_has_no_conclusions():
-    found = conclude(Answer("train.py", (), "cpu", SLOW))
+    found = conclude(RehearsalAnswer("train.py", (), "cpu", SLOW))
     assert found.scaling is None and found.changes == () and found.costs == ()
 
 

@@ -8,7 +8,7 @@ from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
-from scalewise.predict.memory import MemoryRow
+from scalewise.predict.memory import PredictedMemory
 from scalewise.predict.scaling import scaling_table
 from scalewise.predict.telling import (
     base_text,
@@ -88,7 +88,7 @@ def test_numbers_keep_one_unit_with_their_interval():
 
 
 def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
-    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, why_not="only one batch was rehearsed")
+    row = PredictedMemory(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, why_not="only one batch was rehearsed")
     assert memory_text(row) == "8 ranks: a rank needs 30.0 MiB (predicted) of 20.0 MiB: DOES NOT FIT."
     assert list(memory_notes([row, row])) == ["No largest batch: only one batch was rehearsed."]
     assert "not known" in memory_text(replace(row, peak_bytes=None))
@@ -97,13 +97,13 @@ def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
 
 def test_a_peak_that_rests_on_guesses_is_marked_beside_the_number_and_the_guess_is_told():
     guesses = ("that NCCL needs nothing",)
-    row = MemoryRow(8, 30 * MIB, None, 40 * MIB, True, 4, None, None, guesses, guesses)
+    row = PredictedMemory(8, 30 * MIB, None, 40 * MIB, True, 4, None, None, guesses, guesses)
     assert "a rank needs 30.0 MiB (predicted*) of 40.0 MiB: fits" in memory_text(row)
     assert list(memory_notes([row])) == ["* guess: that NCCL needs nothing."]
 
 
 def test_a_largest_batch_is_told_even_where_the_peak_of_the_batch_asked_for_is_not_known():
-    row = MemoryRow(8, None, None, 40 * MIB, None, 4, None, 12, ("a guess",))
+    row = PredictedMemory(8, None, None, 40 * MIB, None, 4, None, 12, ("a guess",))
     assert memory_text(row) == (
         "8 ranks: what a rank needs at most is not known. Largest batch of a rank that fits: 12 (predicted*, now 4)."
     )

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser, find_browser
 
 from rehearsal_specimen import GIB, answer_of, full_answer, pipeline
-from scalewise.predict.answer import Answer, Refused
+from scalewise.predict.answer import Refused, RehearsalAnswer
 from scalewise.predict.conclusion import conclude
 from scalewise.predict.cost import Training
 from scalewise.report.rehearse_page import rehearse_page, write_rehearse_page
@@ -61,7 +61,7 @@ def test_what_a_script_wrote_is_never_markup():
 
 
 def test_nothing_predicted_has_a_page_as_well(tmp_path):
-    answer = Answer("train.py", (), "cpu", full_answer().link, refused=(Refused(3, "no."),))
+    answer = RehearsalAnswer("train.py", (), "cpu", full_answer().link, refused=(Refused(3, "no."),))
     write_rehearse_page(tmp_path / "new" / "page.html", answer, conclude(answer))
     text = (tmp_path / "new" / "page.html").read_text()
     assert "3\u00a0ranks: no." in unescape(text) and "<svg" not in text

@@ -8,7 +8,7 @@ from rich.table import Table
 from scalewise.analysis.run_files import files_lines
 from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
@@ -42,7 +42,7 @@ LINES = (0.5, 0.8)  # of efficiency, across the plot
 HELPS = {"helps": "yes", "may help": "maybe", "does not help": "no", "does not fit": "no room"}
 
 
-def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
+def show_rehearsal(output: Output, answer: RehearsalAnswer, found: Conclusions) -> None:
     """Prints the whole answer; everything in it that comes from the script is treated as plain text."""
     output.show(title_text(answer), style="bold")
     show_paragraph(output, setting_text(answer))

@@ -26,7 +26,7 @@ from scalewise.course.recordings import mean_of_measured, mean_of_predicted, wor
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
 from scalewise.predict.prediction import Predicted, Spread, predict
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
@@ -52,7 +52,7 @@ class Record:
     env: dict[str, str]  # DIM, DEPTH, BATCH, STEPS, ... as they were set for the script
     step: Estimate | None  # measured, in seconds
     peak_bytes: int | None
-    rehearsal: Rehearsed | None
+    rehearsal: RehearsedRank | None
     spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
 
     @property
@@ -335,9 +335,9 @@ def _step(told: Mapping[str, Any]) -> Estimate:
     return Estimate(value, low, high, told["steps"], told["runs"], "recorded", CONFIDENCE, positive=True)
 
 
-def _rehearsed(tape: Mapping[str, Any], ranks: int, peak_bytes: int | None) -> Rehearsed:
+def _rehearsed(tape: Mapping[str, Any], ranks: int, peak_bytes: int | None) -> RehearsedRank:
     entries = tuple(_entry(one) for one in tape["entries"])
-    return Rehearsed(
+    return RehearsedRank(
         ranks=ranks,
         rank=0,
         company=1,

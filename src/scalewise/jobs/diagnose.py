@@ -48,7 +48,7 @@ class DiagnoseRequest:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedScript:
     """What came of it."""
 
     diagnosis: Diagnosis
@@ -57,7 +57,7 @@ class Examined:
     files: tuple[RunFiles, ...] = ()  # of all its runs
 
 
-def examine(request: DiagnoseRequest, reporter: Reporter) -> Examined:
+def examine(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScript:
     """Runs the script, as often as it takes, and says what is wrong with it."""
     suite_of(request)  # a request that cannot be done is refused before the machine is looked at
     check_is_python(request.script)
@@ -152,7 +152,7 @@ def maker(folder: SuiteFolder, here: Here, listener: Listener) -> Make:
 
 def _judged(
     request: DiagnoseRequest, run: Run, case: Case, diagnosis: Diagnosis, files: tuple[RunFiles, ...]
-) -> Examined:
+) -> ExaminedScript:
     outcome = run.outcome
     assert outcome is not None
     notes = [*diagnosis.notes, *files_lines(files), *read_lines(files)]
@@ -163,7 +163,7 @@ def _judged(
         if problem is not None:
             raise problem
     through = outcome.measured or outcome.kind == "timed_out"
-    return Examined(
+    return ExaminedScript(
         diagnosis=replace(diagnosis, notes=tuple(notes)),
         words=tuple(script_words(outcome)),
         exit_code=diagnosis.exit_code if through else FOUND,

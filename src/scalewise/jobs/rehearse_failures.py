@@ -9,7 +9,7 @@ from scalewise.jobs.failure_messages import first_failed, needs_gpu, refusal, sc
 from scalewise.jobs.rehearse_files import waits_for_file
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
@@ -33,7 +33,7 @@ def check_script(script: Path) -> None:
         )
 
 
-def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
+def refused(run: Run, found: RehearsedRank | NotRehearsed) -> Refused | None:
     """Why there is no prediction for that number of ranks; None where there is one."""
     spec, outcome = run.spec, run.outcome
     assert spec.rehearsed is not None
@@ -63,7 +63,7 @@ def unmeasured(run: Run) -> str:
     return "none of their steps had settled; let the script make more of them"
 
 
-def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
+def warnings_of(rehearsals: Sequence[RehearsedRank]) -> tuple[str, ...]:
     """What may not hold, once each."""
     said = [text for one in rehearsals for row in one.steered for text in [_steered(row)]]
     said += [text for one in rehearsals for row in one.unrehearsed for text in [_unrehearsed(row)]]

@@ -25,7 +25,7 @@ from scalewise.report.draw import draw
 from scalewise.report.grouping import NARROW, gathered
 from scalewise.report.html_table import table_markup
 from scalewise.report.svg_page import svg_markup
-from scalewise.report.view import Numbers, bound_text, labels_of, numbers_of, plain_text, typeset
+from scalewise.report.view import DocumentNumbers, bound_text, labels_of, numbers_of, plain_text, typeset
 
 PAGE = Path(__file__).with_name("page.html")
 LEAST_PIXELS = 1.1  # smallest size of a figure's point, whose letters have 8 points
@@ -42,7 +42,7 @@ MATHML_ATTRIBUTES = {"mathvariant", "stretchy", "form", "lspace", "rspace"}
 class _Page:
     """The settings that every block of one page is made with."""
 
-    numbers: Numbers
+    numbers: DocumentNumbers
     full: bool  # answers are shown; otherwise there is room to write them
     raw_rows: tuple[Path, Path] | None  # (folder of the runs, folder of the page), if raw rows are linked
 
@@ -155,7 +155,7 @@ def _formula(formula: Formula) -> str:
     return f'<p class="formula plain" role="math">{shown(formula.plain)}</p>'
 
 
-def _listing(listing: Listing, numbers: Numbers) -> str:
+def _listing(listing: Listing, numbers: DocumentNumbers) -> str:
     number = numbers.listings[listing.id]
     lines = listing.text.rstrip("\n").split("\n")
     last = listing.first_line + len(lines) - 1
@@ -172,7 +172,7 @@ def _listing(listing: Listing, numbers: Numbers) -> str:
     )
 
 
-def _figure(figure: Figure, numbers: Numbers, lone: bool) -> str:
+def _figure(figure: Figure, numbers: DocumentNumbers, lone: bool) -> str:
     number = numbers.figures[figure.id]
     kind = " wide" if figure.width > NARROW else " lone" if lone else ""
     drawing = draw(figure)

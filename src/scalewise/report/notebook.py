@@ -9,7 +9,7 @@ from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
 from scalewise.analysis.summary import Analysis
 from scalewise.doctor.finding import Diagnosis
 from scalewise.doctor.telling import place_text, price_text, root_of, summary_text, verdict_text
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.telling import checks_text, rests_on, setting_text, title_text
 from scalewise.report.cells import EMPTY, estimate_cell
@@ -33,7 +33,7 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
     return "".join(_markup(_diagnosed(diagnosis)))
 
 
-def rehearsal_html(answer: Answer, found: Conclusions) -> str:
+def rehearsal_html(answer: RehearsalAnswer, found: Conclusions) -> str:
     """The table over ranks, what to change, and what may not hold."""
     return "".join(_markup(_rehearsed(answer, found)))
 
@@ -74,7 +74,7 @@ def _diagnosed(diagnosis: Diagnosis) -> Iterator[Block]:
     yield from map(Paragraph, diagnosis.notes)
 
 
-def _rehearsed(answer: Answer, found: Conclusions) -> Iterator[Block]:
+def _rehearsed(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Block]:
     yield Paragraph(f"{title_text(answer)}. {setting_text(answer)}")
     if found.scaling is not None:
         yield ranks_table(found.scaling, found.guesses)

@@ -24,7 +24,7 @@ from scalewise.report.document import (
 from scalewise.report.draw import draw
 from scalewise.report.grouping import NARROW, groups_of
 from scalewise.report.view import (
-    Numbers,
+    DocumentNumbers,
     RowView,
     bound_text,
     labels_of,
@@ -210,7 +210,7 @@ def _fields(block: TitleBlock) -> list[dict[str, str]]:
     return [{"label": label, "text": plain_text(text)} for label, text in named]
 
 
-def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
+def _decided(document: Document, numbers: DocumentNumbers) -> list[dict[str, Any]]:
     """Returns how each answer was decided, for the appendix."""
     blocks = (block for section in document.sections for block in section.blocks)
     answers = [block for block in blocks if isinstance(block, Answer)]
@@ -226,7 +226,7 @@ def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
     ]
 
 
-def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _section(section: Section, numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     groups = groups_of(section.blocks)
     blocks = [_group(group, numbers, setting) for group in groups]
     for block, following in zip(blocks, groups[1:], strict=False):
@@ -248,7 +248,7 @@ def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [blocks[:cut], blocks[cut:]]
 
 
-def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _group(group: Sequence[Block], numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     """Returns the blocks of a group; figures of a row share its width in proportion to the widths they ask for."""
     wanted = sum(one.width for one in group if isinstance(one, Figure))
     row = len(group) > 1 and all(isinstance(one, Figure) for one in group)
@@ -261,7 +261,7 @@ def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[s
     return {"kind": "row", "blocks": blocks}
 
 
-def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _block(block: Block, numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Table):
         return _table(block, numbers)
     if isinstance(block, Figure):
@@ -288,7 +288,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
     return {"kind": "paragraph", "text": prose(block.text), "sticky": False}
 
 
-def _answer(answer: Answer, numbers: Numbers) -> dict[str, Any]:
+def _answer(answer: Answer, numbers: DocumentNumbers) -> dict[str, Any]:
     return {
         "kind": "answer",
         "row": plain_text(answer.row),
@@ -301,7 +301,7 @@ def _answer(answer: Answer, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def _listing(listing: Listing, numbers: Numbers) -> dict[str, Any]:
+def _listing(listing: Listing, numbers: DocumentNumbers) -> dict[str, Any]:
     lines = plain_text(listing.text).rstrip("\n").split("\n")
     last = listing.first_line + len(lines) - 1
     return {
@@ -316,7 +316,7 @@ def _listing(listing: Listing, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
+def _table(table: Table, numbers: DocumentNumbers) -> dict[str, Any]:
     view = table_view(table)
     return {
         "kind": "table",

@@ -58,7 +58,7 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class DocumentNumbers:
     """The number of each table, figure and listing, in the order of the document."""
 
     tables: dict[str, int]
@@ -77,7 +77,7 @@ class Numbers:
         return ", ".join(found)
 
 
-def numbers_of(document: Document) -> Numbers:
+def numbers_of(document: Document) -> DocumentNumbers:
     """Numbers tables, figures and listings from 1 over the whole document."""
     blocks = [block for section in document.sections for block in section.blocks]
 
@@ -85,7 +85,7 @@ def numbers_of(document: Document) -> Numbers:
         names = dict.fromkeys(block.id for block in blocks if isinstance(block, kind))
         return {name: number for number, name in enumerate(names, 1)}
 
-    return Numbers(counted(Table), counted(Figure), counted(Listing))
+    return DocumentNumbers(counted(Table), counted(Figure), counted(Listing))
 
 
 def labels_of(document: Document) -> list[str]:

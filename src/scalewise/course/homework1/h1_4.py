@@ -13,7 +13,7 @@ from scalewise.course.arms import figures_of, step_ratio
 from scalewise.course.captions import setting
 from scalewise.course.homework1.devices import DDP, DP, Device, devices_of_ddp, devices_of_dp
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, Traffic, bytes_row, bytes_table
+from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, DeviceTraffic, bytes_row, bytes_table
 from scalewise.course.homework1.h1_4_figures import (
     MEGA,
     OVER_TIME,
@@ -85,7 +85,7 @@ class Both:
     dp: Method
     ddp: Method
     ratio: Estimate | None  # step of DP over step of DDP
-    traffic: Traffic | None  # None where copies or gradients were not counted
+    traffic: DeviceTraffic | None  # None where copies or gradients were not counted
     steps: tuple[RankStep, ...]  # one step of DDP, rank by rank
     emulated: bool
 
@@ -134,7 +134,7 @@ def both(evidence: Evidence) -> Both:
     moved = sum(one.bytes for one in inspected.transfers if first in (one.source, one.target)) if inspected else 0
     ddp_row = rows[DDP]
     reduced = volume(ddp_row)[1] if ddp_row is not None else 0.0
-    traffic = Traffic(moved, reduced, dp.mark) if moved and reduced else None
+    traffic = DeviceTraffic(moved, reduced, dp.mark) if moved and reduced else None
     return Both(dp, ddp, step_ratio(evidence, rows[DP], rows[DDP]), traffic, steps, emulated)
 
 

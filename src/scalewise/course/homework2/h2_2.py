@@ -8,10 +8,10 @@ from scalewise.course.arms import figures_of, numbers_along
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point
-from scalewise.course.measured import GIGABYTE, MEGABYTE, Change, Point, change_between, point
+from scalewise.course.measured import GIGABYTE, MEGABYTE, Point, StepChange, change_between, point
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
-from scalewise.report.document import Block, Cell, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
 CODES_TABLE, ACCUM_TABLE, GROWING_TABLE = "h2-2a-codes", "h2-2b-accumulation", "h2-2b-growing"
@@ -171,7 +171,7 @@ def micro_batch(one: Point) -> int | None:
     return round(row.samples_per_step / row.ranks / row.micro_batches)
 
 
-def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | None) -> tuple[Cell, ...]:
+def _accumulation_cells(accum: int, one: Point, first: Point, change: StepChange | None) -> tuple[Cell, ...]:
     names = (text_cell(one.label, mark=one.ranks.mark), count_cell(accum))
     if one.row is None:
         return *names, *(empty_cell(one.missing) for _ in range(6))
@@ -186,7 +186,7 @@ def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | N
     )
 
 
-def _observation(one: Point, first: Point, change: Change | None) -> str:
+def _observation(one: Point, first: Point, change: StepChange | None) -> str:
     if one is first:
         return "base of the comparison"
     if change is None:
@@ -271,7 +271,9 @@ def _times(evidence: Evidence) -> Figure | None:
     ]
     if not series:
         return None
-    plot = Lines("ACCUM_STEPS", "time per step (ms)", tuple(series), log_x=True, x_ticks=tuple(map(float, ACCUM_STEPS)))
+    plot = LinePlot(
+        "ACCUM_STEPS", "time per step (ms)", tuple(series), log_x=True, x_ticks=tuple(map(float, ACCUM_STEPS))
+    )
     return Figure(TIMES, "The same batch in more pieces", "Whiskers are 95 % intervals.", plot)
 
 
@@ -280,15 +282,15 @@ def _per_sample(evidence: Evidence) -> Figure | None:
     series = _series("Code 1", {accum: per_sample(one) for accum, one in points.items()})
     if series is None:
         return None
-    plot = Lines("ACCUM_STEPS", "time per sample (us)", (series,), log_x=True, x_ticks=tuple(map(float, points)))
+    plot = LinePlot("ACCUM_STEPS", "time per sample (us)", (series,), log_x=True, x_ticks=tuple(map(float, points)))
     return Figure(SAMPLES, "A batch that grows with ACCUM_STEPS", "Whiskers are 95 % intervals.", plot)
 
 
-def _series(name: str, cells: dict[int, Cell]) -> Series | None:
+def _series(name: str, cells: dict[int, Cell]) -> PlotSeries | None:
     known = [(float(x), cell) for x, cell in cells.items() if cell.number is not None]
     if not known:
         return None
-    return Series(
+    return PlotSeries(
         name,
         tuple(x for x, _ in known),
         tuple(cell.number or 0.0 for _, cell in known),

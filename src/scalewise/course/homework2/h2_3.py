@@ -17,13 +17,13 @@ from scalewise.course.homework2.h2_2 import (
     slope,
     slope_cell,
 )
-from scalewise.course.measured import MEGABYTE, Change, Point, change_between, change_cell
+from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell
 from scalewise.course.memory import parts_of
 from scalewise.course.practical7.p7_1 import first_gradient
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, said_with_interval, text_cell
-from scalewise.report.document import Answer, Bars, Block, Cell, Column, Figure, Formula, Part, Section, Table
+from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Formula, Part, Section, Table
 
 ORDER = 30
 ROW, TIME_TABLE, MEMORY_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-memory", "h2-3-batch"
@@ -101,7 +101,7 @@ def _time_table(evidence: Evidence, splits: dict[str, Split]) -> Table:
     )
 
 
-def _computing_change(evidence: Evidence, one: Split, other: Split) -> Change | None:
+def _computing_change(evidence: Evidence, one: Split, other: Split) -> StepChange | None:
     """Returns the change of the step without communication; on one rank, of the step itself."""
     alone = other.whole.row is not None and other.whole.row.ranks == 1
     return change_between(evidence, *((s.whole if alone else s.silent) for s in (one, other)))
@@ -128,7 +128,7 @@ def _anatomy(splits: dict[str, Split]) -> Figure | None:
         parts.append(Part("communication adds", tuple(sending)))
     lows = tuple(one.whole.step.low or step for one, step in zip(known, steps, strict=True))
     highs = tuple(one.whole.step.high or step for one, step in zip(known, steps, strict=True))
-    plot = Bars(tuple(NAMES[one.code] for one in known), tuple(parts), "time per step (ms)", lows, highs)
+    plot = BarPlot(tuple(NAMES[one.code] for one in known), tuple(parts), "time per step (ms)", lows, highs)
     return Figure(ANATOMY, "The step in two parts", "Lines: 95 % interval of the step.", plot)
 
 
@@ -189,7 +189,7 @@ def _time(evidence: Evidence, splits: dict[str, Split]) -> Answer:
     )
 
 
-def _why_precision(one: Point, change: Change) -> str:
+def _why_precision(one: Point, change: StepChange) -> str:
     if change.verdict == "faster":
         return "Products of 16-bit numbers are quicker on this device."
     if one.row is not None and one.row.device == "cuda":

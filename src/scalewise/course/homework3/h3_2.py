@@ -16,7 +16,7 @@ from scalewise.course.homework3.layers import (
     why_in_turn,
 )
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, said_with_interval, text_cell
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
 ROW, TABLE, FIGURE = "H3.2", "h3-2-depth", "h3-2-depth-line"
@@ -82,7 +82,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         return None
     depths = tuple(depth for depth, _ in known)
     steps = [step for _, step in known]
-    measured = Series(
+    measured = PlotSeries(
         "two devices",
         depths,
         tuple(step.value * 1e3 for step in steps),
@@ -90,7 +90,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         tuple(step.high * 1e3 for step in steps),
         "emulated" if any(point.mark == "emulated" for point in points) else "measured",
     )
-    fitted = [Series("line", depths, tuple(line.fitted.at(x) * 1e3 for x in depths), style="model")] if line else []
+    fitted = [PlotSeries("line", depths, tuple(line.fitted.at(x) * 1e3 for x in depths), style="model")] if line else []
     caption = "Whiskers are 95 % intervals."
     if line:
         caption = f"Line: {said(line.intercept, 'ms')} and {said(line.slope, 'ms')} for each layer. {caption}"
@@ -98,7 +98,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         FIGURE,
         "Step time over DEPTH",
         caption,
-        Lines("DEPTH", "time per step (ms)", (measured, *fitted), x_ticks=depths),
+        LinePlot("DEPTH", "time per step (ms)", (measured, *fitted), x_ticks=depths),
     )
 
 

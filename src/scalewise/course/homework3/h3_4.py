@@ -34,7 +34,7 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, Timeline
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, TimelinePlot
 
 ORDER = 40
 ROW, TABLE, PIPELINE, TIMELINE = "H3.4", "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
@@ -253,7 +253,7 @@ def _schedule_figure(one: Schedule) -> Figure:
     how = "as it is" if one.micro_batches == 1 else f"pipeline, m = {one.micro_batches}"
     caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} % of their time."
     return Figure(
-        f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, Timeline(tuple(lanes), "time (ms)"), 0.33
+        f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, TimelinePlot(tuple(lanes), "time (ms)"), 0.33
     )
 
 

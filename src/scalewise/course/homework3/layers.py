@@ -12,7 +12,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, text_cell
-from scalewise.report.document import Cell, Figure, Lane, Mark, Timeline
+from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
 
 TWO = "two-devices"
 ALL = "all-devices"
@@ -158,7 +158,7 @@ def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> F
         " takes longer here than in the table; that no two layers work at once follows from the data, not from the"
         " waiting."
     )
-    return Figure(id, title, caption, Timeline(lanes, "time in this step (ms)"), width)
+    return Figure(id, title, caption, TimelinePlot(lanes, "time in this step (ms)"), width)
 
 
 def _stretches(rows: Sequence[BusyRow], begin_ns: int) -> tuple[tuple[float, float, str], ...]:

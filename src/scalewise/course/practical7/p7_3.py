@@ -10,7 +10,7 @@ from scalewise.analysis.stability import Gradients, Stability, gradients_of, sta
 from scalewise.course.arms import figures_of, step_ratio, usable
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
-from scalewise.course.measured import MEGABYTE, Change, Point, change_between, change_cell, point
+from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell, point
 from scalewise.course.page_pieces import loss_figure, loss_series
 from scalewise.report.cells import (
     count_cell,
@@ -21,7 +21,7 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Mark, Section, Series, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
 
 ORDER = 20
 ROW, TABLE, SIZES, SCALER = "P7.3", "p7-3-amp", "p7-3-sizes", "p7-3-scaler"
@@ -66,7 +66,7 @@ class Precisions:
     """The data for P7.3."""
 
     points: dict[str, Point]
-    changes: dict[str, Change]  # changes against float32
+    changes: dict[str, StepChange]  # changes against float32
     sizes: tuple[Size, ...]
     gpu_name: str
     scaled: Stability | None
@@ -251,7 +251,7 @@ def _crossover(found: Precisions) -> Figure | None:
         if len(known) > 1:
             name = f"{precision}, {found.gpu_name if on_gpu else 'this CPU'}"
             series.append(
-                Series(
+                PlotSeries(
                     name,
                     tuple(one.weights for one in known),
                     tuple(one.ratio.value for one in known),
@@ -262,8 +262,8 @@ def _crossover(found: Precisions) -> Figure | None:
     if not series:
         return None
     ends = [x for one in series for x in one.x]
-    same = Series("as fast as float32", (min(ends), max(ends)), (1.0, 1.0), style="ideal")
-    plot = Lines("weights (millions)", "step over that of float32", (*series, same), log_x=True)
+    same = PlotSeries("as fast as float32", (min(ends), max(ends)), (1.0, 1.0), style="ideal")
+    plot = LinePlot("weights (millions)", "step over that of float32", (*series, same), log_x=True)
     return Figure(CROSSOVER, "Where mixed precision pays", "Below 1 it is faster. Whiskers: 95 % intervals.", plot)
 
 

@@ -10,7 +10,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
 from scalewise.course.captions import setting
-from scalewise.course.measured import Change, Point, change_between, change_cell, point
+from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.cells import (
     count_cell,
@@ -39,9 +39,9 @@ class Compared:
     base: Point
     accumulation: Point
     mixed: Point
-    accumulation_change: Change | None  # change of the step against the base
-    mixed_change: Change | None
-    between: Change | None  # mixed precision against accumulation
+    accumulation_change: StepChange | None  # change of the step against the base
+    mixed_change: StepChange | None
+    between: StepChange | None  # mixed precision against accumulation
     growing: tuple[tuple[int, Point], ...]  # ACCUM_STEPS, and the point with micro-batches of a fixed size
     product: Estimate | None  # seconds: the base times both ratios
     code3: Estimate | None  # seconds: as homework 2 measured it

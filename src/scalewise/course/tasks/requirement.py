@@ -79,7 +79,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TaskVerdict:
     """The complete result of the check of a script."""
 
     task: Task
