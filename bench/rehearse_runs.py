@@ -13,7 +13,7 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
-from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
+from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
@@ -99,7 +99,7 @@ class Place:
     def link(self, runs: Sequence[Run]) -> Link:
         """By the all-reduces of these runs."""
         place = place_of(self.machine, "cpu", runs[0].spec.threads_per_rank or 0)
-        points = tuple(one for run in runs for one in points_of(run))
+        points = tuple(one for run in runs for one in collectives_of(run))
         link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
         if not isinstance(link, Link):
             raise RuntimeError(f"the link cannot be measured here: {link.reason}")

@@ -17,7 +17,7 @@ from scalewise.console.output import Output
 from scalewise.course.tasks.requirement import TaskVerdict
 from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
-from scalewise.jobs.check import check, requested
+from scalewise.jobs.check import check, requested_check
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.scripts import course_folder
@@ -56,7 +56,7 @@ def checked(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert before in text, f"{script} no longer holds {before!r}"
             text = text.replace(before, after)
         Path("mine.py").write_text(text)
-        return check(requested(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
+        return check(requested_check(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
 
     return run
 
@@ -307,4 +307,4 @@ def test_options_that_mean_nothing_are_refused(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("pass\n")
     with pytest.raises(BadRequest):
-        requested("homework2", Path("mine.py"), (), {**OPTIONS, "out": tmp_path, **wrong})
+        requested_check("homework2", Path("mine.py"), (), {**OPTIONS, "out": tmp_path, **wrong})

@@ -18,10 +18,10 @@ import pytest
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.doctor_verb import requested
+from scalewise.cli.doctor_verb import requested_diagnosis
 from scalewise.errors import BadRequest
 from scalewise.jobs import diagnose
-from scalewise.jobs.diagnose import ExaminedScript, examine
+from scalewise.jobs.diagnose import ExaminedScript, diagnose_script
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 
@@ -86,7 +86,7 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
             "out": Path("runs"),
             **options,
         }
-        return examine(requested("train.py", args, asked), SILENT)
+        return diagnose_script(requested_diagnosis("train.py", args, asked), SILENT)
 
     return run
 

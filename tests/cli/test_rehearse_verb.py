@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.rehearse_verb import exit_code, requested
+from scalewise.cli.rehearse_verb import exit_code, requested_rehearsal
 from scalewise.cli.verbs import verbs
 from scalewise.errors import BadRequest
 from scalewise.jobs import rehearse, rehearse_stage
@@ -173,7 +173,7 @@ def rehearsed(servers: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.
     def run(text: str, *args: str, **options: object) -> RehearsalAnswer:
         path = home / "train.py"
         path.write_text(text)
-        request = requested(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
+        request = requested_rehearsal(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
         return rehearse.rehearse(request, SILENT)
 
     return run
@@ -361,7 +361,7 @@ def test_numbers_of_ranks_with_which_the_script_never_goes_on_are_refused_with_i
 def asked(tmp_path: Path, **options: object) -> RehearseRequest:
     path = tmp_path / "train.py"
     path.write_text("")
-    return requested(str(path), (), DEFAULTS | {"out": tmp_path} | options)
+    return requested_rehearsal(str(path), (), DEFAULTS | {"out": tmp_path} | options)
 
 
 @pytest.mark.parametrize(

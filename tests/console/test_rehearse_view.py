@@ -9,7 +9,7 @@ from scalewise.console.output import Output
 from scalewise.console.rehearse_view import show_rehearsal
 from scalewise.predict.answer import Refused, RehearsalAnswer
 from scalewise.predict.catalogue import named_link
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 from taped_steps import SLOW
 
@@ -19,7 +19,9 @@ def show(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
     def shown(answer: RehearsalAnswer) -> str:
-        show_rehearsal(Output(), answer, conclude(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5)))
+        show_rehearsal(
+            Output(), answer, conclusions_from(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5))
+        )
         return capsys.readouterr().out
 
     return shown

@@ -18,7 +18,7 @@ from scalewise.analysis.compare import Comparison
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.jobs.diagnose import ExaminedScript
 from scalewise.jobs.results import CompareResult, DiagnoseResult, MeasureResult, RehearseResult
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 SCRIPT = """
@@ -199,7 +199,7 @@ def test_a_notebook_shows_text_of_scripts_as_text() -> None:
 
 def test_a_rehearsal_shows_its_table_its_changes_and_what_it_rests_on() -> None:
     answer = full_answer()
-    result = RehearseResult(answer, conclude(answer))
+    result = RehearseResult(answer, conclusions_from(answer))
     shown = result._repr_html_()
     assert shown.count("<table>") == 2 and "predicted" in shown
     for guess in result.guesses:

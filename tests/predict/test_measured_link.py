@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from factories import make_machine, make_run
 from scalewise.predict.collectives import all_reduce, seconds
 from scalewise.predict.link import Link, LinkCurve, Wire
-from scalewise.predict.measured_link import NoLink, curve_of, error_of, measured_link, wire_of
+from scalewise.predict.measured_link import NoLink, error_of, fitted_wire, link_curve, measured_link
 from scalewise.predict.probe import (
     LinkProbe,
     Overlap,
@@ -100,7 +100,7 @@ def test_times_that_fit_no_wire_tell_of_no_more_ranks_than_were_measured():
     crooked = [
         MeasuredCollective(2, size, 0.001 * 9 ** (at % 2) * (1 + at)) for at, size in enumerate(SIZES) for _ in range(3)
     ]
-    assert isinstance(wire_of(probe_of(crooked)), NoWireFit)
+    assert isinstance(fitted_wire(probe_of(crooked)), NoWireFit)
     assert measured_link(probe_of(crooked), 2).most_ranks == 2
     assert isinstance(measured_link(probe_of(crooked), 4), NoLink)
     assert measured_link(probe_of(points_of(2)), 2).most_ranks == 0
@@ -130,7 +130,7 @@ def test_between_two_points_a_time_lies_between_theirs(times, share):
     [((1.0, 2.0, 90.0), 2.0), ((1.0, 1.0, 5.0, 5.0, 90.0), 11 / 3), ((0.0, *[1.0] * 9, *[4.0] * 9, 90.0), 2.5)],
 )
 def test_of_a_size_the_mean_without_extremes_counts(times, counts):
-    assert curve_of([MeasuredCollective(2, 8.0, time) for time in times]).seconds == (pytest.approx(counts),)
+    assert link_curve([MeasuredCollective(2, 8.0, time) for time in times]).seconds == (pytest.approx(counts),)
 
 
 def test_a_mean_of_many_times_is_known_better_than_one_of_few():
@@ -142,7 +142,7 @@ def test_a_mean_of_many_times_is_known_better_than_one_of_few():
 
 def test_messages_that_take_a_slice_or_none_still_tell_of_the_wire():
     unlike = [MeasuredCollective(2, size, 0.001 * slow + size * 1e-9) for size in SIZES for slow in (0, 1) * 10]
-    assert isinstance(wire_of(probe_of(unlike)), WireFit)
+    assert isinstance(fitted_wire(probe_of(unlike)), WireFit)
     assert isinstance(measured_link(probe_of(unlike), 2), Link)
 
 

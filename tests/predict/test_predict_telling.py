@@ -5,7 +5,7 @@ from dataclasses import replace
 from factories import make_estimate
 from rehearsal_specimen import answer_of, around, full_answer, shared_model
 from scalewise.predict.answer import Base, Checked
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
 from scalewise.predict.memory import PredictedMemory
@@ -21,7 +21,7 @@ from scalewise.predict.telling import (
     knee_text,
     memory_notes,
     memory_text,
-    percent_text,
+    percent_interval,
     range_text,
     rate_text,
     rests_on,
@@ -31,7 +31,7 @@ from scalewise.predict.telling import (
 )
 from taped_steps import MIB
 
-FOUND = conclude(full_answer(), 2**31, Training(steps=1))
+FOUND = conclusions_from(full_answer(), 2**31, Training(steps=1))
 MODELLED = Base(around(1e-3), 64.0, measured=False)
 
 
@@ -81,8 +81,8 @@ def test_numbers_keep_one_unit_with_their_interval():
     assert step_text(make_estimate(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
     assert rate_text(make_estimate(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
     assert rate_text(None) == "-"
-    assert percent_text(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
-    assert percent_text(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
+    assert percent_interval(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
+    assert percent_interval(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
     assert range_text(make_estimate(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
     assert range_text(make_estimate(1.0, 1.0, 1.0)) == "1.00"
 

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 from rehearsal_specimen import answer_of, full_answer, pipeline, shared_model, with_samples
 from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import LEVEL, predict
-from scalewise.predict.scaling import OWN_SAMPLES, ScalingCurve, curve_points, figures, scaling_kind, scaling_table
+from scalewise.predict.scaling import (
+    OWN_SAMPLES,
+    ScalingCurve,
+    curve_points,
+    figures_against_base,
+    scaling_kind,
+    scaling_table,
+)
 from taped_steps import QUICK, SLOW
 
 wires = st.builds(Wire, st.floats(0, 1e-3), st.floats(0, 1e-4), st.floats(1e8, 1e12))
@@ -49,7 +56,9 @@ def test_all_rows_have_one_level_and_two_levels_are_not_added_up():
     assert {one.level for one in (*found, table.base.step)} == {LEVEL}
     assert {point.efficiency.level for point in curve_points(answer, table)} == {LEVEL}
     with pytest.raises(ValueError, match="restate them"):
-        figures(answer.at[0].predicted.step, 64.0, 2, replace(table.base, step=table.base.step.at(0.95)), "strong")
+        figures_against_base(
+            answer.at[0].predicted.step, 64.0, 2, replace(table.base, step=table.base.step.at(0.95)), "strong"
+        )
 
 
 def test_what_was_measured_stands_beside_what_was_predicted():
@@ -152,7 +161,7 @@ def test_between_a_number_of_samples_and_none_the_curve_knows_none():
     answer = with_samples(answer_of((2, 8)), [128, 0])
     curve = ScalingCurve(answer, "weak")
     assert curve.samples(2) == 128 and curve.samples(4) is None and curve.samples(8) == 0
-    assert figures(curve.step(4), None, 4, answer.base, "weak").throughput is None
+    assert figures_against_base(curve.step(4), None, 4, answer.base, "weak").throughput is None
 
 
 def test_an_efficiency_that_cannot_be_puts_the_samples_in_doubt():
@@ -211,7 +220,7 @@ def test_ranks_that_work_on_one_batch_scale_strongly_and_count_it_once(kind):
 
 
 def test_of_ranks_that_share_a_batch_nothing_is_said_beyond_what_was_rehearsed():
-    found = conclude(together("tensor parallel", 1))
+    found = conclusions_from(together("tensor parallel", 1))
 
     assert found.knees == ()
     assert [one.ranks for one in found.curve] == [8, 16]

@@ -77,7 +77,7 @@ def tolerance_of(precision: Sequence[str]) -> float:
     return TOLERATED_ROUNDINGS * max((ROUNDOFF[name] for name in names if name in ROUNDOFF), default=0.0)
 
 
-def curve_of(losses: Sequence[float | None], reference: Sequence[float | None], tolerance: float) -> LossCurve | None:
+def loss_curve(losses: Sequence[float | None], reference: Sequence[float | None], tolerance: float) -> LossCurve | None:
     """The two curves compared step by step; None if no step has both losses."""
     pairs = [(a, b) for a, b in zip(losses, reference, strict=False) if a is not None and b is not None]
     if not pairs:
@@ -130,7 +130,7 @@ def stability(
 
 
 def _curve(run: RunFigures, reference: RunFigures | None) -> LossCurve | None:
-    return curve_of(run.losses, reference.losses, tolerance_of(run.precision)) if reference else None
+    return loss_curve(run.losses, reference.losses, tolerance_of(run.precision)) if reference else None
 
 
 def _late_skips(run: RunFigures) -> int:

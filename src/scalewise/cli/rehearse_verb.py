@@ -29,7 +29,7 @@ FAILED = 2  # some number of ranks has no prediction, or real ranks that were to
 DOUBTFUL = 3  # what was measured lies outside the interval that was predicted for it
 
 
-def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> RehearseRequest:
+def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, Any]) -> RehearseRequest:
     """The request, or a BadRequest with everything that is wrong with it."""
     asked = Arguments()
     ranks = asked.attempt(lambda: _ranks(options["ranks"]), ())
@@ -87,7 +87,9 @@ def _link(options: Mapping[str, Any], most_ranks: int) -> Link | None:
     return link_from_file(file, options["per_node"]) if file else asked_link(text, options["per_node"], most_ranks)
 
 
-def give(output: Output, answer: RehearsalAnswer, request: RehearseRequest, as_json: bool, html: Path | None) -> int:
+def present_rehearsal(
+    output: Output, answer: RehearsalAnswer, request: RehearseRequest, as_json: bool, html: Path | None
+) -> int:
     """Shows it and writes it; the exit code says whether all was predicted and none refuted."""
     from scalewise.jobs.rehearse import concluded
 

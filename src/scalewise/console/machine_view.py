@@ -8,7 +8,7 @@ from rich.table import Table
 from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.console.output import Output
 from scalewise.predict.link import Link, LinkCurve
-from scalewise.predict.measured_link import measured_link, source_text, wire_of
+from scalewise.predict.measured_link import fitted_wire, link_source_text, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.wire_fit import NoWireFit
 from scalewise.records.codec import encode
@@ -35,7 +35,7 @@ def links_json(probes: Sequence[LinkProbe]) -> list[dict[str, Any]]:
 
 def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
     """Lines about a measured link: times, the fitted curve or why none was fitted, and how cores are shared."""
-    lines = [("link", f"{source_text(probe)}, in {probe.took_seconds:.1f} s")]
+    lines = [("link", f"{link_source_text(probe)}, in {probe.took_seconds:.1f} s")]
     for ranks in probe.rank_counts:
         link = measured_link(probe, ranks)
         if isinstance(link, Link):
@@ -45,7 +45,7 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
             lines += [("", f"{ranks} ranks, {kind}: {times}") for kind, times in by_kind.items()]
         else:
             lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
-    fit = wire_of(probe)
+    fit = fitted_wire(probe)
     if isinstance(fit, NoWireFit):
         lines.append(("", f"other numbers of ranks: refused, for {fit.reason}"))
     else:

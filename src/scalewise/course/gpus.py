@@ -22,7 +22,7 @@ from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
+from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_key
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
 from scalewise.predict.prediction import Predicted, Spread, predict
@@ -58,7 +58,7 @@ class Record:
     @property
     def work(self) -> tuple[object, ...]:
         """The same in all recordings of one configuration."""
-        return work_of(self.suite, self.experiment, self.axes, self.env)
+        return work_key(self.suite, self.experiment, self.axes, self.env)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from scalewise.analysis.inspection import inspection_of
 from scalewise.course.tasks import EITHER_CODE, task_named
 from scalewise.course.tasks.ddp import CODE_1, RATE, code_of, constants_of
-from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge
+from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
@@ -61,7 +61,7 @@ class _Wanted:
     shown: int = 0  # GPUs that it is shown; 0: those that are there
 
 
-def requested(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
+def requested_check(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
     """The request, or a BadRequest that says what is wrong with it."""
     task = task_named(name)
     limit, problem = options["limit"], ranks_problem(options["ranks"])
@@ -109,7 +109,7 @@ def check(request: Request, reporter: Reporter) -> TaskVerdict:
         if task.compared:
             seen = _beside_code_1(request, seen, here, reporter)
     return TaskVerdict(
-        task, str(request.script), judge(task, seen), setting=_setting(seen), folder=str(_last(runs).folder)
+        task, str(request.script), judge_task(task, seen), setting=_setting(seen), folder=str(_last(runs).folder)
     )
 
 

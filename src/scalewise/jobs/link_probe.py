@@ -75,7 +75,7 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
             elif spec.experiment == "interference":
                 overlaps += overlaps_of(run, OVERLAP_SIZES)
             else:
-                points += points_of(run)
+                points += collectives_of(run)
     place = place_of(here.facts, seats.device, seats.cores_per_rank)
     took = time.monotonic() - began
     probe = LinkProbe(place, time.time(), took, tuple(points), tuple(overlaps), tuple(troubles))
@@ -84,7 +84,7 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
     return probe
 
 
-def points_of(run: Run) -> list[MeasuredCollective]:
+def collectives_of(run: Run) -> list[MeasuredCollective]:
     """All messages of a run of `subjects/allreduce.py`."""
     found = link_points(run, (ALL_REDUCE, *FURTHER_KINDS))
     return [MeasuredCollective(one.ranks, one.bytes, one.seconds, one.kind) for one in found]

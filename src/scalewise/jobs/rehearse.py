@@ -8,7 +8,15 @@ from scalewise.analysis.run_files import read_lines, run_files_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.link_probe import known_link
 from scalewise.jobs.measure import Here
-from scalewise.jobs.rehearse_failures import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_failures import (
+    left_out,
+    loaded,
+    made_up,
+    refuse_unstartable,
+    refused,
+    warnings_of,
+    why_unmeasured,
+)
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.rehearse_stage import RehearsalStage
 from scalewise.jobs.reporter import Reporter
@@ -16,7 +24,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.python_file import check_is_python
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
-from scalewise.predict.conclusion import Conclusions, conclude
+from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
@@ -61,7 +69,7 @@ class SelfCheck:
 def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
     """Everything that can be said about these numbers of ranks."""
     check_is_python(request.script)
-    check_script(request.script)
+    refuse_unstartable(request.script)
     reporter.say("looking at the machine")
     with Servers() as servers:
         stage = RehearsalStage(request, reporter, Here(servers, machine_facts(servers)))
@@ -77,7 +85,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
 def concluded(answer: RehearsalAnswer, request: RehearseRequest) -> Conclusions:
     """What follows from the answer for the memory, the training and the price that were asked for."""
     training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
-    return conclude(answer, request.memory_bytes, training, advice=request.advice)
+    return conclusions_from(answer, request.memory_bytes, training, advice=request.advice)
 
 
 def _rehearsals(stage: RehearsalStage) -> Rehearsals:
@@ -181,7 +189,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
         made = measured(run, loop=rehearsals.found[ranks].uneven)
         if made is None:
             failed = failed or not run.measured
-            warnings.append(f"the prediction for {ranks} ranks could not be checked: {unmeasured(run)}")
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {why_unmeasured(run)}")
         else:
             seen.append(made)
             rows.append(Checked(ranks, foretold.step, made.step))

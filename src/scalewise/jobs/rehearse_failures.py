@@ -24,7 +24,7 @@ DO_DISTRIBUTED = (
 )
 
 
-def check_script(script: Path) -> None:
+def refuse_unstartable(script: Path) -> None:
     """Refuses a script that torchrun could not start."""
     if starts_ranks_itself(script):
         raise BadRequest(
@@ -56,7 +56,7 @@ def sends(run: Run) -> bool:
     return any(row.messages or row.outside for row in taped)
 
 
-def unmeasured(run: Run) -> str:
+def why_unmeasured(run: Run) -> str:
     """Why the real ranks of a run have no step that could be laid beside a predicted one."""
     if run.outcome is None or not run.outcome.measured:
         return run.outcome.sentence if run.outcome else "the run did not end"

@@ -27,7 +27,7 @@ class Conclusions:
     guesses: tuple[str, ...] = ()  # all assumptions of the numbers, each once
 
 
-def conclude(
+def conclusions_from(
     answer: RehearsalAnswer,
     capacity_bytes: float | None = None,
     training: Training = NO_TRAINING,

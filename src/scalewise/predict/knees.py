@@ -7,7 +7,7 @@ from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.scaling import ScalingCurve, ScalingTable, figures
+from scalewise.predict.scaling import ScalingCurve, ScalingTable, figures_against_base
 
 SHARES = (0.8, 0.5)
 FARTHEST = 16_384
@@ -41,7 +41,7 @@ def knees(answer: RehearsalAnswer, table: ScalingTable) -> tuple[Knee, ...]:
 
     def efficiency(ranks: int) -> Estimate:
         if ranks not in found:
-            told = figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
+            told = figures_against_base(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
             found[ranks] = told.efficiency
         return found[ranks]
 

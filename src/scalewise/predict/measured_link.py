@@ -27,7 +27,7 @@ class NoLink:
 
 def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
     """The link for that many ranks: from their own times, or by the wire fitted to all measured times."""
-    fit = wire_of(probe)
+    fit = fitted_wire(probe)
     own = _of(probe.points, ranks)
     if own:
         return _from_own(probe, own, fit)
@@ -40,7 +40,7 @@ def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
         name="measured",
         inside=fit.wire,
         origin="measured",
-        source=source_text(probe),
+        source=link_source_text(probe),
         spread=hypot(fit.spread, error_of(_of(probe.points, nearest))),
         guesses=(*fit.guesses, guess),
         curves=tuple(_curves(probe)),
@@ -53,7 +53,7 @@ def carrier_of(place: Place) -> Carrier:
     return "nccl" if place.device == "cuda" else "gloo"
 
 
-def source_text(probe: LinkProbe) -> str:
+def link_source_text(probe: LinkProbe) -> str:
     """A text that says among whom the link was measured, and when."""
     when = strftime("%Y-%m-%d %H:%M UTC", gmtime(probe.made_unix_seconds))
     return f"{among_text(probe.place, probe.rank_counts)} on {probe.place.host}, measured {when}"
@@ -67,12 +67,12 @@ def among_text(place: Place, counts: Iterable[int]) -> str:
     return f"{place.backend} among {ranks} ranks of {place.cores_per_rank} core{'s' * (place.cores_per_rank != 1)} each"
 
 
-def wire_of(probe: LinkProbe) -> WireFit | NoWireFit:
+def fitted_wire(probe: LinkProbe) -> WireFit | NoWireFit:
     """The wire fitted to the curves; single times of small messages differ too much from one another."""
     return fit_wire(point for ranks in probe.rank_counts for point in _centres(probe.points, ranks))
 
 
-def curve_of(points: Sequence[MeasuredCollective]) -> LinkCurve:
+def link_curve(points: Sequence[MeasuredCollective]) -> LinkCurve:
     """The mean time of every size, without the extremes.
 
     The mean and not the median: on shared cores, small messages take either a fraction of a millisecond or a time slice
@@ -112,13 +112,13 @@ def _kept(times: Sequence[float]) -> Sequence[float]:
 
 
 def _centres(points: Sequence[MeasuredCollective], ranks: int) -> Iterator[MeasuredCollective]:
-    curve = curve_of(_of(points, ranks))
+    curve = link_curve(_of(points, ranks))
     for size, seconds in zip(curve.sizes_bytes, curve.seconds, strict=True):
         yield MeasuredCollective(ranks, size, seconds)
 
 
 def _from_own(probe: LinkProbe, own: Sequence[MeasuredCollective], fit: WireFit | NoWireFit) -> Link | NoLink:
-    curve, error = curve_of(own), error_of(own)
+    curve, error = link_curve(own), error_of(own)
     reason = _refused(curve, error)
     if reason:
         return NoLink(reason)
@@ -128,7 +128,7 @@ def _from_own(probe: LinkProbe, own: Sequence[MeasuredCollective], fit: WireFit 
         name="measured",
         inside=fit.wire if isinstance(fit, WireFit) else _wire_by_ends(curve),
         origin="measured",
-        source=source_text(probe),
+        source=link_source_text(probe),
         spread=error,
         curves=tuple(_curves(probe)),
         carrier=carrier_of(probe.place),
@@ -139,7 +139,7 @@ def _from_own(probe: LinkProbe, own: Sequence[MeasuredCollective], fit: WireFit 
 def _curves(probe: LinkProbe) -> Iterator[LinkCurve]:
     for ranks, kind in sorted({(point.ranks, point.kind) for point in probe.points}):
         own = _of(probe.points, ranks, kind)
-        curve = curve_of(own)
+        curve = link_curve(own)
         if not _refused(curve, error_of(own)):
             yield curve
 

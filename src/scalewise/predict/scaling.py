@@ -189,10 +189,10 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
     line, ranks = at.predicted.timeline, at.ranks
     measured = None
     if at.measured is not None:
-        measured = figures(at.measured.step, at.measured.samples, ranks, base, kind)
+        measured = figures_against_base(at.measured.step, at.measured.samples, ranks, base, kind)
     return ScalingRow(
         ranks=ranks,
-        predicted=figures(at.predicted.step, at.predicted.samples, ranks, base, kind),
+        predicted=figures_against_base(at.predicted.step, at.predicted.samples, ranks, base, kind),
         measured=measured,
         ideal=_ideal(at.predicted, base, kind),
         samples=at.predicted.samples,
@@ -202,7 +202,7 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
     )
 
 
-def figures(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
+def figures_against_base(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
     """A step compared with that of one rank, both with intervals of one level: their uncertainties add in squares."""
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     speedup = ratio_of(base.step, step).times(per_step)
@@ -218,7 +218,7 @@ def _ideal(predicted: Predicted, base: Base, kind: Kind) -> Figures:
     samples, ranks = predicted.samples, predicted.ranks
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     seconds = base.step.value * per_step / ranks
-    return figures(exact(seconds, LEVEL), samples, ranks, _exact(base), kind)
+    return figures_against_base(exact(seconds, LEVEL), samples, ranks, _exact(base), kind)
 
 
 def _exact(base: Base) -> Base:
@@ -236,7 +236,10 @@ def curve_points(answer: RehearsalAnswer, table: ScalingTable) -> tuple[CurvePoi
     if not table.together:
         numbers |= {max(2, round(2 * (max(last, 2) / 2) ** (step / POINTS))) for step in range(POINTS + 1)}
     return tuple(
-        CurvePoint(ranks, figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency)
+        CurvePoint(
+            ranks,
+            figures_against_base(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency,
+        )
         for ranks in sorted(numbers)
     )
 

@@ -211,7 +211,7 @@ def rate_text(rate: Estimate | None) -> str:
     return f"{value}{letter} [{low}, {high}]"
 
 
-def percent_text(share: Estimate) -> str:
+def percent_interval(share: Estimate) -> str:
     """A share and its interval in percent: 82 [75, 89], or 2.2 [2.0, 2.4] if it is small."""
     digits = 0 if share.value >= 0.0995 else 1
     value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))

@@ -8,7 +8,7 @@ from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.prediction import LEVEL
-from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
+from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures_against_base
 from scalewise.predict.telling import (
     GUESSED_NOTE,
     base_text,
@@ -158,7 +158,7 @@ def ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
         Column("ideal step", "ms"),
     )
     base = table.base
-    alone = figures(base.step, base.samples, 1, base, table.kind)
+    alone = figures_against_base(base.step, base.samples, 1, base, table.kind)
     how = "measured" if base.measured else _mark(table.base_modelled)
     rows = [(*_figure_cells(1, alone, how), Cell("–"), Cell("–"))]
     rows += [cells for row in table.further for cells in _rows(row, _mark(bool(guesses)))]

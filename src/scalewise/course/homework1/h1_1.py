@@ -11,7 +11,7 @@ from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.rows import Again, again, measured_runs, on_gpus, rows_of, scaling_rows
+from scalewise.course.homework1.rows import Again, again, agreeing_rows, measured_runs, on_gpus, scaling_rows
 from scalewise.course.listings import lines_listing
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
@@ -119,7 +119,7 @@ def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
     """Returns the first two runs with the seed fixed, and the first two without."""
     experiment = evidence.experiment(SEEDS)
     found = []
-    for row in rows_of(evidence, SEEDS):
+    for row in agreeing_rows(evidence, SEEDS):
         runs = [run for run in (experiment.runs if experiment else ()) if run.name in row.run_names]
         if len(runs) > 1 and any(loss is not None for loss in runs[0].losses):
             found.append(_pair(str(row.axes.get("seed")) != "none", runs[0], runs[1]))

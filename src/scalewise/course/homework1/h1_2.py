@@ -19,14 +19,21 @@ from scalewise.course.homework1.h1_2_model import (
     MODEL,
     MODEL_TABLE,
     ModelParts,
-    anatomy_figure,
     line_of,
     link_of,
+    model_parts,
+    model_parts_figure,
     model_table,
-    parts_of,
 )
 from scalewise.course.homework1.h1_4_figures import STEP, ddp_steps, hidden_text
-from scalewise.course.homework1.points import NO_BASE, RanksPoint, gpu_heading, gpu_points, points_of, speedup_series
+from scalewise.course.homework1.points import (
+    NO_BASE,
+    RanksPoint,
+    gpu_heading,
+    gpu_points,
+    points_of_arm,
+    speedup_series,
+)
 from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     EQUAL,
@@ -34,11 +41,11 @@ from scalewise.course.homework1.rows import (
     MARGIN,
     REMOVED,
     again,
+    agreeing_rows,
     batch_of,
     computing,
     on_gpus,
     row_at,
-    rows_of,
     scaling_rows,
     why_no_scaling,
 )
@@ -103,7 +110,7 @@ def build(evidence: Evidence) -> Section:
     blocks: list[Block] = [_table(evidence, found), _linear(evidence, found), _drop(evidence, found)]
     if found.parts and found.line is not None:
         blocks += [MODEL, model_table(found.parts, found.line, found.link)]
-    blocks += [one for one in (_speedup_figure(found), anatomy_figure(found.parts)) if one is not None]
+    blocks += [one for one in (_speedup_figure(found), model_parts_figure(found.parts)) if one is not None]
     return Section("h1-2", "Strong scaling", (*blocks, _why(evidence, found)))
 
 
@@ -113,11 +120,11 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
     prediction = predicted_ranks(evidence, EXPERIMENT)
     line, link = line_of(evidence, rows), link_of(evidence, rows)
     return StrongScaling(
-        here=points_of(evidence, EXPERIMENT, prediction),
+        here=points_of_arm(evidence, EXPERIMENT, prediction),
         gpus=gpu_points(evidence, EXPERIMENT),
         free=_free(evidence),
         sharing=tuple(_sharing(evidence, rows)),
-        parts=tuple(parts_of(rows, line, link)) if line is not None else (),
+        parts=tuple(model_parts(rows, line, link)) if line is not None else (),
         line=line,
         link=link,
         prediction=prediction,
@@ -136,7 +143,7 @@ def _free(evidence: Evidence) -> dict[int, Cell]:
 def _sharing(evidence: Evidence, rows: tuple[ArmRow, ...]) -> list[tuple[ArmRow, Cell, Cell]]:
     base = rows[-1] if rows else None
     found = []
-    for row in rows_of(evidence, EXPERIMENT):
+    for row in agreeing_rows(evidence, EXPERIMENT):
         times = step_ratio(evidence, row, base) if row.mark == "oversubscribed" else None
         if times is not None:
             found.append((row, estimate_cell(row.step_seconds, 1e3), estimate_cell(times)))

@@ -66,7 +66,7 @@ def link_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> LinkFit | None:
     return found if isinstance(found, LinkFit) else None
 
 
-def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[ModelParts]:
+def model_parts(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[ModelParts]:
     """Returns the parts for every row that has a step."""
     one = row_at(rows, 1)
     found = []
@@ -143,7 +143,7 @@ def _times_the_link(parts: Sequence[ModelParts]) -> str:
     return f" Communication measured is {listed(told)} that by the link." if told else ""
 
 
-def anatomy_figure(parts: Sequence[ModelParts]) -> Figure | None:
+def model_parts_figure(parts: Sequence[ModelParts]) -> Figure | None:
     """Returns the parts as bars."""
     if not parts:
         return None

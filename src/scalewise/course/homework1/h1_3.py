@@ -15,11 +15,11 @@ from scalewise.course.homework1.h1_3_work import (
     REACHED,
     WORK_TABLE,
     CaseWork,
+    case_work,
     reached_figure,
-    work_of,
     work_table,
 )
-from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of
+from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
 from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     EQUAL,
@@ -86,11 +86,11 @@ def sizes(evidence: Evidence) -> Sizes:
     points = tuple(
         (case, one)
         for case, prediction in predictions
-        for one in points_of(evidence, EXPERIMENT, prediction, case=case)
+        for one in points_of_arm(evidence, EXPERIMENT, prediction, case=case)
     )
     at = _at_most_ranks(points)
     better = ratio_of(at[1].speeds, at[0].speeds) if at and at[0].speeds and at[1].speeds else None
-    works = (work_of(evidence, case, prediction) for case, prediction in predictions)
+    works = (case_work(evidence, case, prediction) for case, prediction in predictions)
     return Sizes(
         points=points,
         gpus=tuple((case, one) for case in CASES for one in gpu_points(evidence, EXPERIMENT, case=case)),

@@ -41,7 +41,7 @@ class CaseWork:
     rates: Estimate | None  # flop/s while computing
 
 
-def work_of(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseWork | None:
+def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseWork | None:
     """Measured at the most ranks; else from one rank and the prediction for two."""
     rows = scaling_rows(evidence, EXPERIMENT, case=case)
     row = rows[-1] if rows else None

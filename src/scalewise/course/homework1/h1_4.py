@@ -26,7 +26,7 @@ from scalewise.course.homework1.h1_4_figures import (
     step_figure,
     strips_figure,
 )
-from scalewise.course.homework1.rows import EQUAL, MARGIN, again, on_gpus, rows_of, volume
+from scalewise.course.homework1.rows import EQUAL, MARGIN, again, agreeing_rows, on_gpus, volume
 from scalewise.course.homework1.steadiness import Steadiness, steadiness
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
@@ -139,7 +139,7 @@ def both(evidence: Evidence) -> Both:
 
 
 def _row(evidence: Evidence, experiment: str) -> ArmRow | None:
-    return next((row for row in rows_of(evidence, experiment) if row.step_seconds is not None), None)
+    return next((row for row in agreeing_rows(evidence, experiment) if row.step_seconds is not None), None)
 
 
 def _method(evidence: Evidence, name: str, row: ArmRow | None, devices: tuple[Device, ...], emulated: bool) -> Method:

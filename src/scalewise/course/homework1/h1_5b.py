@@ -11,7 +11,7 @@ from scalewise.analysis.saturation import SATURATED, Saturation, saturation
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of
+from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
 from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     ASKED,
@@ -103,7 +103,7 @@ def batches(evidence: Evidence) -> Batches:
     there = max((n for n in ASKED if n > ranks and measured_there(evidence, EXPERIMENT, n)), default=0)
     count = max(count, there)
     for size, (_, prediction) in zip(sizes, predictions, strict=True):
-        points = points_of(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
+        points = points_of_arm(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
         one = next((point for point in points if point.ranks == 1 and point.step.number is not None), None)
         here.append(_batch(evidence, size, ranks, one, _at(points, ranks)))
         if count and count != ranks:

@@ -15,10 +15,10 @@ from scalewise.course.homework1.rows import (
     ASKED,
     There,
     again,
+    agreeing_rows,
     measured_there,
     on_gpus,
     row_at,
-    rows_of,
     scaling_rows,
 )
 from scalewise.records.spec import AxisValue
@@ -53,11 +53,11 @@ class RanksPoint:
         return self.count, self.step, self.speedup, self.efficiency
 
 
-def points_of(
+def points_of_arm(
     evidence: Evidence, experiment: str, prediction: ArmPrediction, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[RanksPoint, ...]:
     """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
-    every = rows_of(evidence, experiment, intervention="none", **axes)
+    every = agreeing_rows(evidence, experiment, intervention="none", **axes)
     if not every:
         return ()
     rows = scaling_rows(evidence, experiment, intervention="none", **axes)

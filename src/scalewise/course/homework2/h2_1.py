@@ -1,7 +1,7 @@
 """H2.1: the code that is handed in, and whether it trains as Code 1 does."""
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, curve_of, tolerance_of
+from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
 from scalewise.course.arms import figures_of, hole, usable
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
 from scalewise.course.listings import lines_listing
@@ -34,7 +34,7 @@ def curve_between(evidence: Evidence, experiment: str) -> LossCurve | None:
     if not one or not three:
         return None
     mixed = any("autocast" in word for word in three[0].precision)
-    return curve_of(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
+    return loss_curve(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
 
 
 def _table(evidence: Evidence, plain: LossCurve | None, mixed: LossCurve | None) -> Table:

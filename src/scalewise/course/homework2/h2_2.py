@@ -74,7 +74,7 @@ def code_stability(evidence: Evidence, code: str) -> Stability | None:
     )
 
 
-def seconds_cell(one: Point) -> Cell:
+def step_seconds_cell(one: Point) -> Cell:
     """Returns the step in seconds, as the sheet asks."""
     step = one.row.step_seconds if one.row else None
     return estimate_cell(step, mark=one.step.mark, why_empty=one.missing)
@@ -90,7 +90,7 @@ def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
         text_cell(one.label, mark=one.ranks.mark),
         one.ranks,
         count_cell(round(one.row.micro_batches)) if one.row.micro_batches else empty_cell("not seen"),
-        seconds_cell(one),
+        step_seconds_cell(one),
         one.peak_gb,
         one.peak_mb,
         word,
@@ -179,7 +179,7 @@ def _accumulation_cells(accum: int, one: Point, first: Point, change: StepChange
         *names,
         one.ranks,
         count_cell(micro_batch(one)),
-        seconds_cell(one),
+        step_seconds_cell(one),
         one.peak_gb,
         one.peak_mb,
         text_cell(_observation(one, first, change)),
@@ -256,7 +256,7 @@ def _growing_cells(accum: int, one: Point) -> tuple[Cell, ...]:
         count_cell(accum, mark=one.ranks.mark),
         one.ranks,
         batch,
-        seconds_cell(one),
+        step_seconds_cell(one),
         per_sample(one),
         sent_per_sample(one),
         one.peak_mb,

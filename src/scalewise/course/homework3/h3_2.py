@@ -10,8 +10,8 @@ from scalewise.course.homework3.layers import (
     TWO,
     Placed,
     at_once_cell,
+    busy_shares_text,
     placed_along,
-    share_text,
     shares_phrase,
     why_in_turn,
 )
@@ -72,7 +72,7 @@ def _table(evidence: Evidence, points: tuple[Placed, ...], line: DepthLine | Non
 
 def _cells(point: Placed) -> tuple[Cell, ...]:
     seen = point.seen
-    busy = text_cell(share_text(seen.devices)) if seen else empty_cell("this step was not looked into")
+    busy = text_cell(busy_shares_text(seen.devices)) if seen else empty_cell("this step was not looked into")
     return count_cell(point.value, mark=point.mark), point.step_cell, busy, at_once_cell(seen)
 
 

@@ -17,10 +17,10 @@ from scalewise.course.homework3.layers import (
     MEGABYTE,
     Placed,
     at_once_cell,
+    busy_shares_text,
     copy_bytes,
     devices_phrase,
     placed_along,
-    share_text,
     shares_phrase,
     timeline_figure,
     why_in_turn,
@@ -192,7 +192,7 @@ def _cells(point: Placed) -> tuple[Cell, ...]:
         count,
         point.step_cell,
         text_cell(memory),
-        text_cell(share_text(point.seen.devices)),
+        text_cell(busy_shares_text(point.seen.devices)),
         at_once_cell(point.seen),
     )
 

@@ -120,7 +120,7 @@ def layers_cells(point: Placed, columns: int) -> tuple[Cell, ...]:
     return tuple(text_cell(text) for text in [*texts, *[""] * (columns - len(texts))])
 
 
-def share_text(devices: Sequence[DeviceShare]) -> str:
+def busy_shares_text(devices: Sequence[DeviceShare]) -> str:
     """Returns `22, 23`: the busy share of each device in turn, in percent."""
     return ", ".join(f"{round(100 * one.busy_share)}" for one in devices)
 

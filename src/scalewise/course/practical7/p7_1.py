@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, curve_of
+from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
 from scalewise.course.arms import figures_of
 from scalewise.course.captions import setting
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
@@ -96,7 +96,7 @@ def _curve(evidence: Evidence, a: Point, b: Point, first: int | None) -> LossCur
     losses = one[0].losses[:first]
     # Sums in another order round differently, and each step inherits the difference of the previous one.
     tolerance = TOLERATED_ROUNDINGS * ROUNDOFF["float32"] * max(len(losses), 1)
-    return curve_of(two[0].losses[:first], losses, tolerance)
+    return loss_curve(two[0].losses[:first], losses, tolerance)
 
 
 def _table(evidence: Evidence, found: AccumulationRuns) -> Table:

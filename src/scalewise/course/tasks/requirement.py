@@ -113,7 +113,7 @@ class TaskVerdict:
         return f"{kept} of {whole} requirements of {self.task.title} {are} fulfilled, {' and '.join(words)}."
 
 
-def judge(task: Task, seen: Seen) -> tuple[Judged, ...]:
+def judge_task(task: Task, seen: Seen) -> tuple[Judged, ...]:
     """Judges every requirement of the task; one that cannot be decided is `not seen`, with the reason."""
     return tuple(_judge(task, seen))
 

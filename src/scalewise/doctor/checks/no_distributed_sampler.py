@@ -9,9 +9,9 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups, require_own_batches, rows_fed, same_inputs
-from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
+from scalewise.doctor.loaders import epochs, line_that_made, training_lines, twin
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 
@@ -124,7 +124,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: SharedRows) -
         sentence=f"Each of the {count} ranks draws {amount} in an epoch: every sample is trained on {count} times.",
         evidence=tuple(_evidence(row, overlap, count)),
         fix=sharding_fix(case, row),
-        where=place_of(case, row),
+        where=line_that_made(case, row),
         price=Price(
             (count - 1) / count,
             "share",
@@ -138,7 +138,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: SharedRows) -
 
 def _evidence(row: LoaderRow, overlap: SharedRows, count: int) -> Iterator[str]:
     yield (
-        f"{ranks_text(overlap.ranks)} met {overlap.shared} same rows among the first {overlap.seen} different rows "
+        f"{named_ranks(overlap.ranks)} met {overlap.shared} same rows among the first {overlap.seen} different rows "
         f"of one pass" + ("" if overlap.expected is None else f" ({overlap.expected:.0f} expected by chance)")
     )
     if row.drawn is not None:

@@ -7,8 +7,8 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedRows, overlap_of
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.loaders import place_of, training_lines, training_rows, twin
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
 
@@ -66,7 +66,7 @@ def _draws_a_share(row: LoaderRow, ranks: int) -> bool:
 
 
 def _suspicion(case: Case, row: LoaderRow, overlap: SharedRows) -> Finding:
-    names = ranks_text(overlap.ranks, small=True)
+    names = named_ranks(overlap.ranks, small=True)
     return Finding(
         check=CHECK.name,
         severity="wrong",
@@ -76,7 +76,7 @@ def _suspicion(case: Case, row: LoaderRow, overlap: SharedRows) -> Finding:
         ),
         fix="generator = torch.Generator().manual_seed(seed + epoch)  # the same on all ranks\n"
         "order = torch.randperm(len(dataset), generator=generator).tolist()[rank::world_size]",
-        where=place_of(case, row),
+        where=line_that_made(case, row),
         price=Price(overlap.shared / overlap.seen, "share", "a rank's first samples that another met", "counted"),
         proof="suspected",
         ranks=overlap.ranks,
@@ -146,5 +146,5 @@ def _evidence(differing: list[dict[int, SamplerNote]], rounds: int, overlap: Sha
     first = next(iter(differing[0].values()))
     yield f"in {len(differing)} of {rounds} passes the {first.replicas} samplers shuffled by different numbers"
     if overlap is not None and overlap.shared:
-        names = ranks_text(overlap.ranks, small=True)
+        names = named_ranks(overlap.ranks, small=True)
         yield f"{names} met {overlap.shared} same rows among their first {overlap.seen} in one pass; 0 would be right"
