@@ -20,7 +20,7 @@ from bench.arms import Step, block_of_steps
 from bench.forked import Worker
 from bench.ratios import share_interval
 from bench.runs import made, run_spec
-from scalewise.analysis.compare import Comparison, compare
+from scalewise.analysis.compare import Comparison, compare_runs
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.records.machine import MachineFacts
@@ -134,7 +134,7 @@ def _fresh(trios: Sequence[Trio], other: str) -> list[Comparison]:
 def _compare(a: list[Run], b: list[Run]) -> Comparison:
     """The twin is the same script with the same arguments; only the label of its arm differs, and is taken off."""
     one, other = ([replace(run, spec=replace(run.spec, axes={})) for run in side] for side in (a, b))
-    return compare(one, other)
+    return compare_runs(one, other)
 
 
 def _line(title: str, found: Sequence[Comparison], answers: tuple[str, ...], goal: str) -> dict[str, object]:

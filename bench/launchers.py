@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from bench.runs import made, run_spec
-from scalewise.analysis.compare import compare
+from scalewise.analysis.compare import compare_runs
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.experiment import subject_folder
@@ -37,7 +37,7 @@ def _compared(ranks: int, rounds: int) -> dict[str, object]:
         made(specs, Path(folder), machine, servers)
         runs = load(Path(folder)).runs
     sides = {name: [one for one in runs if one.spec.launcher == name] for name in LAUNCHERS}
-    comparison = compare(sides["fork"], sides["torchrun"], "fork", "torchrun")
+    comparison = compare_runs(sides["fork"], sides["torchrun"], "fork", "torchrun")
     losses = {_losses(one) for one in runs}
     print(f"\nThe two launchers, {ranks} ranks, {rounds} rounds taking turns")
     print(f"fork {_step_ms(comparison.a_step_seconds)}, torchrun {_step_ms(comparison.b_step_seconds)} a step")

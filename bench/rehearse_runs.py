@@ -13,7 +13,7 @@ from statistics import median
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
-from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, points_of
+from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collectives import seconds
@@ -22,7 +22,7 @@ from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
-from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import UNCHECKED, model_spread
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
@@ -99,7 +99,7 @@ class Place:
     def link(self, runs: Sequence[Run]) -> Link:
         """By the all-reduces of these runs."""
         place = place_of(self.machine, "cpu", runs[0].spec.threads_per_rank or 0)
-        points = tuple(one for run in runs for one in points_of(run))
+        points = tuple(one for run in runs for one in collectives_of(run))
         link = measured_link(LinkProbe(place, 0.0, 0.0, points), self.ranks)
         if not isinstance(link, Link):
             raise RuntimeError(f"the link cannot be measured here: {link.reason}")
@@ -133,7 +133,7 @@ def checked(place: Place, point: Point, seen: Seen, repeats: int) -> Seen:
     return replace(seen, plain=(*seen.plain, over_gloo), emulated=(*seen.emulated, *over_link))
 
 
-def _emulated(place: Place, point: Point, seen: Seen, taken: Rehearsed, runs: Sequence[Run]) -> Checked:
+def _emulated(place: Place, point: Point, seen: Seen, taken: RehearsedRank, runs: Sequence[Run]) -> Checked:
     link = emulated_link(point.latency_seconds, point.bytes_per_second)
     busy = with_messages_carried(taken, place.link(seen.messages), seen.sharing)
     step = foreseen(busy, link, APART, seen.emulated, EMULATED_BEFORE)
@@ -141,7 +141,7 @@ def _emulated(place: Place, point: Point, seen: Seen, taken: Rehearsed, runs: Se
     return Checked(point.name, point.link_text, step, step_seconds(runs), late_share(runs), simpler)
 
 
-def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehearsed:
+def with_messages_carried(taken: RehearsedRank, hot: Link, sharing: Sharing) -> RehearsedRank:
     """The real messages keep the cores busy behind an emulated link or a shaped one as well."""
     return with_real_messages(
         taken, lambda one: sharing.work * seconds(hot, one.kind, one.size_bytes, one.ranks, one.nodes)
@@ -149,7 +149,7 @@ def with_messages_carried(taken: Rehearsed, hot: Link, sharing: Sharing) -> Rehe
 
 
 def foreseen(
-    taken: Rehearsed, link: Link, sharing: Sharing, earlier: Sequence[Checked], before: float = UNCHECKED
+    taken: RehearsedRank, link: Link, sharing: Sharing, earlier: Sequence[Checked], before: float = UNCHECKED
 ) -> Estimate:
     """With an interval as `scalewise rehearse` has it, earlier points being its self-check."""
     model = model_spread([1 + one.error for one in earlier], before)
@@ -168,13 +168,13 @@ def _ring(place: Place, point: Point, number: int) -> list[RunSpec]:
     ]
 
 
-def together(runs: Sequence[Run]) -> Rehearsed:
+def together(runs: Sequence[Run]) -> RehearsedRank:
     """All rehearsals of a point as one."""
     found = [rehearsed(run) for run in runs]
     for one in found:
         if isinstance(one, NotRehearsed):
             raise RuntimeError(one.reason)
-    good = [one for one in found if isinstance(one, Rehearsed)]
+    good = [one for one in found if isinstance(one, RehearsedRank)]
     return replace(good[0], tapes=tuple(tape for one in good for tape in one.tapes))
 
 

@@ -7,7 +7,7 @@ from bench.rehearse_points import TRANSFORMER
 from bench.rehearse_runs import Place, together
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import predict
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.sweep import Grid, Ground, sweep
 from scalewise.predict.work import work_line
 from scalewise.records.spec import Rehearsed as StandIns
@@ -36,7 +36,7 @@ def table(place: Place) -> object:
     return {"one step seconds": one, "combinations": len(rows), "sweep seconds": many}
 
 
-def _rehearsed(place: Place, bucket_mb: str) -> Rehearsed:
+def _rehearsed(place: Place, bucket_mb: str) -> RehearsedRank:
     args = ("--batch", str(2 * RANKS), "--steps", "12", "--bucket-mb", bucket_mb)
     spec = replace(place, ranks=1).spec(TRANSFORMER, args, "large")
     return together(place.runs([replace(spec, kind=StandIns(RANKS, 0, PER_NODE))]))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from factories import make_estimate
 from scalewise.analysis.estimate import Estimate
-from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
+from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import LEVEL, Spread, predict
 from scalewise.predict.tape import Issue
@@ -27,7 +27,7 @@ def answer_of(
     samples: float = 64.0,
     per_sample: float = 0.5e-3,
     **changes,
-) -> Answer:
+) -> RehearsalAnswer:
     """Steps of 1 ms and so much for every sample; strong: all ranks together have `samples`."""
     spread = Spread(link=link.spread, model=0.02)
     at = []
@@ -38,10 +38,12 @@ def answer_of(
         at.append(AtRanks(one, predict(one, link, sharing, spread)))
     alone = ddp_tape(1, samples, forward=1e-3, per_sample=per_sample).compute_seconds
     known = {"at": tuple(at), "base": Base(around(alone), samples, measured=True), "scaling": "script", "device": "cpu"}
-    return Answer("train.py", ("--batch", "64"), link=link, sharing=sharing, spread=spread, **{**known, **changes})
+    return RehearsalAnswer(
+        "train.py", ("--batch", "64"), link=link, sharing=sharing, spread=spread, **{**known, **changes}
+    )
 
 
-def with_samples(answer: Answer, totals) -> Answer:
+def with_samples(answer: RehearsalAnswer, totals) -> RehearsalAnswer:
     """So many samples of all ranks at each number of ranks, whatever was rehearsed."""
     at = [
         replace(one, predicted=replace(one.predicted, samples=float(total)))
@@ -50,13 +52,13 @@ def with_samples(answer: Answer, totals) -> Answer:
     return replace(answer, at=tuple(at))
 
 
-def shared_model(numbers=(2, 8, 64)) -> Answer:
+def shared_model(numbers=(2, 8, 64)) -> RehearsalAnswer:
     """Tensor parallel: a rank has the whole batch and a part of the computing, so samples are counted too often."""
     plain = answer_of(numbers, strong=True, link=QUICK)
     return with_samples(plain, [64 * ranks for ranks in numbers])
 
 
-def pipeline(numbers=(2, 8, 64)) -> Answer:
+def pipeline(numbers=(2, 8, 64)) -> RehearsalAnswer:
     """What a rank sends goes to its neighbour."""
     plain = answer_of(numbers)
 
@@ -72,12 +74,12 @@ def pipeline(numbers=(2, 8, 64)) -> Answer:
     return replace(plain, at=tuple(at))
 
 
-def full_answer() -> Answer:
+def full_answer() -> RehearsalAnswer:
     """With everything in it: two ranks measured, one number refused, a warning, guesses, text of a script."""
     plain = answer_of(strong=True)
     first = plain.at[0]
     step = around(first.predicted.step.value * 1.04)
-    measured = Measured(2, step, 64.0, int(1.2 * GIB))
+    measured = MeasuredStep(2, step, 64.0, int(1.2 * GIB))
     return replace(
         plain,
         at=(replace(first, measured=measured), *plain.at[1:]),

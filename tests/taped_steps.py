@@ -1,7 +1,7 @@
 """Steps and rehearsals for the tests of predictions: DDP with a bucket for every piece of backward."""
 
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
 
 MIB = 2**20
@@ -33,12 +33,12 @@ def ddp_tape(
     return Tape(tuple(entries), ranks, 0, None if samples is None else samples * micro_batches, micro_batches)
 
 
-def rehearsal(tape: Tape, **changes) -> Rehearsed:
+def rehearsal(tape: Tape, **changes) -> RehearsedRank:
     """Three steps, the middle one typical."""
     slower = dict.fromkeys(("forward", "backward", "optimizer"), 1.02)
     quicker = dict.fromkeys(("forward", "backward", "optimizer"), 0.99)
     known = {"company": 1, "device": "cpu", "between_seconds": 1e-3, "peak_bytes": 2**30, "dtypes": ("float32",)}
-    return Rehearsed(
+    return RehearsedRank(
         ranks=tape.ranks,
         rank=0,
         tapes=(tape.scaled(slower), tape, tape.scaled(quicker)),

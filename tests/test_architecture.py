@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,72 @@ STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report"
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
+
+# One name, one thing. Public functions that may have the same name in several files, and why:
+INTERFACES = [  # each file of a kind has one
+    "build",  # a section of a report
+    "examine",  # a check of the doctor
+    "install",  # a part of the watcher
+    "main",  # a program
+    "settle",  # a check of the doctor, once its replay is made
+    "summary",  # the first page of one of the course's reports
+]
+VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the command line, in Python, and its job
+# Files with the same name: mostly the two sides of one thing, such as the hook and the notes of optimizers.
+FILES_OF_ONE_NAME = [
+    "arguments",
+    "arms",
+    "backward",
+    "check",
+    "clocks",
+    "closing",
+    "collectives",
+    "compare",
+    "compiling",
+    "data",
+    "data_parallel",
+    "ddp",
+    "devices",
+    "diagnose",
+    "evidence",
+    "forward",
+    "gradients",
+    "group",
+    "groups",
+    "handin",
+    "inspection",
+    "keeping",
+    "layers",
+    "loading",
+    "machine",
+    "memory",
+    "notebook",
+    "optimizer",
+    "pages",
+    "peaks",
+    "places",
+    "precision",
+    "predictions",
+    "probe",
+    "reporter",
+    "rows",
+    "scaling",
+    "stages",
+    "steadiness",
+    "streams",
+    "tape",
+    "telling",
+    "tensors",
+    "timeline",
+    "turns",
+    "utilisation",
+    "view",
+    "words",
+    "work",
+    "workers",
+    "world",
+    "wrappers",
+]
 
 
 def room(path: Path) -> str:
@@ -104,6 +171,45 @@ def test_files_are_short():
 
 def test_files_have_telling_names():
     assert [ids(path) for path in FILES if FORBIDDEN_NAMES & {path.stem, path.parent.name}] == []
+
+
+def homonyms(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The names that occur in more than one place, with the places."""
+    places: dict[str, list[str]] = {}
+    for name, place in names:
+        places.setdefault(name, []).append(place)
+    return {name: sorted(found) for name, found in sorted(places.items()) if len(found) > 1}
+
+
+def public_names(*kinds: type[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Public names at the top of files, with the file; the scripts of `subjects` stand alone and do not count."""
+    for path in FILES:
+        if room(path) != "subjects":
+            for node in parsed(path).body:
+                if isinstance(node, kinds) and not node.name.startswith("_"):
+                    yield node.name, ids(path)
+
+
+def test_a_name_in_two_files_is_a_homonym():
+    assert homonyms([("Span", "b"), ("Line", "a"), ("Span", "a")]) == {"Span": ["a", "b"]}
+
+
+def test_a_class_has_a_name_of_its_own():
+    assert homonyms(public_names(ast.ClassDef)) == {}
+
+
+def test_a_function_has_a_name_of_its_own_unless_it_is_part_of_an_interface():
+    assert (sorted(INTERFACES), sorted(VERBS)) == (INTERFACES, VERBS)
+    found, allowed = homonyms(public_names(ast.FunctionDef, ast.AsyncFunctionDef)), {*INTERFACES, *VERBS}
+    assert {name: places for name, places in found.items() if name not in allowed} == {}, "new homonyms"
+    assert allowed - {*found} == set(), "no longer needed in the list"
+
+
+def test_a_file_has_a_name_of_its_own_unless_it_is_the_other_side_of_a_thing():
+    assert sorted(FILES_OF_ONE_NAME) == FILES_OF_ONE_NAME
+    found = homonyms((path.stem, ids(path)) for path in FILES if path.stem != "__init__")
+    assert {name: places for name, places in found.items() if name not in FILES_OF_ONE_NAME} == {}, "new homonyms"
+    assert {*FILES_OF_ONE_NAME} - {*found} == set(), "no longer needed in the list"
 
 
 def test_functions_are_short():

@@ -7,7 +7,7 @@ import pytest
 
 from factories import make_outcome, make_run, noisy, quiet_sample
 from scalewise.analysis.arms import arm_of
-from scalewise.analysis.caveats import CHECKS, caveats_of, drift_of
+from scalewise.analysis.caveats import CHECKS, caveats_of, relative_drift
 from scalewise.plan.words import parse_changes
 from scalewise.records.machine import GpuSample
 from scalewise.records.rows import RootRow, TroubleRow
@@ -133,7 +133,7 @@ def test_drift_is_told_when_it_is_more_than_chance_and_more_than_three_percent()
 
 
 def test_noise_alone_is_rarely_called_drift():
-    called = [abs(drift_of(noisy(100, 0.005, seed))) > 0.03 for seed in range(200)]
+    called = [abs(relative_drift(noisy(100, 0.005, seed))) > 0.03 for seed in range(200)]
     assert np.mean(called) <= 0.05
 
 

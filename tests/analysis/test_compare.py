@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factories import make_outcome, make_run, make_suite, noisy, quiet_sample
-from scalewise.analysis.compare import COMPARE_LEVEL, compare, compare_suites
+from scalewise.analysis.compare import COMPARE_LEVEL, compare_runs, compare_suites
 from scalewise.analysis.estimate import run_median
 from scalewise.analysis.ratio import Side, log_difference
 from scalewise.errors import BadRequest
@@ -28,7 +28,7 @@ def pair(repeats, change=0.0, *, run_cv=0.028, seed=0, steps=60):
 
 
 def test_a_clear_slowdown_is_told_with_its_size():
-    found = compare(*pair(6, change=0.2))
+    found = compare_runs(*pair(6, change=0.2))
     assert found.answer == "slower"
     assert found.change.low < 0.2 < found.change.high
     assert found.sentence.startswith("B is slower: its step takes ")
@@ -36,13 +36,13 @@ def test_a_clear_slowdown_is_told_with_its_size():
 
 
 def test_a_clear_gain_is_told_too():
-    found = compare(*pair(6, change=-0.2))
+    found = compare_runs(*pair(6, change=-0.2))
     assert found.answer == "faster"
     assert "less time" in found.sentence
 
 
 def test_what_cannot_be_told_says_what_could_have_been_seen():
-    found = compare(*pair(5))
+    found = compare_runs(*pair(5))
     assert found.answer == "cannot tell"
     assert found.change.low < 0 < found.change.high
     assert found.smallest_visible > found.change.high - found.change.value
@@ -50,7 +50,7 @@ def test_what_cannot_be_told_says_what_could_have_been_seen():
 
 
 def test_one_run_of_each_says_that_the_spread_is_assumed():
-    found = compare(*pair(1, change=0.02))
+    found = compare_runs(*pair(1, change=0.02))
     assert found.answer == "cannot tell"
     assert any("partly assumed (2.8 %)" in note for note in found.notes)
 
@@ -58,7 +58,7 @@ def test_one_run_of_each_says_that_the_spread_is_assumed():
 def test_a_loaded_machine_makes_one_run_of_each_say_less():
     a, b = pair(1, change=0.2)
     busy = tuple(quiet_sample(foreign=0.4) for _ in range(5))
-    quiet, loaded = compare(a, b), compare([replace(a[0], samples=busy)], b)
+    quiet, loaded = compare_runs(a, b), compare_runs([replace(a[0], samples=busy)], b)
     assert quiet.answer == "slower"
     assert loaded.answer == "cannot tell"
     assert any("assumed (8.8 %)" in note for note in loaded.notes)
@@ -68,7 +68,7 @@ def test_a_loaded_machine_makes_one_run_of_each_say_less():
 @pytest.mark.parametrize("level", [0.90, 0.95, 0.98])
 def test_the_interval_that_is_shown_is_the_one_that_decides(level):
     for seed in range(40):
-        found = compare(*pair(3, change=0.04, seed=100 * seed), level=level)
+        found = compare_runs(*pair(3, change=0.04, seed=100 * seed), level=level)
         holds_no_difference = found.change.low <= 0 <= found.change.high
         assert (found.answer == "cannot tell") == holds_no_difference
         assert {found.change.level, found.a_step_seconds.level, found.b_step_seconds.level, found.level} == {level}
@@ -76,7 +76,7 @@ def test_the_interval_that_is_shown_is_the_one_that_decides(level):
 
 
 def test_without_a_level_98_percent_are_shown_and_decide():
-    found = compare(*pair(6, change=0.2))
+    found = compare_runs(*pair(6, change=0.2))
     assert found.level == COMPARE_LEVEL == 0.98 and "98 % interval" in found.sentence and "95 %" not in found.sentence
 
 
@@ -92,20 +92,20 @@ def test_unequal_work_is_refused_unless_allowed():
         )
         for run in b
     ]
-    found = compare(a, amp)
+    found = compare_runs(a, amp)
     assert found.answer == "refused" and found.change is None
     assert "precision differ" in found.sentence
     assert found.a_step_seconds is not None
-    assert compare(a, amp, allow=("precision",)).answer == "cannot tell"
+    assert compare_runs(a, amp, allow=("precision",)).answer == "cannot tell"
 
 
 def test_a_side_that_failed_is_refused_by_name():
     a, b = pair(1)
     failed = [replace(b[0], outcome=make_outcome("killed", "Rank 0 was killed."))]
-    found = compare(a, failed, "old", "new")
+    found = compare_runs(a, failed, "old", "new")
     assert found.reasons == ("new has no finished run with steps",)
     with pytest.raises(BadRequest, match="nothing to compare"):
-        compare(a, [])
+        compare_runs(a, [])
 
 
 def test_suites_are_compared_arm_by_arm_and_two_lone_arms_whatever_they_are():
@@ -167,6 +167,6 @@ def test_two_percent_cannot_be_found_by_few_repeats_where_runs_differ_by_more():
 
 
 def test_the_smallest_visible_difference_is_found_four_times_in_five():
-    smallest = np.median([compare(*pair(8, seed=1000 * n)).smallest_visible for n in range(30)])
+    smallest = np.median([compare_runs(*pair(8, seed=1000 * n)).smallest_visible for n in range(30)])
     found = called_different(8, smallest, run_cv=0.028)
     assert 0.6 <= found <= 0.95

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from factories import make_outcome, make_run, noisy
 from scalewise.analysis.arms import arms_of
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.scaling import figures, scaling_of, serial_fraction
+from scalewise.analysis.scaling import scaling_figures, scaling_of, serial_fraction
 from scalewise.plan.words import parse_changes
 
 
@@ -110,5 +110,5 @@ def test_karp_and_flatt_invert_amdahl(speedup, ranks):
 @given(SPEEDUPS, st.integers(2, 64))
 def test_efficiency_is_speedup_over_growth_in_both_scalings(faster, growth):
     for kind in ("strong", "weak"):
-        result = figures(faster, growth, kind, "base")
+        result = scaling_figures(faster, growth, kind, "base")
         assert result.efficiency.value == pytest.approx(result.speedup.value / growth)

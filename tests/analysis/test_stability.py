@@ -7,7 +7,7 @@ import pytest
 from factories import make_run, make_suite
 from inspection_factory import make_gradients
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.stability import curve_of, gradients_of, stability, tolerance_of
+from scalewise.analysis.stability import gradients_of, loss_curve, stability, tolerance_of
 from scalewise.analysis.summary import summarise
 
 
@@ -79,14 +79,14 @@ def test_no_run_has_no_stability():
 
 
 def test_curves_are_compared_where_both_are_known():
-    curve = curve_of([1.0, None, 2.0], [1.0, 5.0, 4.0], 0.1)
+    curve = loss_curve([1.0, None, 2.0], [1.0, 5.0, 4.0], 0.1)
     assert curve is not None
     assert (curve.steps, curve.largest_distance, curve.within) == (2, 0.5, False)
-    assert curve_of([None], [1.0], 0.1) is None
+    assert loss_curve([None], [1.0], 0.1) is None
 
 
 def test_a_reference_of_zero_is_infinitely_far_unless_met():
-    met, missed = curve_of([0.0], [0.0], 0.1), curve_of([1.0], [0.0], 0.1)
+    met, missed = loss_curve([0.0], [0.0], 0.1), loss_curve([1.0], [0.0], 0.1)
     assert met is not None and met.same
     assert missed is not None and missed.largest_distance == float("inf")
 

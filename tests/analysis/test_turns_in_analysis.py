@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factories import make_run, make_suite, noisy
 from scalewise.analysis.arms import arm_of, arms_of
-from scalewise.analysis.compare import compare, compare_in_turns, compare_suites
+from scalewise.analysis.compare import compare_in_turns, compare_runs, compare_suites
 from scalewise.analysis.ratio import log_difference, ratio, seconds_difference
 from scalewise.analysis.series import series
 from scalewise.analysis.turns import LEAST_STEPS, PAIR_SPREAD, StepsInTurn, pair_of, pairs_of
@@ -83,12 +83,12 @@ def test_runs_are_paired_within_their_ring_whatever_their_order(ours, theirs):
 
 def test_a_machine_that_changes_its_speed_cancels_step_by_step():
     a, b = two_arms(8)
-    found = compare(a, b)
+    found = compare_runs(a, b)
     assert found.answer == "slower"
     assert found.method == "step by step in turns, 8 pairs"
     assert found.change is not None and found.change.value == pytest.approx(0.02, abs=0.005)
     assert found.smallest_visible is not None and found.smallest_visible < 0.02
-    assert compare(*two_arms(8, slowdown=0.0)).answer == "cannot tell"
+    assert compare_runs(*two_arms(8, slowdown=0.0)).answer == "cannot tell"
 
 
 def test_few_pairs_lean_on_the_spread_that_was_measured_for_turns():
@@ -96,7 +96,7 @@ def test_few_pairs_lean_on_the_spread_that_was_measured_for_turns():
     difference = log_difference(arm_of(a).side(), arm_of(b).side())
     assert difference.assumed_run_cv == PAIR_SPREAD
     assert "step by step in turns, 2 pairs, spread between pairs partly assumed (0.5 %)" in difference.method()
-    one = compare(a[:1], b[:1])
+    one = compare_runs(a[:1], b[:1])
     assert one.method.startswith("step by step in turns, 1 pair,")
     assert any("five repeats" in note for note in one.notes)
 
@@ -111,15 +111,15 @@ def test_ratio_and_seconds_use_the_same_pairs():
 def test_rings_of_other_campaigns_and_runs_without_turns_are_no_partners():
     a, b = two_arms(6)
     elsewhere = [replace(run, folder=Path("/runs/other") / run.folder.name) for run in b]
-    assert "turns" not in compare(a, elsewhere).method
+    assert "turns" not in compare_runs(a, elsewhere).method
     alone = [replace(run, spec=replace(run.spec, turns=None)) for run in b]
-    assert compare(a, alone).method == "paired by repeat"
+    assert compare_runs(a, alone).method == "paired by repeat"
 
 
 def test_a_lost_partner_costs_its_pair_only():
     a, b = two_arms(8)
-    assert compare(a, b[1:]).method == "step by step in turns, 7 pairs"
-    assert "turns" not in compare(a, b[5:]).method
+    assert compare_runs(a, b[1:]).method == "step by step in turns, 7 pairs"
+    assert "turns" not in compare_runs(a, b[5:]).method
 
 
 def test_steps_out_of_turn_do_not_count_as_long_as_most_were_in_turn():

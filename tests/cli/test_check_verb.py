@@ -14,10 +14,10 @@ from factories import make_machine
 from scalewise.cli import main
 from scalewise.console.check_view import show_verdict, verdict_json
 from scalewise.console.output import Output
-from scalewise.course.tasks.requirement import Verdict
+from scalewise.course.tasks.requirement import TaskVerdict
 from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
-from scalewise.jobs.check import check, requested
+from scalewise.jobs.check import check, requested_check
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.scripts import course_folder
@@ -25,7 +25,7 @@ from scalewise.plan.scripts import course_folder
 OPTIONS: dict[str, Any] = {"ranks": 2, "on": None, "device": None, "limit": 120.0}
 CONSTANTS = {"DIM": "32", "BATCH": "64", "STEPS": "8", "WARMUP": "2", "LR": "1"}
 NO_SYNC = "contextlib.nullcontext() if talk else model.no_sync()"
-Checked = Callable[..., Verdict]
+Checked = Callable[..., TaskVerdict]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def checked(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(check_module, "machine_facts", lambda _: machine)
     monkeypatch.chdir(tmp_path)
 
-    def run(task: str, script: str, *changes: tuple[str, str], **constants: object) -> Verdict:
+    def run(task: str, script: str, *changes: tuple[str, str], **constants: object) -> TaskVerdict:
         for name, value in {**CONSTANTS, **constants}.items():
             monkeypatch.setenv(name, str(value))
         text = (course_folder() / f"{script}.py").read_text()
@@ -56,12 +56,12 @@ def checked(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert before in text, f"{script} no longer holds {before!r}"
             text = text.replace(before, after)
         Path("mine.py").write_text(text)
-        return check(requested(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
+        return check(requested_check(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
 
     return run
 
 
-def unmet(verdict: Verdict, state: str = "not fulfilled") -> dict[str, Any]:
+def unmet(verdict: TaskVerdict, state: str = "not fulfilled") -> dict[str, Any]:
     return {one.requirement.asks: one.found for one in verdict.judged if one.found.state == state}
 
 
@@ -307,4 +307,4 @@ def test_options_that_mean_nothing_are_refused(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("pass\n")
     with pytest.raises(BadRequest):
-        requested("homework2", Path("mine.py"), (), {**OPTIONS, "out": tmp_path, **wrong})
+        requested_check("homework2", Path("mine.py"), (), {**OPTIONS, "out": tmp_path, **wrong})

@@ -18,10 +18,10 @@ import pytest
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.doctor_verb import requested
+from scalewise.cli.doctor_verb import requested_diagnosis
 from scalewise.errors import BadRequest
 from scalewise.jobs import diagnose
-from scalewise.jobs.diagnose import Examined, examine
+from scalewise.jobs.diagnose import ExaminedScript, diagnose_script
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 
@@ -79,14 +79,14 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
     monkeypatch.setattr(diagnose, "Servers", opened)
     monkeypatch.setattr(diagnose, "machine_facts", lambda _: machine)
 
-    def run(text: str, *args: str, **options: object) -> Examined:
+    def run(text: str, *args: str, **options: object) -> ExaminedScript:
         Path("train.py").write_text(text)
         asked = {"ranks": 2, "plain": True, "on": None, "device": None, "limit": 60.0, "stall": 20.0} | {
             "no_replay": True,
             "out": Path("runs"),
             **options,
         }
-        return examine(requested("train.py", args, asked), SILENT)
+        return diagnose_script(requested_diagnosis("train.py", args, asked), SILENT)
 
     return run
 

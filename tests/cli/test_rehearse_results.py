@@ -7,13 +7,13 @@ import pytest
 from factories import make_estimate
 from rehearsal_specimen import full_answer
 from scalewise.cli.rehearse_verb import exit_code
-from scalewise.predict.answer import Answer, Checked
+from scalewise.predict.answer import Checked, RehearsalAnswer
 
 RIGHT = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.05, 1.0, 1.1))
 WRONG = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.2, 1.1, 1.3))
 
 
-def answer(**changes: object) -> Answer:
+def answer(**changes: object) -> RehearsalAnswer:
     return replace(full_answer(), **{"refused": (), "checks": (RIGHT,), **changes})
 
 

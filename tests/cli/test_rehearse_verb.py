@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.rehearse_verb import exit_code, requested
+from scalewise.cli.rehearse_verb import exit_code, requested_rehearsal
 from scalewise.cli.verbs import verbs
 from scalewise.errors import BadRequest
 from scalewise.jobs import rehearse, rehearse_stage
@@ -22,13 +22,13 @@ from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.memory import memory_rows
 from scalewise.predict.probe import LinkProbe, Overlap, place_of
 from scalewise.predict.self_check import WrittenPrediction
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.codec import read_json
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two cores")
@@ -131,7 +131,7 @@ DEFAULTS: dict[str, Any] = {
     "price": None, "steps": None, "also": (), "no_check": True, "no_advice": True, "device": "cpu", "limit": 60.0,
     "stall": 20.0,
 }  # fmt: skip
-Rehearse = Callable[..., Answer]
+Rehearse = Callable[..., RehearsalAnswer]
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def probe_of(facts: Any, rate: float = 1e9) -> LinkProbe:
     """A link as it might have been measured, so that no test measures one."""
     link = Link("true", Wire(300e-6, 0.0, rate))
     sizes = [4.0 * 8**power for power in range(9)]
-    points = tuple(Point(2, size, all_reduce(link, size, 2)) for size in sizes)
+    points = tuple(MeasuredCollective(2, size, all_reduce(link, size, 2)) for size in sizes)
     return LinkProbe(place_of(facts, "cpu", 1), 1e9, 5.0, points, (Overlap(2, 1.0, 0.1, 0.1, 0.2, 0.2),))
 
 
@@ -170,10 +170,10 @@ def rehearsed(servers: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(rehearse, "known_link", lambda *_: probe_of(facts))
     monkeypatch.setattr(rehearse, "loaded", lambda runs: ())
 
-    def run(text: str, *args: str, **options: object) -> Answer:
+    def run(text: str, *args: str, **options: object) -> RehearsalAnswer:
         path = home / "train.py"
         path.write_text(text)
-        request = requested(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
+        request = requested_rehearsal(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
         return rehearse.rehearse(request, SILENT)
 
     return run
@@ -361,7 +361,7 @@ def test_numbers_of_ranks_with_which_the_script_never_goes_on_are_refused_with_i
 def asked(tmp_path: Path, **options: object) -> RehearseRequest:
     path = tmp_path / "train.py"
     path.write_text("")
-    return requested(str(path), (), DEFAULTS | {"out": tmp_path} | options)
+    return requested_rehearsal(str(path), (), DEFAULTS | {"out": tmp_path} | options)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from scalewise.console.machine_view import link_lines, links_json
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.probe import LinkProbe, Overlap, place_of
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 
 SIZES = [4.0 * 8**power for power in range(9)]
 TRUE = Link("true", Wire(300e-6, 0.0, 1e9))
-POINTS = tuple(Point(2, size, all_reduce(TRUE, size, 2)) for size in SIZES)
+POINTS = tuple(MeasuredCollective(2, size, all_reduce(TRUE, size, 2)) for size in SIZES)
 PROBE = LinkProbe(
     place_of(make_machine(), "cpu", 1),
     0.0,
@@ -33,7 +33,7 @@ def test_a_link_is_shown_with_its_times_and_its_fit():
 
 
 def test_other_collectives_are_shown_beside():
-    gathers = tuple(Point(2, size, 1.0 + size, "all_gather") for size in SIZES)
+    gathers = tuple(MeasuredCollective(2, size, 1.0 + size, "all_gather") for size in SIZES)
     text = "\n".join(value for _, value in link_lines(replace(PROBE, points=(*gathers, *POINTS))))
     assert "2 ranks, all_gather: " in text
     assert "64.0 MiB 67.4 ms; these means" in text

@@ -7,9 +7,9 @@ import pytest
 from rehearsal_specimen import GIB, answer_of, full_answer, shared_model
 from scalewise.console.output import Output
 from scalewise.console.rehearse_view import show_rehearsal
-from scalewise.predict.answer import Answer, Refused
+from scalewise.predict.answer import Refused, RehearsalAnswer
 from scalewise.predict.catalogue import named_link
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 from taped_steps import SLOW
 
@@ -18,8 +18,10 @@ from taped_steps import SLOW
 def show(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
-    def shown(answer: Answer) -> str:
-        show_rehearsal(Output(), answer, conclude(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5)))
+    def shown(answer: RehearsalAnswer) -> str:
+        show_rehearsal(
+            Output(), answer, conclusions_from(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5))
+        )
         return capsys.readouterr().out
 
     return shown
@@ -79,7 +81,9 @@ def test_what_a_script_wrote_cannot_steer_the_terminal(show):
 
 
 def test_an_answer_without_any_prediction_says_why(show):
-    text = show(Answer("train.py", (), "cpu", SLOW, refused=(Refused(3, "64 samples are not shared by 3 ranks."),)))
+    text = show(
+        RehearsalAnswer("train.py", (), "cpu", SLOW, refused=(Refused(3, "64 samples are not shared by 3 ranks."),))
+    )
     assert "3 ranks: 64 samples are not shared by 3 ranks." in text
     assert "What to change" not in text
 

@@ -8,7 +8,7 @@ from evidence_factories import make_evidence
 from homework1_evidence import strong
 from scalewise.analysis.estimate import Estimate
 from scalewise.course.gpus import Records, _gpu_step, _read, shipped, told_recordings
-from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
+from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_key
 
 
 def step(value: float, by: float = 1.1) -> Estimate:
@@ -17,17 +17,17 @@ def step(value: float, by: float = 1.1) -> Estimate:
 
 def test_the_same_work_is_known_in_whichever_experiment_it_was_recorded():
     env = {"DIM": "1024", "DEPTH": "2", "BATCH": "64"}
-    strong = work_of("homework1", "strong-scaling", {}, {**env, "STEPS": "80"})
-    assert strong == work_of("homework1", "model-size", {"case": "small"}, {**env, "STEPS": "45"})
-    assert strong == work_of("homework1", "delay", {"delay": "0"}, {**env, "DELAY": "0"})
-    assert strong != work_of("homework1", "delay", {"delay": "0.01"}, {**env, "DELAY": "0.01"})
-    assert strong != work_of("homework1", "data-parallel", {}, env)  # another script
+    strong = work_key("homework1", "strong-scaling", {}, {**env, "STEPS": "80"})
+    assert strong == work_key("homework1", "model-size", {"case": "small"}, {**env, "STEPS": "45"})
+    assert strong == work_key("homework1", "delay", {"delay": "0"}, {**env, "DELAY": "0"})
+    assert strong != work_key("homework1", "delay", {"delay": "0.01"}, {**env, "DELAY": "0.01"})
+    assert strong != work_key("homework1", "data-parallel", {}, env)  # another script
 
 
 def test_a_variable_that_is_not_set_has_the_scripts_own_value():
     code = {"code": "practical7_amp"}
-    plain = work_of("homework2", "codes", code, {"DIM": "1024", "LR": "10"})
-    assert plain == work_of("practical7", "amp", {"precision": "float16"}, {"DIM": "1024", "PRECISION": "float16"})
+    plain = work_key("homework2", "codes", code, {"DIM": "1024", "LR": "10"})
+    assert plain == work_key("practical7", "amp", {"precision": "float16"}, {"DIM": "1024", "PRECISION": "float16"})
 
 
 def test_recordings_that_disagree_widen_the_mean_and_one_alone_stays():

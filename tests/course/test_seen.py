@@ -7,7 +7,7 @@ import pytest
 
 from evidence_factories import arm, make_evidence
 from scalewise.analysis.evidence import Evidence
-from scalewise.course.seen import refusal, refusals
+from scalewise.course.seen import label_refusal, refusals
 from scalewise.records.rows import EndRow
 
 ENV = {"DIM": "64", "DEPTH": "2", "BATCH": "32", "STEPS": "40"}
@@ -20,7 +20,7 @@ def a_run(seconds: float = 0.01, ranks: int = 1, *, experiment: str = "exp", **c
 
 
 def told(evidence: Evidence, index: int = 0) -> str:
-    return refusal(evidence, evidence.rows("exp")[index])
+    return label_refusal(evidence, evidence.rows("exp")[index])
 
 
 def test_a_script_that_does_what_was_set_is_not_refused():

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 
 from scalewise.report.document import (
     Answer,
-    Bars,
+    BarPlot,
     Block,
     Figure,
     Formula,
-    Lines,
+    LinePlot,
     Listing,
     Section,
-    Strips,
+    StripPlot,
     Table,
-    Timeline,
+    TimelinePlot,
 )
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d   ]*(?:\.\d+)?(?![\d])")
@@ -74,12 +74,12 @@ def texts(block: Table | Figure | Listing) -> Iterator[str]:
         yield from _plot_texts(block.plot)
 
 
-def _plot_texts(plot: Lines | Bars | Timeline | Strips) -> Iterator[str]:
-    if isinstance(plot, Lines):
+def _plot_texts(plot: LinePlot | BarPlot | TimelinePlot | StripPlot) -> Iterator[str]:
+    if isinstance(plot, LinePlot):
         yield from (plot.x_label, plot.y_label, *(one.name for one in plot.series), *(one.label for one in plot.spans))
-    elif isinstance(plot, Bars):
+    elif isinstance(plot, BarPlot):
         yield from (plot.value_label, *plot.bars, *(part.name for part in plot.parts))
-    elif isinstance(plot, Timeline):
+    elif isinstance(plot, TimelinePlot):
         yield from (plot.x_label, *(lane.name for lane in plot.lanes))
     else:
         yield from (plot.value_label, *(one.name for one in plot.samples))

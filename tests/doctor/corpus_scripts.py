@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.diagnose import diagnose
+from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.local import launcher_of
@@ -198,7 +198,7 @@ class Clinic:
         write_json(folder.outcome, run_one(spec, folder, launcher, lambda pulses, seconds: None, lambda: False))
         (run,) = load(folder.path).runs
         case = case_of(run)
-        return Examined(script, case, diagnose(case), time.monotonic() - began)
+        return Examined(script, case, diagnosis_of(case), time.monotonic() - began)
 
     def close(self) -> None:
         """Ends the fork server."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from factories import make_outcome, make_run
 from scalewise.doctor.case import Abstain, Case, case_of
 from scalewise.doctor.check import Check, Rule
-from scalewise.doctor.diagnose import CONSEQUENCES, diagnose, worst_first
+from scalewise.doctor.diagnose import CONSEQUENCES, diagnosis_of, worst_first
 from scalewise.doctor.finding import SEVERITIES, Finding, Price
 from scalewise.records.examination import DeviceUseRow, FailureRow, PlaceRow
 from scalewise.records.notes import StepNote
@@ -45,7 +45,7 @@ def a_case(rank_changes: dict[str, Any] | None = None, **changes: Any) -> Case:
 
 
 def test_what_passes_what_abstains_and_what_fails_are_told_apart() -> None:
-    found = diagnose(
+    found = diagnosis_of(
         a_case(),
         (
             a_rule("fine"),
@@ -65,7 +65,7 @@ def test_what_passes_what_abstains_and_what_fails_are_told_apart() -> None:
 
 
 def test_the_real_checks_can_be_asked_of_a_run_without_notes() -> None:
-    found = diagnose(case_of(make_run([0.01] * 4, ranks=2)))
+    found = diagnosis_of(case_of(make_run([0.01] * 4, ranks=2)))
     assert found.findings == ()
     assert not any("itself failed" in one.reason for one in found.unchecked), found.unchecked
 
@@ -81,7 +81,7 @@ def test_the_worst_and_dearest_comes_first() -> None:
 def test_a_consequence_comes_after_its_cause_and_names_it() -> None:
     diverge = a_finding("parameters-diverge")
     cause = a_finding("never-synchronised")
-    found = diagnose(a_case(), (a_rule("parameters-diverge", diverge), a_rule("never-synchronised", cause)))
+    found = diagnosis_of(a_case(), (a_rule("parameters-diverge", diverge), a_rule("never-synchronised", cause)))
     assert [one.check for one in found.findings] == ["never-synchronised", "parameters-diverge"]
     assert found.findings[1].evidence == ("1 of 1", "a consequence of never-synchronised (line 31)")
 
@@ -89,7 +89,7 @@ def test_a_consequence_comes_after_its_cause_and_names_it() -> None:
 def test_a_suspicion_explains_nothing() -> None:
     diverge = a_finding("parameters-diverge")
     cause = a_finding("never-synchronised", proof="suspected", where=None)
-    found = diagnose(a_case(), (a_rule("parameters-diverge", diverge), a_rule("never-synchronised", cause)))
+    found = diagnosis_of(a_case(), (a_rule("parameters-diverge", diverge), a_rule("never-synchronised", cause)))
     assert found.findings[0] == diverge
 
 
@@ -106,7 +106,7 @@ def test_the_first_failed_ranks_exception_is_the_scripts() -> None:
     case = a_case(outcome=outcome)
     second = replace(case.run.ranks[1], examination=rows)
     other = replace(case.run.ranks[0], examination=(FailureRow("RuntimeError", "connection closed by peer", 0),))
-    found = diagnose(case_of(replace(case.run, ranks=(other, second))), ())
+    found = diagnosis_of(case_of(replace(case.run, ranks=(other, second))), ())
     assert found.failure == "ValueError: bad batch"
     assert found.notes == ("The examined run: Rank 1 raised.",)
 
@@ -114,14 +114,14 @@ def test_the_first_failed_ranks_exception_is_the_scripts() -> None:
 def test_the_end_row_tells_the_exception_where_nothing_else_does() -> None:
     case = a_case()
     ranks = tuple(replace(one, end=replace(one.end, exception="KeyError: 'x'")) for one in case.run.ranks if one.end)
-    assert diagnose(case_of(replace(case.run, ranks=ranks)), ()).failure == "KeyError: 'x'"
+    assert diagnosis_of(case_of(replace(case.run, ranks=ranks)), ()).failure == "KeyError: 'x'"
 
 
 def test_troubles_damage_and_silent_ranks_are_noted() -> None:
     trouble = (TroubleRow("examination: forward", "TypeError: x"),)
     case = a_case({"trouble": trouble, "bad_lines": ("a line",)})
     silent = replace(case.run.ranks[1], notes=(), examination=())
-    notes = diagnose(case_of(replace(case.run, ranks=(case.run.ranks[0], silent))), ()).notes
+    notes = diagnosis_of(case_of(replace(case.run, ranks=(case.run.ranks[0], silent))), ()).notes
     assert notes[1:] == (
         "No notes of rank 1.",
         "The watcher failed at examination: forward: TypeError: x (2 times). What rests on it may be missing.",
@@ -132,19 +132,19 @@ def test_troubles_damage_and_silent_ranks_are_noted() -> None:
 
 def test_a_run_on_the_cpu_says_what_it_cannot_show() -> None:
     row = DeviceUseRow(("cuda",), "cpu", {}, ("torch.cuda.CUDAGraph",))
-    notes = diagnose(a_case({"examination": (row,)}, on_cpu=True), ()).notes
+    notes = diagnosis_of(a_case({"examination": (row,)}, on_cpu=True), ()).notes
     assert "Examined on the CPU" in notes[1]
     assert notes[2] == "Nothing stands in for these calls on the CPU: torch.cuda.CUDAGraph."
 
 
 def test_what_was_changed_from_outside_is_said() -> None:
     changes = (Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 4}))
-    notes = diagnose(a_case(changes=changes), ()).notes
+    notes = diagnosis_of(a_case(changes=changes), ()).notes
     assert notes[1] == "Changed from outside: emulated link of 1 ms, 1 GB/s, no_sync window=4."
 
 
 def test_an_unfinished_run_is_said_to_be_so() -> None:
-    assert diagnose(a_case(unfinished=True), ()).notes == ("The examined run has not ended.",)
+    assert diagnosis_of(a_case(unfinished=True), ()).notes == ("The examined run has not ended.",)
 
 
 @given(

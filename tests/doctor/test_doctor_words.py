@@ -2,15 +2,15 @@
 
 import pytest
 
-from scalewise.doctor.words import counted, ranks_text
+from scalewise.doctor.words import counted, named_ranks
 
 
 @pytest.mark.parametrize(
     ("ranks", "text"), [((2,), "Rank 2"), ((0, 1), "Ranks 0 and 1"), ((0, 1, 3), "Ranks 0, 1 and 3")]
 )
 def test_ranks_are_listed_as_people_do(ranks, text):
-    assert ranks_text(ranks) == text
-    assert ranks_text(ranks, small=True) == text.lower()
+    assert named_ranks(ranks) == text
+    assert named_ranks(ranks, small=True) == text.lower()
 
 
 @pytest.mark.parametrize(

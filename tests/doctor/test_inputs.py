@@ -3,7 +3,7 @@
 import pytest
 from case_factory import Sheet, make_case, make_wrapper
 
-from scalewise.doctor.inputs import BY_HAND, Replicas, compared, replica_groups, same_inputs
+from scalewise.doctor.inputs import BY_HAND, Replicas, comparable_inputs, replica_groups, same_inputs
 
 
 def reduced(size_bytes, operation="all_reduce", **values):
@@ -53,8 +53,8 @@ def test_a_loss_that_is_reduced_makes_no_replicas():
 def test_digests_are_counted_on_the_rank_that_has_fewest():
     group = Replicas((0, 1), "DistributedDataParallel")
     case = make_case(Sheet().windows(5), Sheet().windows(3))
-    assert compared(case, group) == 3
-    assert compared(make_case(Sheet().windows(5)), group) == 0
+    assert comparable_inputs(case, group) == 3
+    assert comparable_inputs(make_case(Sheet().windows(5)), group) == 0
     assert same_inputs(make_case(Sheet().windows(5)), group) == ()
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.doctor.case import Abstain
-from scalewise.doctor.scaling import carried_scale, precisions, require_working_scaler, taken_out
+from scalewise.doctor.scaling import carried_scale, forward_precisions, require_working_scaler, taken_out
 from scalewise.records.notes import AutocastNote, WarningNote
 
 
@@ -20,27 +20,27 @@ def carried(sheet):
 
 
 def test_the_precision_is_that_around_the_forward_pass():
-    assert precisions(window_of(Sheet().window(forward={"autocast": "float16"}))) == {"float16"}
-    assert precisions(window_of(Sheet().window())) == {None}
+    assert forward_precisions(window_of(Sheet().window(forward={"autocast": "float16"}))) == {"float16"}
+    assert forward_precisions(window_of(Sheet().window())) == {None}
 
 
 def test_a_model_that_enters_autocast_itself_is_seen():
-    assert precisions(window_of(Sheet().add(AutocastNote).window(batch=False))) == {"float16"}
+    assert forward_precisions(window_of(Sheet().add(AutocastNote).window(batch=False))) == {"float16"}
 
 
 def test_a_part_in_another_precision_is_seen():
     sheet = Sheet().add(AutocastNote).window(batch=False, forward={"autocast": "bfloat16"})
-    assert precisions(window_of(sheet)) == {"float16", "bfloat16"}
+    assert forward_precisions(window_of(sheet)) == {"float16", "bfloat16"}
 
 
 def test_autocast_around_a_loss_says_nothing_of_the_next_forward_pass():
     sheet = Sheet().forward().add(AutocastNote).backward().window()
-    assert precisions(window_of(sheet)) == {None}
+    assert forward_precisions(window_of(sheet)) == {None}
 
 
 def test_autocast_in_evaluation_does_not_count():
     sheet = Sheet().add(AutocastNote).forward(trains=False, autocast="float16").window()
-    assert precisions(window_of(sheet)) == {None}
+    assert forward_precisions(window_of(sheet)) == {None}
 
 
 def test_a_scaled_loss_leaves_its_scale_in_the_gradients():

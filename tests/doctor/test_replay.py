@@ -9,7 +9,7 @@ import pytest
 
 from factories import make_machine, make_spec
 from scalewise.doctor.case import case_of
-from scalewise.doctor.diagnose import diagnose
+from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay_verdict import replay_findings
 from scalewise.jobs.diagnose import maker
@@ -88,7 +88,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Diagnos
             return made
 
         case = case_of(run)
-        observed = diagnose(case)
+        observed = diagnosis_of(case)
         yield observed, replay_findings(case, observed, make_and_keep), runs  # type: ignore[arg-type]
 
 

@@ -84,14 +84,14 @@ def test_a_broken_script_is_a_failed_run_and_the_suite_goes_on(ran, homework):
 
 def test_the_report_is_written_all_the_same(ran, tmp_path):
     (folder,), _ = ran
-    files, written = course.write_reports(SILENT, [folder], ReportOptions(tmp_path))
+    files, written = course.write_pdf_or_page(SILENT, [folder], ReportOptions(tmp_path))
     assert written
     assert files == [tmp_path / "first.pdf"] and files[0].read_bytes().startswith(b"%PDF")
 
 
 def test_what_cannot_be_reported_on_does_not_keep_the_others_from_it(ran, tmp_path, capsys):
     (folder,), _ = ran
-    files, written = course.write_reports(
+    files, written = course.write_pdf_or_page(
         TerminalReporter(Output()), [tmp_path / "nothing", folder], ReportOptions(tmp_path / "out")
     )
     assert not written and len(files) == 1

@@ -16,9 +16,9 @@ from rehearsal_specimen import full_answer
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.compare import Comparison
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.jobs.diagnose import Examined
+from scalewise.jobs.diagnose import ExaminedScript
 from scalewise.jobs.results import CompareResult, DiagnoseResult, MeasureResult, RehearseResult
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 SCRIPT = """
@@ -187,7 +187,7 @@ def test_an_unknown_attribute_is_an_ordinary_error() -> None:
 def test_a_notebook_shows_text_of_scripts_as_text() -> None:
     evil = "<script>alert('&')</script>"
     finding = Finding("same-data", "wrong", evil, (), f"{evil}\nsecond line")
-    diagnosed = DiagnoseResult(Examined(Diagnosis(f"/tmp/{evil}.py", (finding,), (), (), notes=(evil,)), (), 2))
+    diagnosed = DiagnoseResult(ExaminedScript(Diagnosis(f"/tmp/{evil}.py", (finding,), (), (), notes=(evil,)), (), 2))
     caveat = Caveat(evil, "doubt", evil, evil)
     step = make_estimate(0.01, 0.009, 0.011)
     pair = Comparison(evil, evil, 0.98, "faster", None, step, step, None, "", evil, (), (evil,), (caveat,))
@@ -199,7 +199,7 @@ def test_a_notebook_shows_text_of_scripts_as_text() -> None:
 
 def test_a_rehearsal_shows_its_table_its_changes_and_what_it_rests_on() -> None:
     answer = full_answer()
-    result = RehearseResult(answer, conclude(answer))
+    result = RehearseResult(answer, conclusions_from(answer))
     shown = result._repr_html_()
     assert shown.count("<table>") == 2 and "predicted" in shown
     for guess in result.guesses:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from factories import make_outcome, make_run, quiet_sample
-from scalewise.jobs.rehearse_failures import loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_failures import loaded, made_up, refused, warnings_of, why_unmeasured
 from scalewise.predict.rehearsed import NotRehearsed
 from scalewise.records.outcome import OutcomeKind, RankEnd
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
@@ -91,9 +91,9 @@ def test_a_run_without_an_end_is_told():
 
 def test_real_ranks_without_a_step_say_how_they_ended():
     died = replace(make_outcome("killed"), sentence="rank 1 of 2 died of SIGKILL (forward)")
-    assert unmeasured(make_run([0.01] * 3, outcome=died)) == "rank 1 of 2 died of SIGKILL (forward)"
-    assert unmeasured(replace(make_run([0.01] * 3), outcome=None)) == "the run did not end"
-    assert "let the script make more" in unmeasured(make_run([0.01]))
+    assert why_unmeasured(make_run([0.01] * 3, outcome=died)) == "rank 1 of 2 died of SIGKILL (forward)"
+    assert why_unmeasured(replace(make_run([0.01] * 3), outcome=None)) == "the run did not end"
+    assert "let the script make more" in why_unmeasured(make_run([0.01]))
 
 
 def test_other_load_is_told_by_the_judgement_that_measurements_have():

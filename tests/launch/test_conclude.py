@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scalewise.launch.conclude import Cause, Ending, conclude, find_cause
-from scalewise.launch.evidence import Evidence
+from scalewise.launch.evidence import RankEvidence
 from scalewise.launch.verdict import Exit, RankView, Verdict
 from scalewise.records.spec import Rehearsed
 
@@ -17,12 +17,12 @@ def ending(verdict: Verdict | None = Verdict("over"), **changes: Any) -> Ending:
     return Ending(verdict, 0.1, 9.0, stall_seconds=10.0, limit_seconds=60.0, **changes)
 
 
-def rank(number: int, end: Exit | None, **changes: Any) -> Evidence:
+def rank(number: int, end: Exit | None, **changes: Any) -> RankEvidence:
     syncs = changes.pop("syncs", 0)
-    return Evidence(RankView(number, end, 1.0, "forward", syncs=syncs), changes.pop("stderr", ""), **changes)
+    return RankEvidence(RankView(number, end, 1.0, "forward", syncs=syncs), changes.pop("stderr", ""), **changes)
 
 
-def ok(number: int, at_seconds: float = 5.0, **changes: Any) -> Evidence:
+def ok(number: int, at_seconds: float = 5.0, **changes: Any) -> RankEvidence:
     return rank(number, Exit(0, None, at_seconds), **{"steps": 3, **changes})
 
 

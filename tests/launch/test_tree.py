@@ -8,7 +8,7 @@ from scalewise.launch.copied import copy_folder, linked_outside
 from scalewise.launch.keeping import discard
 from scalewise.launch.overlay import is_below
 from scalewise.launch.reads import Reads
-from scalewise.launch.tree import differences, look_through
+from scalewise.launch.tree import look_through, written_between
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_differences_are_what_was_created_changed_and_removed(folder: Path) -> N
     (folder / "new").write_text("1234")
     (folder / "last.pt").unlink()
     (folder / "data" / "a.bin").read_text()
-    found = [(one.path, one.change, one.bytes) for one in differences(before, look_through(str(folder)).states())]
+    found = [(one.path, one.change, one.bytes) for one in written_between(before, look_through(str(folder)).states())]
     assert found == [("last.pt", "removed", 1), ("new", "created", 4), ("train.py", "changed", 6)]
 
 

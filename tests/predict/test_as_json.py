@@ -4,7 +4,7 @@ import json
 
 from rehearsal_specimen import full_answer, shared_model
 from scalewise.predict.as_json import rehearsal_json
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 
 
@@ -22,7 +22,7 @@ def _intervals(told):
 
 def test_everything_people_are_shown_is_there_for_machines():
     answer = full_answer()
-    found = rehearsal_json(answer, conclude(answer, 2**31, Training(steps=10, price_per_gpu_hour=1.0)))
+    found = rehearsal_json(answer, conclusions_from(answer, 2**31, Training(steps=10, price_per_gpu_hour=1.0)))
     told = json.loads(json.dumps(found, allow_nan=False))
     assert [row["ranks"] for row in told["scaling"]["rows"]] == [2, 8, 64]
     assert told["scaling"]["rows"][0]["measured"]["step"]["value"] > 0
@@ -40,6 +40,6 @@ def test_everything_people_are_shown_is_there_for_machines():
 
 def test_machines_are_told_of_samples_in_doubt():
     answer = shared_model()
-    told = rehearsal_json(answer, conclude(answer, advice=False))
+    told = rehearsal_json(answer, conclusions_from(answer, advice=False))
     assert "tensor or pipeline parallel" in told["scaling"]["doubt"]
     assert told["knees"] == [] and any("samples of its own" in guess for guess in told["guesses"])

@@ -12,7 +12,7 @@ from scalewise.predict.catalogue import named_link
 from scalewise.predict.change import changes_at
 from scalewise.predict.collectives import seconds
 from scalewise.predict.faster import faster_links
-from scalewise.predict.link import Curve, Link, Wire
+from scalewise.predict.link import Link, LinkCurve, Wire
 from scalewise.predict.prediction import predict
 from scalewise.predict.tape import Issue
 from scalewise.predict.timeline import Sharing
@@ -105,7 +105,7 @@ def test_the_next_faster_links_are_those_of_the_catalogue():
 
 
 def test_a_faster_link_is_one_beside_a_measured_one_too_and_a_whole_machine_keeps_its_ports():
-    times = Curve(8, (1.0, 1e9), (1.0, 10.0))
+    times = LinkCurve(8, (1.0, 1e9), (1.0, 10.0))
     slow = Link("measured", Wire(60e-6, 10e-6, 1e8), origin="measured", curves=(times,), most_ranks=8)
     quicker = faster_links(slow, 8)
     assert quicker and all(seconds(one, "all_reduce", 1e8, 8) < seconds(slow, "all_reduce", 1e8, 8) for one in quicker)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.predict.collectives import KINDS, all_gather, all_reduce, reduce_scatter, seconds, unmeasured
-from scalewise.predict.link import Curve, Link, Wire
+from scalewise.predict.link import Link, LinkCurve, Wire
 
 NVLINK = Wire(start_seconds=20e-6, hop_seconds=3e-6, bytes_per_second=300e9, handled_seconds_per_byte=1.8e-12)
 ETHERNET = Wire(start_seconds=30e-6, hop_seconds=14e-6, bytes_per_second=25e9)
@@ -64,8 +64,8 @@ def test_a_group_with_one_rank_in_each_node_goes_over_its_share_of_the_network()
 
 
 def test_a_kind_that_was_measured_takes_what_it_took_and_others_follow_all_reduces():
-    reduces = Curve(2, (1.0, 8.0), (4 * all_reduce(EXACT, 1.0, 2), 4 * all_reduce(EXACT, 8.0, 2)))
-    gathers = Curve(2, (1.0, 8.0), (7.0, 70.0), "all_gather")
+    reduces = LinkCurve(2, (1.0, 8.0), (4 * all_reduce(EXACT, 1.0, 2), 4 * all_reduce(EXACT, 8.0, 2)))
+    gathers = LinkCurve(2, (1.0, 8.0), (7.0, 70.0), "all_gather")
     link = replace(EXACT, curves=(reduces, gathers))
     assert seconds(link, "all_gather", 8.0, 2) == pytest.approx(70.0)
     assert seconds(link, "all_reduce", 8.0, 2) == pytest.approx(4 * all_reduce(EXACT, 8.0, 2))

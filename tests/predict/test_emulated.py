@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scalewise.predict.collectives import KINDS, seconds
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.prediction import predict
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
 
 
 def _rehearsed(*entries):
-    return Rehearsed(2, 0, 2, "cpu", (Tape(tuple(entries), 2, 0, 4.0),), 0.0, None)
+    return RehearsedRank(2, 0, 2, "cpu", (Tape(tuple(entries), 2, 0, 4.0),), 0.0, None)
 
 
 STEP = _rehearsed(

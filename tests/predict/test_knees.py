@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from rehearsal_specimen import answer_of, with_samples
 from scalewise.predict.knees import knees
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.scaling import Curve, figures, scaling_table
+from scalewise.predict.scaling import ScalingCurve, figures_against_base, scaling_table
 from taped_steps import QUICK
 
 
 def efficiency(answer, ranks):
     table = scaling_table(answer)
-    curve = Curve(answer, table.kind)
-    return figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency.value
+    curve = ScalingCurve(answer, table.kind)
+    return figures_against_base(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency.value
 
 
 def found(answer):

@@ -8,11 +8,11 @@ from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.links import OFF_CORES, ON_CORES, AskedLink, Links
 from scalewise.predict.probe import LinkProbe, place_of
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 
 SIZES = [4.0 * 8**power for power in range(9)]
 TRUE = Link("true", Wire(300e-6, 20e-6, 1e9))
-POINTS = tuple(Point(2, size, all_reduce(TRUE, size, 2)) for size in SIZES)
+POINTS = tuple(MeasuredCollective(2, size, all_reduce(TRUE, size, 2)) for size in SIZES)
 PROBE = LinkProbe(place_of(make_machine(), "cpu", 1), 1e9, 5.0, POINTS)
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from factories import make_machine, make_run
 from scalewise.predict.collectives import all_reduce, seconds
-from scalewise.predict.link import Curve, Link, Wire
-from scalewise.predict.measured_link import NoLink, curve_of, error_of, measured_link, wire_of
+from scalewise.predict.link import Link, LinkCurve, Wire
+from scalewise.predict.measured_link import NoLink, error_of, fitted_wire, link_curve, measured_link
 from scalewise.predict.probe import (
     LinkProbe,
     Overlap,
@@ -21,22 +21,22 @@ from scalewise.predict.probe import (
     sharing_of,
 )
 from scalewise.predict.timeline import Sharing
-from scalewise.predict.wire_fit import NoWireFit, Point, WireFit
+from scalewise.predict.wire_fit import MeasuredCollective, NoWireFit, WireFit
 
 SIZES = [float(4 * 8**power) for power in range(9)]
 WIRE = Wire(300e-6, 20e-6, 1e9)
 PLACE = place_of(make_machine(), "cpu", 2)
 
 
-def probe_of(points: list[Point]) -> LinkProbe:
+def probe_of(points: list[MeasuredCollective]) -> LinkProbe:
     return LinkProbe(PLACE, 1.0e9, 5.0, tuple(points))
 
 
-def points_of(ranks: int, bend: float = 1.0) -> list[Point]:
+def points_of(ranks: int, bend: float = 1.0) -> list[MeasuredCollective]:
     """Of a wire on which messages of 16 KiB take `bend` times as long as they should."""
     link = Link("true", WIRE)
     return [
-        Point(ranks, size, all_reduce(link, size, ranks) * (bend if size == 4 * 8**4 else 1.0) * factor)
+        MeasuredCollective(ranks, size, all_reduce(link, size, ranks) * (bend if size == 4 * 8**4 else 1.0) * factor)
         for size in SIZES
         for factor in (0.98, 1.0, 1.02)
     ]
@@ -72,10 +72,14 @@ def test_more_ranks_than_were_measured_rest_on_a_guess():
 @pytest.mark.parametrize(
     ("points", "ranks", "said"),
     [
-        ([Point(2, size, 0.001) for size in SIZES], 2, "took no longer"),
-        ([Point(2, size, 0.1 / size) for size in SIZES], 8, "no model fits"),
+        ([MeasuredCollective(2, size, 0.001) for size in SIZES], 2, "took no longer"),
+        ([MeasuredCollective(2, size, 0.1 / size) for size in SIZES], 8, "no model fits"),
         (points_of(2)[:4], 2, "only 2 sizes"),
-        ([Point(2, size, size * factor) for size in SIZES for factor in (1e-9, 4e-9, 30e-9)], 2, "differ so much"),
+        (
+            [MeasuredCollective(2, size, size * factor) for size in SIZES for factor in (1e-9, 4e-9, 30e-9)],
+            2,
+            "differ so much",
+        ),
         ([], 2, "nothing was measured"),
     ],
 )
@@ -93,15 +97,17 @@ def test_a_curve_whose_counts_fit_no_one_wire_still_serves_its_own_ranks():
 
 
 def test_times_that_fit_no_wire_tell_of_no_more_ranks_than_were_measured():
-    crooked = [Point(2, size, 0.001 * 9 ** (at % 2) * (1 + at)) for at, size in enumerate(SIZES) for _ in range(3)]
-    assert isinstance(wire_of(probe_of(crooked)), NoWireFit)
+    crooked = [
+        MeasuredCollective(2, size, 0.001 * 9 ** (at % 2) * (1 + at)) for at, size in enumerate(SIZES) for _ in range(3)
+    ]
+    assert isinstance(fitted_wire(probe_of(crooked)), NoWireFit)
     assert measured_link(probe_of(crooked), 2).most_ranks == 2
     assert isinstance(measured_link(probe_of(crooked), 4), NoLink)
     assert measured_link(probe_of(points_of(2)), 2).most_ranks == 0
 
 
 def test_gathers_have_a_curve_of_their_own_and_no_part_in_the_wire():
-    gathers = [Point(2, size, 100 * size / 1e9, "all_gather") for size in SIZES[3:] for _ in range(3)]
+    gathers = [MeasuredCollective(2, size, 100 * size / 1e9, "all_gather") for size in SIZES[3:] for _ in range(3)]
     link = measured_link(probe_of(points_of(2) + gathers), 2)
     plain = measured_link(probe_of(points_of(2)), 2)
     assert isinstance(link, Link) and isinstance(plain, Link)
@@ -113,7 +119,7 @@ def test_gathers_have_a_curve_of_their_own_and_no_part_in_the_wire():
 
 @given(st.lists(st.floats(1e-6, 10), min_size=3, max_size=9), st.floats(0, 1))
 def test_between_two_points_a_time_lies_between_theirs(times, share):
-    curve = Curve(2, tuple(SIZES[: len(times)]), tuple(times))
+    curve = LinkCurve(2, tuple(SIZES[: len(times)]), tuple(times))
     low, high = curve.sizes_bytes[0], curve.sizes_bytes[1]
     found = curve.at(low + share * (high - low))
     assert min(times[:2]) * (1 - 1e-9) <= found <= max(times[:2]) * (1 + 1e-9)
@@ -124,19 +130,19 @@ def test_between_two_points_a_time_lies_between_theirs(times, share):
     [((1.0, 2.0, 90.0), 2.0), ((1.0, 1.0, 5.0, 5.0, 90.0), 11 / 3), ((0.0, *[1.0] * 9, *[4.0] * 9, 90.0), 2.5)],
 )
 def test_of_a_size_the_mean_without_extremes_counts(times, counts):
-    assert curve_of([Point(2, 8.0, time) for time in times]).seconds == (pytest.approx(counts),)
+    assert link_curve([MeasuredCollective(2, 8.0, time) for time in times]).seconds == (pytest.approx(counts),)
 
 
 def test_a_mean_of_many_times_is_known_better_than_one_of_few():
-    few, many = ([Point(2, 8.0, time) for time in (1.0, 3.0) * times] for times in (3, 48))
+    few, many = ([MeasuredCollective(2, 8.0, time) for time in (1.0, 3.0) * times] for times in (3, 48))
     assert error_of(few) == pytest.approx(0.29, abs=0.01)
     assert error_of(many) == pytest.approx(0.06, abs=0.01)
     assert error_of(few[:1]) == 0.0
 
 
 def test_messages_that_take_a_slice_or_none_still_tell_of_the_wire():
-    unlike = [Point(2, size, 0.001 * slow + size * 1e-9) for size in SIZES for slow in (0, 1) * 10]
-    assert isinstance(wire_of(probe_of(unlike)), WireFit)
+    unlike = [MeasuredCollective(2, size, 0.001 * slow + size * 1e-9) for size in SIZES for slow in (0, 1) * 10]
+    assert isinstance(fitted_wire(probe_of(unlike)), WireFit)
     assert isinstance(measured_link(probe_of(unlike), 2), Link)
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from factories import make_estimate
 from rehearsal_specimen import answer_of, around, full_answer, shared_model
 from scalewise.predict.answer import Base, Checked
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.knees import Knee
-from scalewise.predict.memory import MemoryRow
+from scalewise.predict.memory import PredictedMemory
 from scalewise.predict.scaling import scaling_table
 from scalewise.predict.telling import (
     base_text,
@@ -21,7 +21,7 @@ from scalewise.predict.telling import (
     knee_text,
     memory_notes,
     memory_text,
-    percent_text,
+    percent_interval,
     range_text,
     rate_text,
     rests_on,
@@ -31,7 +31,7 @@ from scalewise.predict.telling import (
 )
 from taped_steps import MIB
 
-FOUND = conclude(full_answer(), 2**31, Training(steps=1))
+FOUND = conclusions_from(full_answer(), 2**31, Training(steps=1))
 MODELLED = Base(around(1e-3), 64.0, measured=False)
 
 
@@ -81,14 +81,14 @@ def test_numbers_keep_one_unit_with_their_interval():
     assert step_text(make_estimate(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
     assert rate_text(make_estimate(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
     assert rate_text(None) == "-"
-    assert percent_text(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
-    assert percent_text(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
+    assert percent_interval(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
+    assert percent_interval(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
     assert range_text(make_estimate(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
     assert range_text(make_estimate(1.0, 1.0, 1.0)) == "1.00"
 
 
 def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
-    row = MemoryRow(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, why_not="only one batch was rehearsed")
+    row = PredictedMemory(8, 30 * MIB, None, 20 * MIB, False, 4, None, None, why_not="only one batch was rehearsed")
     assert memory_text(row) == "8 ranks: a rank needs 30.0 MiB (predicted) of 20.0 MiB: DOES NOT FIT."
     assert list(memory_notes([row, row])) == ["No largest batch: only one batch was rehearsed."]
     assert "not known" in memory_text(replace(row, peak_bytes=None))
@@ -97,13 +97,13 @@ def test_memory_says_whether_it_fits_and_why_there_is_no_largest_batch():
 
 def test_a_peak_that_rests_on_guesses_is_marked_beside_the_number_and_the_guess_is_told():
     guesses = ("that NCCL needs nothing",)
-    row = MemoryRow(8, 30 * MIB, None, 40 * MIB, True, 4, None, None, guesses, guesses)
+    row = PredictedMemory(8, 30 * MIB, None, 40 * MIB, True, 4, None, None, guesses, guesses)
     assert "a rank needs 30.0 MiB (predicted*) of 40.0 MiB: fits" in memory_text(row)
     assert list(memory_notes([row])) == ["* guess: that NCCL needs nothing."]
 
 
 def test_a_largest_batch_is_told_even_where_the_peak_of_the_batch_asked_for_is_not_known():
-    row = MemoryRow(8, None, None, 40 * MIB, None, 4, None, 12, ("a guess",))
+    row = PredictedMemory(8, None, None, 40 * MIB, None, 4, None, 12, ("a guess",))
     assert memory_text(row) == (
         "8 ranks: what a rank needs at most is not known. Largest batch of a rank that fits: 12 (predicted*, now 4)."
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rehearsal_specimen import GIB, answer_of
-from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.memory import memory_rows
 from scalewise.predict.prediction import predict
 from scalewise.predict.rescaled import rescaled
@@ -65,7 +65,7 @@ def sharded(ranks, samples):
 
 def test_shards_need_rehearsals_of_the_same_number_of_ranks():
     plain = answer_of((2,))
-    answer = Answer("train.py", (), "cpu", plain.link, at=(sharded(2, 32), sharded(8, 8)))
+    answer = RehearsalAnswer("train.py", (), "cpu", plain.link, at=(sharded(2, 32), sharded(8, 8)))
     assert [row.line for row in memory_rows(answer, GIB)] == [None, None]
     rows = memory_rows(replace(answer, others=(sharded(8, 64).rehearsal,)), 2 * GIB)
     assert rows[0].line is None
@@ -74,7 +74,7 @@ def test_shards_need_rehearsals_of_the_same_number_of_ranks():
 
 
 def test_on_cores_what_gloo_itself_holds_of_shards_is_a_guess():
-    answer = Answer("train.py", (), "cpu", answer_of((2,)).link, at=(sharded(2, 32),))
+    answer = RehearsalAnswer("train.py", (), "cpu", answer_of((2,)).link, at=(sharded(2, 32),))
     assert any("gloo" in guess for guess in memory_rows(answer, GIB)[0].guesses)
     assert not any("gloo" in guess for guess in memory_rows(replace(answer, device="cuda"), GIB)[0].guesses)
     assert not any("gloo" in guess for guess in memory_rows(answer_of((2,)), GIB)[0].guesses)
@@ -114,7 +114,7 @@ def test_on_gpus_what_is_there_beside_tensors_is_a_guess_of_the_peak_and_of_the_
     assert on_cores.peak_guesses == () and not any("CUDA" in guess for guess in on_cores.guesses)
 
 
-def asked_as(scaling: str, answer: Answer) -> Answer:
+def asked_as(scaling: str, answer: RehearsalAnswer) -> RehearsalAnswer:
     """As the command line makes it of rehearsals with the script's own batches."""
     own = {at.ranks: at.rehearsal for at in answer.at}
     made = rescaled(own, scaling, answer.others, 64.0)

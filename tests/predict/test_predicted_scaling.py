@@ -8,11 +8,18 @@ from hypothesis import strategies as st
 
 from rehearsal_specimen import answer_of, full_answer, pipeline, shared_model, with_samples
 from scalewise.analysis.relation import Relation
-from scalewise.predict.answer import Answer
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.answer import RehearsalAnswer
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import LEVEL, predict
-from scalewise.predict.scaling import OWN_SAMPLES, Curve, curve_points, figures, scaling_kind, scaling_table
+from scalewise.predict.scaling import (
+    OWN_SAMPLES,
+    ScalingCurve,
+    curve_points,
+    figures_against_base,
+    scaling_kind,
+    scaling_table,
+)
 from taped_steps import QUICK, SLOW
 
 wires = st.builds(Wire, st.floats(0, 1e-3), st.floats(0, 1e-4), st.floats(1e8, 1e12))
@@ -49,7 +56,9 @@ def test_all_rows_have_one_level_and_two_levels_are_not_added_up():
     assert {one.level for one in (*found, table.base.step)} == {LEVEL}
     assert {point.efficiency.level for point in curve_points(answer, table)} == {LEVEL}
     with pytest.raises(ValueError, match="restate them"):
-        figures(answer.at[0].predicted.step, 64.0, 2, replace(table.base, step=table.base.step.at(0.95)), "strong")
+        figures_against_base(
+            answer.at[0].predicted.step, 64.0, 2, replace(table.base, step=table.base.step.at(0.95)), "strong"
+        )
 
 
 def test_what_was_measured_stands_beside_what_was_predicted():
@@ -66,7 +75,7 @@ def test_without_one_rank_computing_alone_is_the_base_and_that_is_said():
 
 
 def test_without_samples_the_scaling_that_was_asked_for_counts_and_else_is_guessed():
-    def blind(answer: Answer) -> Answer:
+    def blind(answer: RehearsalAnswer) -> RehearsalAnswer:
         at = tuple(replace(one, predicted=replace(one.predicted, samples=None)) for one in answer.at)
         return replace(answer, at=at, base=replace(answer.base, samples=None))
 
@@ -85,13 +94,13 @@ def test_batches_that_are_neither_are_said_to_be():
 
 
 def test_nothing_predicted_has_no_table():
-    assert scaling_table(Answer("train.py", (), "cpu", SLOW)) is None
+    assert scaling_table(RehearsalAnswer("train.py", (), "cpu", SLOW)) is None
 
 
 @pytest.mark.parametrize("strong", [True, False])
 def test_between_rehearsals_the_curve_is_what_a_rehearsal_there_would_have_given(strong):
     answer, there = answer_of((2, 16), strong=strong), answer_of((8,), strong=strong)
-    curve = Curve(answer, "strong" if strong else "weak")
+    curve = ScalingCurve(answer, "strong" if strong else "weak")
     assert curve.step(8).value == pytest.approx(there.at[0].predicted.step.value, rel=0.01)
     assert curve.step(16).value == pytest.approx(answer.at[1].predicted.step.value)
     assert curve.step(8).low < curve.step(8).value < curve.step(8).high
@@ -102,7 +111,7 @@ def test_between_rehearsals_the_curve_is_what_a_rehearsal_there_would_have_given
 def test_more_ranks_never_do_more_each_than_one_rank_alone(wire, ranks, strong):
     answer = answer_of((2, 8), strong=strong, link=Link("any", wire), base=None)
     table = scaling_table(answer)
-    curve = Curve(answer, table.kind)
+    curve = ScalingCurve(answer, table.kind)
     assert all(row.predicted.efficiency.value <= 1 + 1e-9 for row in table.rows)
     per_rank = curve.samples(ranks) / ranks / curve.step(ranks).value
     assert per_rank <= table.base.samples / table.base.step.value * (1 + 1e-6)
@@ -150,9 +159,9 @@ def test_the_curve_goes_through_every_row_whatever_the_batches(totals):
 
 def test_between_a_number_of_samples_and_none_the_curve_knows_none():
     answer = with_samples(answer_of((2, 8)), [128, 0])
-    curve = Curve(answer, "weak")
+    curve = ScalingCurve(answer, "weak")
     assert curve.samples(2) == 128 and curve.samples(4) is None and curve.samples(8) == 0
-    assert figures(curve.step(4), None, 4, answer.base, "weak").throughput is None
+    assert figures_against_base(curve.step(4), None, 4, answer.base, "weak").throughput is None
 
 
 def test_an_efficiency_that_cannot_be_puts_the_samples_in_doubt():
@@ -211,7 +220,7 @@ def test_ranks_that_work_on_one_batch_scale_strongly_and_count_it_once(kind):
 
 
 def test_of_ranks_that_share_a_batch_nothing_is_said_beyond_what_was_rehearsed():
-    found = conclude(together("tensor parallel", 1))
+    found = conclusions_from(together("tensor parallel", 1))
 
     assert found.knees == ()
     assert [one.ranks for one in found.curve] == [8, 16]

@@ -8,24 +8,24 @@ from hypothesis import strategies as st
 
 from scalewise.predict.collectives import all_reduce
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
+from scalewise.predict.wire_fit import MeasuredCollective, NoWireFit, WireFit, fit_wire
 
 SIZES = tuple(4.0**power for power in range(5, 15))
 
 
-def measured(gpus: int) -> list[Point]:
+def measured(gpus: int) -> list[MeasuredCollective]:
     times = MICROSECONDS[gpus]
-    return [Point(gpus, size * 2**20, time * 1e-6) for size, time in zip(MEBIBYTES, times, strict=True)]
+    return [MeasuredCollective(gpus, size * 2**20, time * 1e-6) for size, time in zip(MEBIBYTES, times, strict=True)]
 
 
-def made(wire: Wire, *ranks: int, noise: float = 0.0) -> list[Point]:
+def made(wire: Wire, *ranks: int, noise: float = 0.0) -> list[MeasuredCollective]:
     """Points of a ring over that wire."""
     random = np.random.default_rng(0)
     points = []
     for count in ranks:
         for size in SIZES:
             time = wire.time(2 * (count - 1), 2 * size * (count - 1) / count, size)
-            points.append(Point(count, size, time * float(np.exp(noise * random.standard_normal()))))
+            points.append(MeasuredCollective(count, size, time * float(np.exp(noise * random.standard_normal()))))
     return points
 
 
@@ -81,9 +81,18 @@ def test_a_node_without_one_wire_between_all_is_refused():
     ("points", "reason"),
     [
         ([], "0 message sizes"),
-        ([Point(2, 2.0**power, 1e-3) for power in range(10, 13)], "3 message sizes from 1.00 KiB to 4.00 KiB"),
-        ([Point(2, 4.0**power, 1e-3 / power) for power in range(5, 15)], "larger messages did not take longer"),
-        ([Point(2, 4.0**power, 1e-3 * 9.0 ** (power % 2) * 2**power) for power in range(5, 15)], "miss the model by"),
+        (
+            [MeasuredCollective(2, 2.0**power, 1e-3) for power in range(10, 13)],
+            "3 message sizes from 1.00 KiB to 4.00 KiB",
+        ),
+        (
+            [MeasuredCollective(2, 4.0**power, 1e-3 / power) for power in range(5, 15)],
+            "larger messages did not take longer",
+        ),
+        (
+            [MeasuredCollective(2, 4.0**power, 1e-3 * 9.0 ** (power % 2) * 2**power) for power in range(5, 15)],
+            "miss the model by",
+        ),
     ],
 )
 def test_points_that_tell_nothing_are_refused_with_the_reason(points, reason):

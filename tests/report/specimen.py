@@ -7,7 +7,7 @@ from math import sin
 from scalewise.report.cells import count_cell, interval_cell, number_cell, text_cell
 from scalewise.report.document import (
     Answer,
-    Bars,
+    BarPlot,
     Cell,
     Code,
     Column,
@@ -15,18 +15,18 @@ from scalewise.report.document import (
     Figure,
     Formula,
     Lane,
-    Lines,
+    LinePlot,
     Listing,
     Paragraph,
     Part,
+    PlotSeries,
     Sample,
     Section,
-    Series,
-    Span,
-    Strips,
+    ShadedSpan,
+    StripPlot,
     Summary,
     Table,
-    Timeline,
+    TimelinePlot,
     TitleBlock,
 )
 
@@ -87,52 +87,54 @@ NASTY_TABLE = Table(
     notes=(NASTY,),
 )
 
-SPEEDUP = Lines(
+SPEEDUP = LinePlot(
     "ranks",
     "speedup",
     (
-        Series("ideal", (1, 4), (1, 4), style="ideal"),
-        Series("Amdahl, s = 0.21", (1, 2, 3, 4), (1, 1.65, 2.11, 2.45), style="model"),
-        Series("small", (1, 2), (1, 1.52), (1, 1.42), (1, 1.61)),
-        Series("small", (2, 4), (1.52, 1.71), (1.42, 1.5), (1.61, 1.9), style="oversubscribed"),
-        Series("large", (1, 2, 4), (1, 1.72, 2.9), (1, 1.6, 2.7), (1, 1.8, 3.1), style="emulated"),
+        PlotSeries("ideal", (1, 4), (1, 4), style="ideal"),
+        PlotSeries("Amdahl, s = 0.21", (1, 2, 3, 4), (1, 1.65, 2.11, 2.45), style="model"),
+        PlotSeries("small", (1, 2), (1, 1.52), (1, 1.42), (1, 1.61)),
+        PlotSeries("small", (2, 4), (1.52, 1.71), (1.42, 1.5), (1.61, 1.9), style="oversubscribed"),
+        PlotSeries("large", (1, 2, 4), (1, 1.72, 2.9), (1, 1.6, 2.7), (1, 1.8, 3.1), style="emulated"),
     ),
     x_ticks=(1, 2, 4),
 )
 STEPS = tuple(float(step) for step in range(1, 41))
-TRACE = Lines(
+TRACE = LinePlot(
     "step",
     "step time (ms)",
     (
-        Series("rank 0", STEPS, tuple(4 + sin(step) + (14 if step == 1 else 3 if step < 5 else 0) for step in STEPS)),
-        Series("rank 1", STEPS, tuple(6 + sin(2 * step) + (9 if step < 3 else 0) for step in STEPS)),
+        PlotSeries(
+            "rank 0", STEPS, tuple(4 + sin(step) + (14 if step == 1 else 3 if step < 5 else 0) for step in STEPS)
+        ),
+        PlotSeries("rank 1", STEPS, tuple(6 + sin(2 * step) + (9 if step < 3 else 0) for step in STEPS)),
     ),
-    (Span(0.5, 5.5, "warm-up"),),
+    (ShadedSpan(0.5, 5.5, "warm-up"),),
 )
-BAND = Lines(
+BAND = LinePlot(
     "message (bytes)",
     "time of one all-reduce (us)",
     (
-        Series(
+        PlotSeries(
             "measured",
             tuple(4.0 * 2**power for power in range(25)),
             tuple(260 + 4 * 2**power / 980 for power in range(25)),
             tuple(200 + 4 * 2**power / 1200 for power in range(25)),
             tuple(330 + 4 * 2**power / 800 for power in range(25)),
         ),
-        Series("260 us + n / 0.98 GB/s", (4, 67108864), (260, 68739), style="model"),
+        PlotSeries("260 us + n / 0.98 GB/s", (4, 67108864), (260, 68739), style="model"),
     ),
     log_x=True,
     log_y=True,
 )
-MANY = Lines(
+MANY = LinePlot(
     "batch per step",
     "samples per second",
-    tuple(Series(f"a rather long name, number {n}", (32, 64, 128), (n, 2 * n, 3 * n)) for n in range(1, 9)),
+    tuple(PlotSeries(f"a rather long name, number {n}", (32, 64, 128), (n, 2 * n, 3 * n)) for n in range(1, 9)),
     x_ticks=(32, 64, 128),
     log_x=True,
 )
-ANATOMY = Bars(
+ANATOMY = BarPlot(
     ("1 rank", "2 ranks", "4 ranks", "2 ranks on 2 logical devices", "8 ranks", "16 ranks"),
     (
         Part("data", (0.1, 0.1, 0.1, 0.1, 0.1, 0.0)),
@@ -147,8 +149,8 @@ ANATOMY = Bars(
     (4.2, 4.9, 5.7, 4.4, 6.1, 0.0),
     ("measured", "measured", "oversubscribed", "emulated", "predicted", "failed"),
 )
-MEMORY = Bars(("Code 1", "Code 2", "Code 3"), (Part("peak", (4.07, 6.07, 5.2)),), "peak memory (GiB)")
-PIPELINE = Timeline(
+MEMORY = BarPlot(("Code 1", "Code 2", "Code 3"), (Part("peak", (4.07, 6.07, 5.2)),), "peak memory (GiB)")
+PIPELINE = TimelinePlot(
     tuple(
         Lane(
             f"logical:{device}",
@@ -243,7 +245,7 @@ LISTING = Listing(
 """,
     (34, 37),
 )
-VARIANCE = Strips(
+VARIANCE = StripPlot(
     (
         Sample("DP", tuple(12 + 0.6 * sin(3 * n) + 0.3 * sin(7 * n) for n in range(60))),
         Sample("DDP", (*(15.6 + 1.4 * sin(5 * n) + 0.4 * sin(n) for n in range(58)), 95.0, 21.0)),
@@ -251,7 +253,7 @@ VARIANCE = Strips(
     ),
     "step time (ms)",
 )
-DDP_STEP = Timeline(
+DDP_STEP = TimelinePlot(
     (
         Lane("computing", ((0, 3.1, "forward"), (3.1, 9.4, "backward"), (12.2, 13.4, "optimizer"))),
         Lane("buckets fill", ((3.1, 5.2, "bucket 1"), (5.2, 7.4, "bucket 2"), (7.4, 9.4, "bucket 3"))),
@@ -261,7 +263,7 @@ DDP_STEP = Timeline(
 )
 
 
-def schedule(micro_batches: int, devices: int = 4) -> Timeline:
+def schedule(micro_batches: int, devices: int = 4) -> TimelinePlot:
     """A pipeline in which every micro-batch takes 1 forward and 2 backward."""
     scale = 8 / micro_batches
     turn = micro_batches + devices - 1
@@ -277,22 +279,22 @@ def schedule(micro_batches: int, devices: int = 4) -> Timeline:
             for m in range(micro_batches)
         ]
         lanes.append(Lane(f"GPU {device}", (*forward, *backward)))
-    return Timeline(tuple(lanes), "time, in forwards of an eighth of the batch")
+    return TimelinePlot(tuple(lanes), "time, in forwards of an eighth of the batch")
 
 
 DELAYS = (0.0, 5.0, 10.0, 20.0, 40.0)
-DELAY = Lines(
+DELAY = LinePlot(
     "delay of one rank (ms)",
     "speedup on 2 GPUs",
     (
-        Series(
+        PlotSeries(
             "measured",
             DELAYS,
             (1.8, 1.56, 1.41, 1.3, 1.17),
             (1.7, 1.46, 1.32, 1.2, 1.1),
             (1.9, 1.66, 1.5, 1.4, 1.24),
         ),
-        Series(
+        PlotSeries(
             "Amdahl's law",
             tuple(map(float, range(41))),
             tuple((20 + d) / (11.1 + d) for d in range(41)),
@@ -300,13 +302,13 @@ DELAY = Lines(
         ),
     ),
 )
-SCALING_LOG = Lines(
+SCALING_LOG = LinePlot(
     "GPUs",
     "samples per second",
     (
-        Series("ideal", (1, 2, 4, 8), (3758, 7516, 15032, 30064), style="ideal"),
-        Series("measured", (1, 2), (3758, 2634), (3657, 2415), (3855, 2883)),
-        Series(
+        PlotSeries("ideal", (1, 2, 4, 8), (3758, 7516, 15032, 30064), style="ideal"),
+        PlotSeries("measured", (1, 2), (3758, 2634), (3657, 2415), (3855, 2883)),
+        PlotSeries(
             "H200, predicted",
             (1, 2, 4),
             (44100, 57100, 65300),
@@ -319,27 +321,29 @@ SCALING_LOG = Lines(
     log_y=True,
     x_ticks=(1, 2, 4, 8),
 )
-FAR_IDEAL = Lines(
+FAR_IDEAL = LinePlot(
     "GPUs",
     "speedup",
     (
-        Series("ideal", (1, 8), (1, 8), style="ideal"),
-        Series("small", (1, 2, 4, 8), (1, 0.7, 0.66, 0.6), (1, 0.64, 0.6, 0.5), (1, 0.77, 0.7, 0.7), "predicted"),
-        Series("large", (1, 2, 4, 8), (1, 0.78, 0.8, 0.83), style="predicted"),
+        PlotSeries("ideal", (1, 8), (1, 8), style="ideal"),
+        PlotSeries("small", (1, 2, 4, 8), (1, 0.7, 0.66, 0.6), (1, 0.64, 0.6, 0.5), (1, 0.77, 0.7, 0.7), "predicted"),
+        PlotSeries("large", (1, 2, 4, 8), (1, 0.78, 0.8, 0.83), style="predicted"),
     ),
     x_ticks=(1, 2, 4, 8),
 )
-LOSSES = Lines(
+LOSSES = LinePlot(
     "optimizer step",
     "loss",
-    tuple(Series(f"Code {n}", STEPS[:30], tuple(1 + 2 / step + 1e-4 * n for step in STEPS[:30])) for n in (1, 2, 3)),
+    tuple(
+        PlotSeries(f"Code {n}", STEPS[:30], tuple(1 + 2 / step + 1e-4 * n for step in STEPS[:30])) for n in (1, 2, 3)
+    ),
 )
-DISTANCES = Lines(
+DISTANCES = LinePlot(
     "optimizer step",
     "distance of the loss",
-    (Series("bf16", STEPS[:10], tuple(1e-5 + 2e-6 * step for step in STEPS[:10])),),
+    (PlotSeries("bf16", STEPS[:10], tuple(1e-5 + 2e-6 * step for step in STEPS[:10])),),
 )
-SHARES = Bars(
+SHARES = BarPlot(
     ("DIM 1024", "DIM 8192"),
     (Part("forward", (20.0, 30.0)), Part("backward", (40.0, 55.0)), Part("communication", (40.0, 15.0))),
     "share of the step (%)",
@@ -529,7 +533,7 @@ def _plain_sections() -> tuple[Section, ...]:
                     "nasty",
                     NASTY,
                     NASTY,
-                    Lines(NASTY, NASTY, (Series(NASTY, (1, 2), (1, 2)), Series("b", (1,), (1,)))),
+                    LinePlot(NASTY, NASTY, (PlotSeries(NASTY, (1, 2), (1, 2)), PlotSeries("b", (1,), (1,)))),
                 ),
             ),
         ),

@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 from specimen import ANATOMY, BAND, MANY, MEMORY, NASTY, PIPELINE, SPEEDUP, TRACE
 
-from scalewise.report.document import Bars, Figure, Lines, Part, Series, Timeline
+from scalewise.report.document import BarPlot, Figure, LinePlot, Part, PlotSeries, TimelinePlot
 from scalewise.report.draw import draw, width_points
 from scalewise.report.draw_lines import in_height
 
@@ -46,21 +46,23 @@ def test_the_user_s_settings_of_matplotlib_change_nothing_and_are_left_alone():
 
 
 def test_a_dollar_sign_is_a_dollar_sign_and_a_strange_letter_no_error():
-    assert drawing(Lines(NASTY, NASTY, (Series(NASTY, (1, 2), (1, 2)), Series("$\\frac{1}$", (1, 2), (2, 1))))).svg
+    assert drawing(
+        LinePlot(NASTY, NASTY, (PlotSeries(NASTY, (1, 2), (1, 2)), PlotSeries("$\\frac{1}$", (1, 2), (2, 1))))
+    ).svg
 
 
 @pytest.mark.parametrize(
     "plot",
     [
-        Lines("x", "y", ()),
-        Lines("x", "y", (Series("a", (), ()),)),
-        Lines("x", "y", (Series("a", (1,), (float("nan"),)),), log_y=True),
-        Lines("x", "y", (Series("a", (1, 2), (0.0, 0.0)),), log_x=True, log_y=True),
-        Lines("x", "y", (Series("a", (1, 2), (-1.0, 1.0)),)),
-        Bars((), (), "y"),
-        Bars(("a",), (Part("p", (float("nan"),)),), "y"),
-        Bars(("a", "b"), (Part("p", (0.0, 0.0)),), "y", marks=("failed", "missing")),
-        Timeline((), "x"),
+        LinePlot("x", "y", ()),
+        LinePlot("x", "y", (PlotSeries("a", (), ()),)),
+        LinePlot("x", "y", (PlotSeries("a", (1,), (float("nan"),)),), log_y=True),
+        LinePlot("x", "y", (PlotSeries("a", (1, 2), (0.0, 0.0)),), log_x=True, log_y=True),
+        LinePlot("x", "y", (PlotSeries("a", (1, 2), (-1.0, 1.0)),)),
+        BarPlot((), (), "y"),
+        BarPlot(("a",), (Part("p", (float("nan"),)),), "y"),
+        BarPlot(("a", "b"), (Part("p", (0.0, 0.0)),), "y", marks=("failed", "missing")),
+        TimelinePlot((), "x"),
     ],
 )
 def test_empty_and_odd_plots_are_drawn(plot):
@@ -68,14 +70,14 @@ def test_empty_and_odd_plots_are_drawn(plot):
 
 
 def test_marks_can_be_told_apart():
-    plain = Bars(("a",), (Part("p", (1.0,)),), "y")
+    plain = BarPlot(("a",), (Part("p", (1.0,)),), "y")
     looks = {
-        mark: drawing(Bars(plain.bars, plain.parts, "y", marks=(mark,))).svg
+        mark: drawing(BarPlot(plain.bars, plain.parts, "y", marks=(mark,))).svg
         for mark in ("measured", "emulated", "oversubscribed", "predicted", "failed")
     }
     assert len(set(looks.values())) == len(looks)
     styles = {
-        style: drawing(Lines("x", "y", (Series("a", (1, 2), (1, 2), style=style),))).svg
+        style: drawing(LinePlot("x", "y", (PlotSeries("a", (1, 2), (1, 2), style=style),))).svg
         for style in ("measured", "emulated", "oversubscribed", "model", "ideal")
     }
     assert len(set(styles.values())) == len(styles)

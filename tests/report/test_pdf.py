@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from specimen import MEMORY, NASTY, TABLE, generic, hand_in, specimen
 
-from scalewise.report.document import Answer, Document, Figure, Formula, Lines, Paragraph, Section, Series
+from scalewise.report.document import Answer, Document, Figure, Formula, LinePlot, Paragraph, PlotSeries, Section
 from scalewise.report.pdf import (
     FIGURE_SCALES,
     LOWER_FIGURES,
@@ -18,7 +18,7 @@ from scalewise.report.pdf import (
     pdf_bytes,
 )
 
-LINES = Lines("x", "y", (Series("s", (1.0, 2.0), (1.0, 2.0)),))
+LINES = LinePlot("x", "y", (PlotSeries("s", (1.0, 2.0), (1.0, 2.0)),))
 
 
 def pages(document: Document, setting) -> int:

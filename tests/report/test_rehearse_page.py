@@ -8,8 +8,8 @@ import pytest
 from browser import Browser, find_browser
 
 from rehearsal_specimen import GIB, answer_of, full_answer, pipeline
-from scalewise.predict.answer import Answer, Refused
-from scalewise.predict.conclusion import conclude
+from scalewise.predict.answer import Refused, RehearsalAnswer
+from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.report.rehearse_page import rehearse_page, write_rehearse_page
 
@@ -18,7 +18,7 @@ PROGRAM = find_browser()
 
 def full_page() -> str:
     answer = full_answer()
-    return rehearse_page(answer, conclude(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5)))
+    return rehearse_page(answer, conclusions_from(answer, 2 * GIB, Training(steps=1000, price_per_gpu_hour=2.5)))
 
 
 def test_a_page_has_two_plots_two_tables_and_every_section():
@@ -49,7 +49,7 @@ def test_every_number_that_rests_on_guesses_is_marked_and_the_mark_explained():
 
 def test_without_guesses_nothing_is_marked_as_one():
     answer = answer_of()
-    found = replace(conclude(answer, advice=False), guesses=())
+    found = replace(conclusions_from(answer, advice=False), guesses=())
     text = unescape(rehearse_page(answer, replace(found, memory=())))
     assert '<span class="chip predicted">predicted</span>' in text
     assert "predicted*" not in text and "rests on guesses" not in text
@@ -61,22 +61,22 @@ def test_what_a_script_wrote_is_never_markup():
 
 
 def test_nothing_predicted_has_a_page_as_well(tmp_path):
-    answer = Answer("train.py", (), "cpu", full_answer().link, refused=(Refused(3, "no."),))
-    write_rehearse_page(tmp_path / "new" / "page.html", answer, conclude(answer))
+    answer = RehearsalAnswer("train.py", (), "cpu", full_answer().link, refused=(Refused(3, "no."),))
+    write_rehearse_page(tmp_path / "new" / "page.html", answer, conclusions_from(answer))
     text = (tmp_path / "new" / "page.html").read_text()
     assert "3\u00a0ranks: no." in unescape(text) and "<svg" not in text
 
 
 def test_samples_in_doubt_are_told_right_above_the_table():
     answer = pipeline()
-    text = unescape(rehearse_page(answer, conclude(answer, advice=False)))
+    text = unescape(rehearse_page(answer, conclusions_from(answer, advice=False)))
     assert text.index("Doubt: Samples are counted") < text.index("Each number of ranks")
     assert "Efficiency falls under" not in text and "Efficiency stays above" not in text
 
 
 def test_a_page_of_one_rank_has_one_row_and_no_plot():
     answer = answer_of((1,))
-    text = unescape(rehearse_page(answer, conclude(answer, advice=False)))
+    text = unescape(rehearse_page(answer, conclusions_from(answer, advice=False)))
     assert "<svg" not in text and "scaling:" not in text
     assert text.partition("Each number of ranks")[2].partition("</table>")[0].count("<tr") == 2
 
@@ -87,7 +87,7 @@ def page(tmp_path_factory):
         pytest.skip("no Chromium was found; on Debian: apt-get install chromium (see CONTRIBUTING.md)")
     folder: Path = tmp_path_factory.mktemp("rehearse")
     answer = answer_of((2, 8, 64, 1024, 16_384))
-    write_rehearse_page(folder / "rehearse.html", answer, conclude(answer, 2 * GIB))
+    write_rehearse_page(folder / "rehearse.html", answer, conclusions_from(answer, 2 * GIB))
     browser = Browser(PROGRAM, folder / "profile")
     try:
         browser.resize(1000, 900)

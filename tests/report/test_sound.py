@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from specimen import SPEEDUP, TABLE, specimen
 
-from scalewise.report.document import Document, Figure, Lines, Paragraph, Section, Series
+from scalewise.report.document import Document, Figure, LinePlot, Paragraph, PlotSeries, Section
 from scalewise.report.sound import sound
 
 
@@ -15,7 +15,7 @@ def holes(*blocks) -> tuple[list[str], list[str]]:
 
 
 def test_a_figure_that_cannot_be_drawn_is_a_sentence():
-    torn = Lines("x", "y", (Series("a", (1, 2, 3), (1, 2)),))
+    torn = LinePlot("x", "y", (PlotSeries("a", (1, 2, 3), (1, 2)),))
     told, said = holes(Figure("f", "Speedup", "", torn), Figure("g", "Other", "", SPEEDUP))
 
     assert len(told) == 1 and told[0].startswith("A figure is missing here (Speedup): ValueError")

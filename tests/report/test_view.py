@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from specimen import specimen
 
 from scalewise.report.document import Answer, Cell, Column, Document, Section, Table
-from scalewise.report.view import bound_text, labels_of, numbers_of, plain_text, row_view, table_view, typeset
+from scalewise.report.view import labels_of, nonbreaking, numbers_of, plain_text, row_view, table_view, typeset
 
 
 def test_a_number_and_its_interval_are_told_apart():
@@ -72,11 +72,11 @@ def test_shown_text_steers_nothing(text):
 
 @given(st.text())
 def test_binding_changes_spaces_and_signs_only(text):
-    assert bound_text(text).replace("\u00a0", " ") == typeset(text).replace("\u00a0", " ")
+    assert nonbreaking(text).replace("\u00a0", " ") == typeset(text).replace("\u00a0", " ")
 
 
 def test_numbers_stay_with_their_units():
-    assert bound_text("19.4 ms [18.8, 20.1] and 5 % of it") == "19.4\u00a0ms [18.8,\u00a020.1] and 5\u00a0% of it"
+    assert nonbreaking("19.4 ms [18.8, 20.1] and 5 % of it") == "19.4\u00a0ms [18.8,\u00a020.1] and 5\u00a0% of it"
 
 
 def test_signs_are_those_of_print():

@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from scalewise.records.utilisation import HOST
 from scalewise.watch.step_profile import StepProfiler, covered_ns, merged, overlap_ns
-from scalewise.watch.work import Work, WorkMode
+from scalewise.watch.work import StepCounts, WorkMode
 
 
 def _profiled(act) -> tuple[StepProfiler, object]:
@@ -45,7 +45,7 @@ def test_families_and_the_host_add_up_to_the_step():
 
 def test_flops_from_the_profile_are_those_by_dispatch():
     model, optimizer, x = _training()
-    work = Work(lambda: True, lambda: False)
+    work = StepCounts(lambda: True, lambda: False)
     with WorkMode(work):
         _step(model, optimizer, x)
     _, found = _profiled(lambda: _step(model, optimizer, x))

@@ -5,13 +5,13 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from scalewise.watch.work import Work, WorkMode, flops_of_event
+from scalewise.watch.work import StepCounts, WorkMode, flops_of_event
 
 BATCH, WIDE, OUT = 8, 32, 16
 
 
-def _counted(act, in_backward=lambda: False) -> Work:
-    work = Work(lambda: True, in_backward)
+def _counted(act, in_backward=lambda: False) -> StepCounts:
+    work = StepCounts(lambda: True, in_backward)
     with WorkMode(work):
         act()
     assert work.error is None
@@ -121,7 +121,7 @@ def test_only_tensors_larger_than_the_cache_are_sure_to_come_from_memory(monkeyp
 
 
 def test_nothing_is_counted_outside_the_step():
-    work = Work(lambda: False, lambda: False)
+    work = StepCounts(lambda: False, lambda: False)
     with WorkMode(work):
         torch.randn(4, 4) @ torch.randn(4, 4)
 
@@ -133,7 +133,7 @@ def test_a_fault_of_the_count_ends_the_count_and_not_the_script(monkeypatch):
         raise ValueError("broken on purpose")
 
     monkeypatch.setattr("scalewise.watch.work.flops_of", broken)
-    work = Work(lambda: True, lambda: False)
+    work = StepCounts(lambda: True, lambda: False)
     with WorkMode(work):
         result = torch.ones(4, 4) @ torch.ones(4, 4)
 

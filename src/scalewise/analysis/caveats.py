@@ -172,7 +172,7 @@ def drift(arm: ArmRuns) -> Caveat | None:
     """A caveat about steps that grew or shrank over the run, beyond chance and by a relevant amount."""
     if unlike_steps(arm):
         return None
-    changes = [(drift_of(one.series.slowest_seconds[one.series.settled]), one) for one in arm.measured]
+    changes = [(relative_drift(one.series.slowest_seconds[one.series.settled]), one) for one in arm.measured]
     worst, one = max(changes, key=lambda item: abs(item[0]), default=(0.0, None))
     if one is None or abs(worst) <= LARGEST_DRIFT:
         return None
@@ -184,7 +184,7 @@ def drift(arm: ArmRuns) -> Caveat | None:
     )
 
 
-def drift_of(seconds: Floats) -> float:
+def relative_drift(seconds: Floats) -> float:
     """The relative change over the run, from a line through block medians; zero if it may be chance."""
     if len(seconds) < LEAST_STEPS:
         return 0.0

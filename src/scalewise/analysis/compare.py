@@ -69,7 +69,7 @@ def compare_suites(
     return tuple(_compared(one, two, f"A: {one.label}", f"B: {two.label}", allow, level) for one, two in both)
 
 
-def compare(
+def compare_runs(
     a: Sequence[Run],
     b: Sequence[Run],
     a_name: str = "A",

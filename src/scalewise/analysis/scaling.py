@@ -68,12 +68,12 @@ def _compared(base: ArmRuns, arm: ArmRuns) -> ScalingFigures:
     verdict = equal_work(work_a, work_b, kind, declared=arm.spec.scaling != "auto", allow=allow)
     if not verdict.allowed:
         return ScalingFigures(base=base.label, refusal="; ".join(verdict.reasons))
-    return figures(
+    return scaling_figures(
         ratio(base.side(), arm.side()), arm.spec.world_size / base.spec.world_size, kind, base.label, verdict.reasons
     )
 
 
-def figures(
+def scaling_figures(
     faster: Estimate, growth: float, kind: Literal["strong", "weak"], base: str, notes: Sequence[str] = ()
 ) -> ScalingFigures:
     """The figures from base time over arm time, and from the ratio of their numbers of ranks."""

@@ -25,7 +25,7 @@ SETTLING = 1 / 3  # of the steps: in these a scaler still searches for its scale
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """A loss curve compared with its reference, over the steps that both recorded."""
 
     steps: int
@@ -65,7 +65,7 @@ class Stability:
     non_finite_steps: int
     scales: tuple[float, ...]  # of the GradScaler, where it was read
     scale_cuts: int
-    curve: Curve | None
+    curve: LossCurve | None
     gradients: Gradients | None
     variation: float  # of the step times: standard deviation over mean
     p95_over_median: float
@@ -77,12 +77,12 @@ def tolerance_of(precision: Sequence[str]) -> float:
     return TOLERATED_ROUNDINGS * max((ROUNDOFF[name] for name in names if name in ROUNDOFF), default=0.0)
 
 
-def curve_of(losses: Sequence[float | None], reference: Sequence[float | None], tolerance: float) -> Curve | None:
+def loss_curve(losses: Sequence[float | None], reference: Sequence[float | None], tolerance: float) -> LossCurve | None:
     """The two curves compared step by step; None if no step has both losses."""
     pairs = [(a, b) for a, b in zip(losses, reference, strict=False) if a is not None and b is not None]
     if not pairs:
         return None
-    return Curve(len(pairs), max(_distance(a, b) for a, b in pairs), tolerance)
+    return LossCurve(len(pairs), max(_distance(a, b) for a, b in pairs), tolerance)
 
 
 def gradients_of(rows: Sequence[GradientRow]) -> Gradients | None:
@@ -129,8 +129,8 @@ def stability(
     )
 
 
-def _curve(run: RunFigures, reference: RunFigures | None) -> Curve | None:
-    return curve_of(run.losses, reference.losses, tolerance_of(run.precision)) if reference else None
+def _curve(run: RunFigures, reference: RunFigures | None) -> LossCurve | None:
+    return loss_curve(run.losses, reference.losses, tolerance_of(run.precision)) if reference else None
 
 
 def _late_skips(run: RunFigures) -> int:
@@ -149,7 +149,7 @@ def _distance(value: float, reference: float) -> float:
     return abs(value - reference) / abs(reference) if reference else float("inf")
 
 
-def _word(run: RunFigures, late: int, curve: Curve | None, health: Gradients | None) -> tuple[Word, str]:
+def _word(run: RunFigures, late: int, curve: LossCurve | None, health: Gradients | None) -> tuple[Word, str]:
     """The word and condition of the first rule that holds, from the worst to the best."""
     steps = len(run.step_seconds)
     if run.skipped_steps >= steps:
@@ -166,7 +166,7 @@ def _word(run: RunFigures, late: int, curve: Curve | None, health: Gradients | N
     return "stable", _stable_condition(curve)
 
 
-def _stable_condition(curve: Curve | None) -> str:
+def _stable_condition(curve: LossCurve | None) -> str:
     steady = "no loss that is not finite, no late skipped steps"
     if curve is None:
         return steady

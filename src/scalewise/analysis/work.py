@@ -27,7 +27,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WorkVerdict:
     """The answer to whether two arms did equal work: refused with the differences, or allowed on some evidence."""
 
     allowed: bool
@@ -70,7 +70,7 @@ def equal_work(
     *,
     declared: bool = False,
     allow: Collection[str] = (),
-) -> Verdict:
+) -> WorkVerdict:
     """Checks for equal samples in all (strong) or per rank (weak), model, precision and optimizers.
 
     If samples cannot be seen, equal commands at equal world sizes do equal work; at different world sizes the same
@@ -87,18 +87,18 @@ def equal_work(
     }
     reasons = tuple(reason for name, reason in found.items() if reason and name not in allow)
     if reasons:
-        return Verdict(False, None, reasons)
+        return WorkVerdict(False, None, reasons)
     if (a.samples is not None and b.samples is not None) or "samples" in allow:
-        return Verdict(True, "seen", ())
+        return WorkVerdict(True, "seen", ())
     return _unseen(a, b, declared)
 
 
-def _unseen(a: Work, b: Work, declared: bool) -> Verdict:
+def _unseen(a: Work, b: Work, declared: bool) -> WorkVerdict:
     if a.command == b.command and a.world_size == b.world_size:
-        return Verdict(True, "same command", ("samples per step could not be seen; the commands are the same",))
+        return WorkVerdict(True, "same command", ("samples per step could not be seen; the commands are the same",))
     if a.command == b.command and declared:
-        return Verdict(True, "declared", ("samples per step could not be seen; equal work as the suite declares",))
-    return Verdict(False, None, ("cannot verify equal work: samples per step could not be seen",))
+        return WorkVerdict(True, "declared", ("samples per step could not be seen; equal work as the suite declares",))
+    return WorkVerdict(False, None, ("cannot verify equal work: samples per step could not be seen",))
 
 
 def _samples_reason(a: Work, b: Work, scaling: str) -> str:

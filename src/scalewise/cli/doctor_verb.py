@@ -7,12 +7,12 @@ from typing import Any
 from scalewise.analysis.summary import to_json
 from scalewise.console.output import Output
 from scalewise.errors import BadRequest
-from scalewise.jobs.diagnose import DiagnoseRequest, Examined
+from scalewise.jobs.diagnose import DiagnoseRequest, ExaminedScript
 from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
 from scalewise.records.codec import encode
 
 
-def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> DiagnoseRequest:
+def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> DiagnoseRequest:
     """The request, or a BadRequest that says what is wrong with it."""
     if script is None:
         raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
@@ -41,7 +41,9 @@ def requested(script: str | None, args: Sequence[str], options: Mapping[str, Any
     )
 
 
-def give(output: Output, examined: Examined, as_json: bool, html: Path | None, sarif: Path | None) -> int:
+def present_diagnosis(
+    output: Output, examined: ExaminedScript, as_json: bool, html: Path | None, sarif: Path | None
+) -> int:
     """Shows it and writes it; the exit code says whether something was found."""
     if as_json:
         words = "\n".join(examined.words)
@@ -60,7 +62,7 @@ def give(output: Output, examined: Examined, as_json: bool, html: Path | None, s
     return examined.exit_code
 
 
-def _write_files(output: Output, examined: Examined, html: Path | None, sarif: Path | None) -> None:
+def _write_files(output: Output, examined: ExaminedScript, html: Path | None, sarif: Path | None) -> None:
     try:
         if html is not None:
             from scalewise.report.doctor_page import write_doctor_page

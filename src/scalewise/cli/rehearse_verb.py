@@ -19,7 +19,7 @@ from scalewise.jobs.rehearse_request import (
     size_in_bytes,
     words_of,
 )
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.link import Link
 from scalewise.predict.link_file import link_from_file
@@ -29,7 +29,7 @@ FAILED = 2  # some number of ranks has no prediction, or real ranks that were to
 DOUBTFUL = 3  # what was measured lies outside the interval that was predicted for it
 
 
-def requested(script: str, args: Sequence[str], options: Mapping[str, Any]) -> RehearseRequest:
+def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, Any]) -> RehearseRequest:
     """The request, or a BadRequest with everything that is wrong with it."""
     asked = Arguments()
     ranks = asked.attempt(lambda: _ranks(options["ranks"]), ())
@@ -87,7 +87,9 @@ def _link(options: Mapping[str, Any], most_ranks: int) -> Link | None:
     return link_from_file(file, options["per_node"]) if file else asked_link(text, options["per_node"], most_ranks)
 
 
-def give(output: Output, answer: Answer, request: RehearseRequest, as_json: bool, html: Path | None) -> int:
+def present_rehearsal(
+    output: Output, answer: RehearsalAnswer, request: RehearseRequest, as_json: bool, html: Path | None
+) -> int:
     """Shows it and writes it; the exit code says whether all was predicted and none refuted."""
     from scalewise.jobs.rehearse import concluded
 
@@ -106,14 +108,14 @@ def give(output: Output, answer: Answer, request: RehearseRequest, as_json: bool
     return exit_code(answer)
 
 
-def exit_code(answer: Answer) -> int:
+def exit_code(answer: RehearsalAnswer) -> int:
     """What is not there weighs more than what is in doubt."""
     if answer.refused or answer.check_failed:
         return FAILED
     return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
 
 
-def _show_words(output: Output, answer: Answer) -> None:
+def _show_words(output: Output, answer: RehearsalAnswer) -> None:
     for one in answer.refused:
         if one.words:
             output.show()
@@ -122,7 +124,7 @@ def _show_words(output: Output, answer: Answer) -> None:
                 output.show(f"    {line}")
 
 
-def _write(output: Output, path: Path, answer: Answer, found: Conclusions) -> None:
+def _write(output: Output, path: Path, answer: RehearsalAnswer, found: Conclusions) -> None:
     from scalewise.report.rehearse_page import write_rehearse_page
 
     try:

@@ -15,7 +15,7 @@ def spelled(option: str, value: object = "") -> str:
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
-def requested(what: str, args: Sequence[str], options: Mapping[str, Any]) -> MeasureRequest:
+def requested_measurement(what: str, args: Sequence[str], options: Mapping[str, Any]) -> MeasureRequest:
     """The request; a BadRequest where a word cannot be read."""
     names = {field.name for field in fields(MeasureRequest)}
     given = {name: value for name, value in options.items() if name in names}

@@ -101,12 +101,15 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.cli.request import requested, requested_nodes, spelled
+    from scalewise.cli.request import requested_measurement, requested_nodes, spelled
     from scalewise.jobs.measure import Where, measure
     from scalewise.jobs.measure_request import suite_of
 
     output, reporter = _streams(quiet)
-    suite, where = suite_of(requested(what, args, options), spelled), Where(options["out"], options["again"])
+    suite, where = (
+        suite_of(requested_measurement(what, args, options), spelled),
+        Where(options["out"], options["again"]),
+    )
     folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json)
     _trace(output, folder.path, options["trace"])
@@ -146,10 +149,16 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 
         output.show(list_text() if options["list_checks"] else explain_text(options["explain"]))
         return DONE
-    from scalewise.cli.doctor_verb import give, requested
-    from scalewise.jobs.diagnose import examine
+    from scalewise.cli.doctor_verb import present_diagnosis, requested_diagnosis
+    from scalewise.jobs.diagnose import diagnose_script
 
-    return give(output, examine(requested(script, args, options), reporter), as_json, options["html"], options["sarif"])
+    return present_diagnosis(
+        output,
+        diagnose_script(requested_diagnosis(script, args, options), reporter),
+        as_json,
+        options["html"],
+        options["sarif"],
+    )
 
 
 @verbs.command(
@@ -163,13 +172,13 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 @_quiet
 def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What a script would do on N GPUs: scalewise rehearse train.py --ranks 2,8,64 --link nvlink4 -- --batch 64"""
-    from scalewise.cli.rehearse_verb import give, requested
+    from scalewise.cli.rehearse_verb import present_rehearsal, requested_rehearsal
 
     output, reporter = _streams(quiet)
-    request = requested(script, args, options)
+    request = requested_rehearsal(script, args, options)
     from scalewise.jobs.rehearse import rehearse as rehearsed
 
-    return give(output, rehearsed(request, reporter), request, as_json, options["html"])
+    return present_rehearsal(output, rehearsed(request, reporter), request, as_json, options["html"])
 
 
 @verbs.command()
@@ -189,7 +198,7 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
 
     The same command continues where it was interrupted.
     """
-    from scalewise.jobs.course import CourseRequest, run_suites, write_reports
+    from scalewise.jobs.course import CourseRequest, run_suites, write_pdf_or_page
     from scalewise.jobs.measure import Where
 
     if options["predict"] and quiet:
@@ -197,7 +206,7 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
     output, reporter = _streams(quiet)
     where, read_line = Where(options["out"], options["again"]), line_typed if options["predict"] else None
     folders, complete = run_suites(reporter, CourseRequest(where, options["device"], options["full"], read_line))
-    files, written = write_reports(reporter, folders, report_options(options, reports))
+    files, written = write_pdf_or_page(reporter, folders, report_options(options, reports))
     if as_json:
         output.json({"runs": [str(path) for path in folders], "reports": [str(path) for path in files]})
     else:
@@ -307,10 +316,10 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
     """
     from scalewise.console.check_view import show_verdict, verdict_json
     from scalewise.jobs.check import check as checked
-    from scalewise.jobs.check import requested
+    from scalewise.jobs.check import requested_check
 
     output, reporter = _streams(quiet)
-    verdict = checked(requested(task, script, args, options), reporter)
+    verdict = checked(requested_check(task, script, args, options), reporter)
     if as_json:
         output.json(verdict_json(verdict))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalewise.console.analysis_view import MOST_COLUMNS, show_paragraph
 from scalewise.console.output import Output
-from scalewise.course.tasks.requirement import Judged, State, Verdict
+from scalewise.course.tasks.requirement import Judged, State, TaskVerdict
 from scalewise.records.examination import PlaceRow
 
 _MARKS: dict[State, tuple[str, str]] = {
@@ -18,7 +18,7 @@ _MARKS: dict[State, tuple[str, str]] = {
 _INDENT = " " * 13
 
 
-def show_verdict(output: Output, verdict: Verdict) -> None:
+def show_verdict(output: Output, verdict: TaskVerdict) -> None:
     """Prints the whole verdict; what comes from the script is treated as plain text."""
     name = Path(verdict.script).name
     if verdict.failure:
@@ -61,7 +61,7 @@ def _line(where: PlaceRow) -> str:
     return f"{Path(where.file).name}:{where.line}  {where.text.strip()[:100]}".rstrip()
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
+def verdict_json(verdict: TaskVerdict) -> dict[str, Any]:
     """The verdict as JSON values, for programs."""
     return {
         "task": verdict.task.name,

@@ -7,12 +7,12 @@ from rich.table import Table
 
 from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.console.output import Output
-from scalewise.predict.link import Curve, Link
-from scalewise.predict.measured_link import measured_link, source_text, wire_of
+from scalewise.predict.link import Link, LinkCurve
+from scalewise.predict.measured_link import fitted_wire, link_source_text, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of
 from scalewise.predict.wire_fit import NoWireFit
 from scalewise.records.codec import encode
-from scalewise.records.machine import MachineFacts, PeakRates, Probe
+from scalewise.records.machine import MachineFacts, PeakRates, PrecisionProbe
 from scalewise.units import bytes_text, seconds_text
 
 SHOWN_SIZES = 4
@@ -35,7 +35,7 @@ def links_json(probes: Sequence[LinkProbe]) -> list[dict[str, Any]]:
 
 def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
     """Lines about a measured link: times, the fitted curve or why none was fitted, and how cores are shared."""
-    lines = [("link", f"{source_text(probe)}, in {probe.took_seconds:.1f} s")]
+    lines = [("link", f"{link_source_text(probe)}, in {probe.took_seconds:.1f} s")]
     for ranks in probe.rank_counts:
         link = measured_link(probe, ranks)
         if isinstance(link, Link):
@@ -45,7 +45,7 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
             lines += [("", f"{ranks} ranks, {kind}: {times}") for kind, times in by_kind.items()]
         else:
             lines.append(("", f"{ranks} ranks: refused, for {link.reason}"))
-    fit = wire_of(probe)
+    fit = fitted_wire(probe)
     if isinstance(fit, NoWireFit):
         lines.append(("", f"other numbers of ranks: refused, for {fit.reason}"))
     else:
@@ -62,7 +62,7 @@ def link_lines(probe: LinkProbe) -> list[tuple[str, str]]:
     return lines + [("", trouble) for trouble in probe.troubles]
 
 
-def _curve_text(curve: Curve) -> str:
+def _curve_text(curve: LinkCurve) -> str:
     every = max(1, (len(curve.sizes_bytes) - 1) // (SHOWN_SIZES - 1))
     shown = list(zip(curve.sizes_bytes, curve.seconds, strict=True))[::-every][::-1]
     return ", ".join(f"{bytes_text(size)} {seconds_text(seconds)}" for size, seconds in shown)
@@ -96,6 +96,6 @@ def _peak_text(peaks: PeakRates) -> str:
     return f"{peaks.name if peaks.device == 'cuda' else cores}, measured: {rates} Tflop/s; {copies}"
 
 
-def _probe_text(probe: Probe) -> str:
+def _probe_text(probe: PrecisionProbe) -> str:
     cap = f" under {probe.isa_cap}" if probe.isa_cap else ""
     return f"{probe.precision} {probe.result}{cap}"

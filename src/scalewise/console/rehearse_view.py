@@ -8,10 +8,10 @@ from rich.table import Table
 from scalewise.analysis.run_files import files_lines
 from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
+from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures_against_base
 from scalewise.predict.telling import (
     GUESSED,
     GUESSED_NOTE,
@@ -23,7 +23,7 @@ from scalewise.predict.telling import (
     knee_text,
     memory_notes,
     memory_text,
-    percent_text,
+    percent_interval,
     predicted_word,
     range_text,
     ranks_text,
@@ -42,7 +42,7 @@ LINES = (0.5, 0.8)  # of efficiency, across the plot
 HELPS = {"helps": "yes", "may help": "maybe", "does not help": "no", "does not fit": "no room"}
 
 
-def show_rehearsal(output: Output, answer: Answer, found: Conclusions) -> None:
+def show_rehearsal(output: Output, answer: RehearsalAnswer, found: Conclusions) -> None:
     """Prints the whole answer; everything in it that comes from the script is treated as plain text."""
     output.show(title_text(answer), style="bold")
     show_paragraph(output, setting_text(answer))
@@ -94,7 +94,7 @@ def _table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     shown = _plain_table()
     for head in ("ranks", f"step, {unit}", "samples/s", "speedup", "efficiency, %"):
         shown.add_column(head, no_wrap=True)
-    alone = figures(base.step, base.samples, 1, base, table.kind)
+    alone = figures_against_base(base.step, base.samples, 1, base, table.kind)
     word = "measured" if base.measured else f"rehearsed{GUESSED if table.base_modelled else ''}"
     shown.add_row(_ranks_cell(1, word), *_cells(alone, scale)[:2], "1", "100")
     for row in table.further:
@@ -124,7 +124,7 @@ def _cells(told: Figures, scale: float) -> list[str]:
         range_text(told.step, scale),
         rate_text(told.throughput),
         three_digits(told.speedup.value),
-        percent_text(told.efficiency),
+        percent_interval(told.efficiency),
     ]
 
 

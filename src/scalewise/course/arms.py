@@ -5,14 +5,14 @@ from statistics import median_low
 from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
-from scalewise.analysis.compare import compare
+from scalewise.analysis.compare import compare_runs
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.seen import refusal
+from scalewise.course.seen import label_refusal
 from scalewise.plan.words import value_text
 from scalewise.results.run import Run
 
@@ -46,14 +46,14 @@ def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", *
     """Returns the arm that has figures and did what its label says; of several, the one with the most ranks."""
     rows = evidence.rows(experiment, intervention=intervention, **axes)
     known = (row for row in reversed(rows) if row.step_seconds is not None)
-    return next((row for row in known if not refusal(evidence, row)), None)
+    return next((row for row in known if not label_refusal(evidence, row)), None)
 
 
 def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
     """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
-    refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")
+    refused = next((reason for row in rows if (reason := label_refusal(evidence, row))), "")
     if refused:
         return f"{REFUSED}{refused}"
     reason = next((row.reason for row in rows if row.reason), "")
@@ -89,7 +89,7 @@ def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast
     runs_a, runs_b = runs_of(evidence, a), runs_of(evidence, b)
     if not runs_a or not runs_b:
         return None
-    found = compare(runs_a, runs_b, allow=MEANT, level=COURSE_LEVEL)
+    found = compare_runs(runs_a, runs_b, allow=MEANT, level=COURSE_LEVEL)
     if found.change is None or found.smallest_visible is None or found.answer == "refused":
         return None
     return Contrast(found.answer, found.change, _seconds(runs_a, runs_b), found.smallest_visible)

@@ -51,7 +51,7 @@ def why_lr(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
     )
 
 
-def on_gpus(where: str, steps: Sequence[GpuStep | Record], *names: str) -> str:
+def gpu_rows_heading(where: str, steps: Sequence[GpuStep | Record], *names: str) -> str:
     """A heading over rows of GPUs with the values they were made with: `On two NVIDIA H200, DIM 1024`."""
     told = [where]
     for name in names:

@@ -22,11 +22,11 @@ from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_of
+from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_key
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
 from scalewise.predict.prediction import Predicted, Spread, predict
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
 from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
@@ -52,13 +52,13 @@ class Record:
     env: dict[str, str]  # DIM, DEPTH, BATCH, STEPS, ... as they were set for the script
     step: Estimate | None  # measured, in seconds
     peak_bytes: int | None
-    rehearsal: Rehearsed | None
+    rehearsal: RehearsedRank | None
     spread: float  # variation of the computing time between runs, as the standard deviation of its logarithm
 
     @property
     def work(self) -> tuple[object, ...]:
         """The same in all recordings of one configuration."""
-        return work_of(self.suite, self.experiment, self.axes, self.env)
+        return work_key(self.suite, self.experiment, self.axes, self.env)
 
 
 @dataclass(frozen=True)
@@ -340,9 +340,9 @@ def _step(told: Mapping[str, Any]) -> Estimate:
     return Estimate(value, low, high, told["steps"], told["runs"], "recorded", CONFIDENCE, positive=True)
 
 
-def _rehearsed(tape: Mapping[str, Any], ranks: int, peak_bytes: int | None) -> Rehearsed:
+def _rehearsed(tape: Mapping[str, Any], ranks: int, peak_bytes: int | None) -> RehearsedRank:
     entries = tuple(_entry(one) for one in tape["entries"])
-    return Rehearsed(
+    return RehearsedRank(
         ranks=ranks,
         rank=0,
         company=1,

@@ -75,7 +75,7 @@ def point(evidence: Evidence, label: str, experiment: str, *, intervention: str 
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """The change of the step from A to B, in percent."""
 
     verdict: Verdict  # B is ...
@@ -87,12 +87,12 @@ class Change:
         return f"{said(size, '%')} {'less' if (self.cell.number or 0) < 0 else 'more'} time"
 
 
-def change_between(evidence: Evidence, a: Point, b: Point) -> Change | None:
+def change_between(evidence: Evidence, a: Point, b: Point) -> StepChange | None:
     """Returns the change from A to B; None if one is missing, or if they did not do the same work on as many ranks."""
     found = contrast(evidence, a.row, b.row)
-    return Change(found.verdict, estimate_cell(found.change, 100)) if found else None
+    return StepChange(found.verdict, estimate_cell(found.change, 100)) if found else None
 
 
-def change_cell(found: Change | None, why: str = "nothing to compare with") -> Cell:
+def change_cell(found: StepChange | None, why: str = "nothing to compare with") -> Cell:
     """Returns the change in percent, or an empty cell."""
     return found.cell if found else empty_cell(why)

@@ -7,7 +7,7 @@ from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of
-from scalewise.report.document import Bars, Cell, Figure, Lines, Mark, Part, Series
+from scalewise.report.document import BarPlot, Cell, Figure, LinePlot, Mark, Part, PlotSeries
 
 GIGABYTE = 1e9
 MEGABYTE = 1e6
@@ -34,7 +34,7 @@ def anatomy_figure(
     lengths = [_lengths(row, one.value * 1e3) for (_, row), one in zip(known, estimates, strict=True)]
     parts = [Part(phase, tuple(each[phase] for each in lengths)) for phase in PHASES]
     parts = [part for part in parts if any(part.values)]
-    plot = Bars(
+    plot = BarPlot(
         bars=tuple(label for label, _ in known),
         parts=tuple(parts),
         value_label="time per step (ms)",
@@ -52,16 +52,16 @@ def _lengths(row: ArmRow, step: float) -> dict[str, float]:
     return {phase: step * seconds / whole if whole else 0.0 for phase, seconds in phases.items()}
 
 
-def loss_series(name: str, figures: Sequence[RunFigures], scale: float = 1.0) -> Series | None:
+def loss_series(name: str, figures: Sequence[RunFigures], scale: float = 1.0) -> PlotSeries | None:
     """Returns the first run's losses, step by step; None if none was seen."""
     losses = figures[0].losses if figures else ()
     known = [(float(step), loss * scale) for step, loss in enumerate(losses) if loss is not None]
     if not known:
         return None
-    return Series(name, tuple(step for step, _ in known), tuple(loss for _, loss in known))
+    return PlotSeries(name, tuple(step for step, _ in known), tuple(loss for _, loss in known))
 
 
-def distance_series(name: str, figures: Sequence[RunFigures], reference: Sequence[RunFigures]) -> Series | None:
+def distance_series(name: str, figures: Sequence[RunFigures], reference: Sequence[RunFigures]) -> PlotSeries | None:
     """Returns the relative distance of the losses from the reference's, without steps where both are equal."""
     if not figures or not reference:
         return None
@@ -70,20 +70,26 @@ def distance_series(name: str, figures: Sequence[RunFigures], reference: Sequenc
     apart = [(step, distance) for step, distance in known if distance > 0]
     if not apart:
         return None
-    return Series(name, tuple(step for step, _ in apart), tuple(distance for _, distance in apart))
+    return PlotSeries(name, tuple(step for step, _ in apart), tuple(distance for _, distance in apart))
 
 
-def level_series(name: str, level: float, like: Sequence[Series]) -> Series:
+def level_series(name: str, level: float, like: Sequence[PlotSeries]) -> PlotSeries:
     """Returns a level line as long as the others."""
     end = max((max(one.x) for one in like), default=1.0)
-    return Series(name, (0.0, end), (level, level), style="ideal")
+    return PlotSeries(name, (0.0, end), (level, level), style="ideal")
 
 
 def loss_figure(
-    name: str, title: str, caption: str, series: Sequence[Series | None], *, log_y: bool = False, y_label: str = "loss"
+    name: str,
+    title: str,
+    caption: str,
+    series: Sequence[PlotSeries | None],
+    *,
+    log_y: bool = False,
+    y_label: str = "loss",
 ) -> Figure | None:
     """Returns the loss over steps; None if there is no curve."""
     known = tuple(one for one in series if one)
     if not known:
         return None
-    return Figure(name, title, caption, Lines("optimizer step", y_label, known, log_y=log_y), 0.5)
+    return Figure(name, title, caption, LinePlot("optimizer step", y_label, known, log_y=log_y), 0.5)

@@ -20,7 +20,7 @@ UNSET = {
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 
 
-def work_of(suite: str, experiment: str, axes: Mapping[str, str], env: Mapping[str, str]) -> tuple[object, ...]:
+def work_key(suite: str, experiment: str, axes: Mapping[str, str], env: Mapping[str, str]) -> tuple[object, ...]:
     """What two recordings of the same work have in common: the script, and the variables that change a step."""
     script = _script(suite, experiment, axes)
     told = {

@@ -17,7 +17,7 @@ LEAST_DELAY_SHARE = 0.25  # share of a set delay that must show in the step, how
 WORK_VARIABLES = ("DIM", "DEPTH", "BATCH", "ACCUM_STEPS", "DELAY", "IMBALANCE")
 
 
-def refusal(evidence: Evidence, row: ArmRow) -> str:
+def label_refusal(evidence: Evidence, row: ArmRow) -> str:
     """Returns why the row's label differs from what was seen, as the end of a sentence; empty if it does not."""
     runs = _timed(evidence, row)
     if not runs:
@@ -41,7 +41,7 @@ def refusals(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in experiments:
         for row in _rows(evidence, name):
-            reason = refusal(evidence, row)
+            reason = label_refusal(evidence, row)
             if reason:
                 found[f"Refused: {reason}."] = None
     return tuple(found)

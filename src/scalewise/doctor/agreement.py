@@ -13,7 +13,7 @@ TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ParameterComparison:
     """The parameters of two or more ranks after one step."""
 
     step: int
@@ -22,12 +22,12 @@ class Comparison:
     gaps: dict[str, float]  # tensors that differ -> by how much, relative to their norm
 
 
-def comparisons(case: Case, wrapper: WrapperRow) -> tuple[Comparison, ...]:
+def comparisons(case: Case, wrapper: WrapperRow) -> tuple[ParameterComparison, ...]:
     """Compares parameters after every step for which at least two ranks of the wrapper's group noted them."""
     return comparisons_of(case, wrapper.index, wrapper.ranks)
 
 
-def comparisons_of(case: Case, wrapper: int, ranks: Collection[int]) -> tuple[Comparison, ...]:
+def comparisons_of(case: Case, wrapper: int, ranks: Collection[int]) -> tuple[ParameterComparison, ...]:
     """Compares the parameters of a wrapper between ranks, or those of the optimizers for wrapper NOWHERE."""
     until = _in_step_until(case)
     noted: dict[int, dict[int, dict[str, tuple[float, float]]]] = {}
@@ -55,11 +55,11 @@ def _steps_before_data_ended(rank: RankCase) -> float:
     return math.inf
 
 
-def _compare(step: int, by_rank: dict[int, dict[str, tuple[float, float]]]) -> Comparison:
+def _compare(step: int, by_rank: dict[int, dict[str, tuple[float, float]]]) -> ParameterComparison:
     shared = set.intersection(*(set(sums) for sums in by_rank.values()))
     gaps = {name: gap([sums[name] for sums in by_rank.values()]) for name in sorted(shared)}
     different = {name: value for name, value in gaps.items() if value > TOLERANCE}
-    return Comparison(step, tuple(sorted(by_rank)), len(shared), different)
+    return ParameterComparison(step, tuple(sorted(by_rank)), len(shared), different)
 
 
 def gap(values: list[tuple[float, float]]) -> float:

@@ -25,7 +25,7 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
 MOST_LETTERS = 300  # longest text that is shown of an exception
 
 
-def diagnose(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
+def diagnosis_of(case: Case, among: Sequence[Rule] | None = None) -> Diagnosis:
     """Returns what all checks find in the run; a check that fails itself is listed as not made, and stops no other."""
     findings: list[Finding] = []
     passed: list[str] = []

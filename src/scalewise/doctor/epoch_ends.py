@@ -36,7 +36,7 @@ def ends_of(case: Case) -> tuple[Accumulation, tuple[EpochEnd, ...]]:
         return found, ()
     if not found.loaders:
         raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
-    if not epochs(found):
+    if not epochs_ended(found):
         raise Abstain("the loader never came to its end")
     return found, epoch_ends(found, ran_to_its_end(case))
 
@@ -69,7 +69,7 @@ def whole_windows_agree(found: Accumulation) -> bool:
     return mostly(inside, lambda update: update.size == found.size)
 
 
-def epochs(found: Accumulation) -> int:
+def epochs_ended(found: Accumulation) -> int:
     """Returns how often the loaders that feed training came to their end."""
     return sum(note.loader in found.loaders for note in found.rank.all(ExhaustedNote))
 

@@ -173,7 +173,7 @@ def _fed_models(rank: RankCase, group: Replicas) -> Iterator[ForwardNote]:
         yield from window.forwards[:1]
 
 
-def compared(case: Case, group: Replicas) -> int:
+def comparable_inputs(case: Case, group: Replicas) -> int:
     """Returns how many of the first inputs have a digest on every rank of the group."""
     counts = [
         sum(note.digest is not None for note in _fed_models(rank, group))

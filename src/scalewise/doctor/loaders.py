@@ -106,7 +106,7 @@ def _line(rank: RankCase, row: LoaderRow) -> tuple[str, int] | int:
     return (place.file, place.line) if place else row.index
 
 
-def place_of(case: Case, row: LoaderRow | None) -> PlaceRow | None:
+def line_that_made(case: Case, row: LoaderRow | None) -> PlaceRow | None:
     """Returns the line at which rank 0 made the loader, or None."""
     return None if row is None else case.first.places.get(row.place)
 

@@ -6,7 +6,7 @@ from statistics import median
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.device import settled_windows
-from scalewise.doctor.loaders import place_of, training_rows
+from scalewise.doctor.loaders import line_that_made, training_rows
 from scalewise.records.examination import DeviceWorkRow, LoadingRow
 from scalewise.records.notes import NOWHERE, CopyNote
 from scalewise.units import NANO, seconds_text
@@ -57,7 +57,7 @@ def loading_lines(case: Case) -> Iterator[str]:
     """Yields a sentence for each loader that feeds training on rank 0, and one on how its batches are copied."""
     told = False
     for row in training_rows(case.first) if case.ranks else ():
-        found, place = loading_of(case.first, row.index), place_of(case, row)
+        found, place = loading_of(case.first, row.index), line_that_made(case, row)
         if found is not None:
             told = True
             where = f" (line {place.line})" if place is not None else ""

@@ -36,7 +36,7 @@ def require_working_scaler(case: Case) -> None:
             raise Abstain("the script's GradScaler switched itself off, as there is no such device; try --on cpu")
 
 
-def precisions(window: Window) -> frozenset[str | None]:
+def forward_precisions(window: Window) -> frozenset[str | None]:
     """Returns what training forward passes ran under: float16, bfloat16 or None. A model may enter autocast itself."""
     found: set[str | None] = set()
     entered: set[str | None] = set()

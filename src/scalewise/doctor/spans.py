@@ -25,7 +25,7 @@ EVENT = "Event.record"
 
 
 @dataclass(frozen=True)
-class Span:
+class ClockSpan:
     """Two clock readings that belong together."""
 
     begin: int  # index of the earlier reading among the rank's notes
@@ -80,14 +80,14 @@ def undisturbed_from(rank: RankCase) -> int:
     return close[-1] + 1 if close else 0
 
 
-def spans_of(rank: RankCase) -> tuple[Span, ...]:
+def spans_of(rank: RankCase) -> tuple[ClockSpan, ...]:
     """Returns the spans that the script measured, in the order of the later readings."""
     by_line: dict[tuple[str, int], list[int]] = defaultdict(list)
     for index, note in enumerate(rank.notes):
         place = rank.place(note) if isinstance(note, ClockNote) and note.function != EVENT else None
         if place is not None:
             by_line[place.file, place.line].append(index)
-    found: list[Span] = []
+    found: list[ClockSpan] = []
     linked: set[int] = set()
     for file in {file for file, _ in by_line}:
         for measure in measures(file, frozenset(line for name, line in by_line if name == file)):
@@ -101,13 +101,13 @@ def spans_of(rank: RankCase) -> tuple[Span, ...]:
     return tuple(sorted(found, key=lambda span: (span.end, span.begin)))
 
 
-def _linked(rank: RankCase, begins: list[int], end: int, measure: Measure) -> Span | None:
+def _linked(rank: RankCase, begins: list[int], end: int, measure: Measure) -> ClockSpan | None:
     """Returns the span from the last earlier reading that the subtracted name can hold, or None."""
     position = bisect.bisect_left(begins, end)
     return _span(rank, begins[position - 1], end, measure) if position else None
 
 
-def _in_a_row(rank: RankCase, clocks: list[int], linked: set[int]) -> list[Span]:
+def _in_a_row(rank: RankCase, clocks: list[int], linked: set[int]) -> list[ClockSpan]:
     """Returns spans of consecutive readings that no subtraction links, as of clocks read in a helper function."""
     found = []
     for begin, end in itertools.pairwise(clocks):
@@ -117,9 +117,9 @@ def _in_a_row(rank: RankCase, clocks: list[int], linked: set[int]) -> list[Span]
     return found
 
 
-def _span(rank: RankCase, begin: int, end: int, measure: Measure | None) -> Span | None:
+def _span(rank: RankCase, begin: int, end: int, measure: Measure | None) -> ClockSpan | None:
     first, last = rank.notes[begin], rank.notes[end]
     started, where = rank.place(first), rank.place(last)
     if started is None or where is None:
         return None
-    return Span(begin, end, rank.notes[begin + 1 : end], (last.at_ns - first.at_ns) / 1e9, where, started, measure)
+    return ClockSpan(begin, end, rank.notes[begin + 1 : end], (last.at_ns - first.at_ns) / 1e9, where, started, measure)

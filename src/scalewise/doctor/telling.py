@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scalewise.analysis.estimate import level_text
 from scalewise.doctor.finding import Diagnosis, Finding, Price
-from scalewise.doctor.words import counted, ranks_text
+from scalewise.doctor.words import counted, named_ranks
 from scalewise.records.examination import PlaceRow
 from scalewise.units import bytes_text, three_digits
 
@@ -75,7 +75,7 @@ def sure_text(finding: Finding) -> str:
     }[finding.proof]
     looked = "looked at in" if finding.proof == "suspected" else "in"
     steps = [f"{looked} {counted(finding.steps_seen, 'step')}"] if finding.steps_seen else []
-    ranks = [f"on {ranks_text(finding.ranks, small=True)}"] if finding.ranks else []
+    ranks = [f"on {named_ranks(finding.ranks, small=True)}"] if finding.ranks else []
     return " ".join([proof, *steps, *ranks])
 
 

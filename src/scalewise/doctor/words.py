@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def ranks_text(ranks: Sequence[int], small: bool = False) -> str:
+def named_ranks(ranks: Sequence[int], small: bool = False) -> str:
     """Returns `Ranks 0, 1 and 3`, `Rank 2`; `ranks ...` if `small`, for the inside of a sentence."""
     numbers = [str(rank) for rank in ranks]
     listed = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} and {numbers[-1]}"

@@ -121,7 +121,7 @@ def diagnose(
     reporter: Reporter = SILENT,
 ) -> DiagnoseResult:
     """Say what is wrong with a script, proved and priced, as `scalewise doctor` does."""
-    from scalewise.jobs.diagnose import DiagnoseRequest, examine
+    from scalewise.jobs.diagnose import DiagnoseRequest, diagnose_script
 
     asked = Arguments()
     request = DiagnoseRequest(
@@ -142,7 +142,7 @@ def diagnose(
         asked.wrong("on='cpu' and device='cuda' contradict each other.", "Leave one of them out.")
     asked.attempt(partial(check_script, request.script), None)
     asked.check()
-    return DiagnoseResult(examine(request, reporter))
+    return DiagnoseResult(diagnose_script(request, reporter))
 
 
 @public

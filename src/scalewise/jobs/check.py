@@ -10,7 +10,7 @@ from typing import Any
 from scalewise.analysis.inspection import inspection_of
 from scalewise.course.tasks import EITHER_CODE, task_named
 from scalewise.course.tasks.ddp import CODE_1, RATE, code_of, constants_of
-from scalewise.course.tasks.requirement import Seen, Task, Verdict, judge
+from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
@@ -61,7 +61,7 @@ class _Wanted:
     shown: int = 0  # GPUs that it is shown; 0: those that are there
 
 
-def requested(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
+def requested_check(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
     """The request, or a BadRequest that says what is wrong with it."""
     task = task_named(name)
     limit, problem = options["limit"], ranks_problem(options["ranks"])
@@ -87,7 +87,7 @@ def requested(name: str, script: Path, args: Sequence[str], options: Mapping[str
     return request
 
 
-def check(request: Request, reporter: Reporter) -> Verdict:
+def check(request: Request, reporter: Reporter) -> TaskVerdict:
     """Runs the script, and Code 1 beside it where losses are compared, and judges every requirement of the task."""
     reporter.say("looking at the machine")
     with Servers() as servers:
@@ -108,7 +108,9 @@ def check(request: Request, reporter: Reporter) -> Verdict:
         task = code_of(seen) if request.name == EITHER_CODE else request.task
         if task.compared:
             seen = _beside_code_1(request, seen, here, reporter)
-    return Verdict(task, str(request.script), judge(task, seen), setting=_setting(seen), folder=str(_last(runs).folder))
+    return TaskVerdict(
+        task, str(request.script), judge_task(task, seen), setting=_setting(seen), folder=str(_last(runs).folder)
+    )
 
 
 def _suite(request: Request, wanted: _Wanted) -> Suite:
@@ -149,7 +151,7 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
     return load(SuiteFolder(folder.path).run(spec.name).path).runs[0]
 
 
-def _failure(request: Request, run: Run) -> Verdict | None:
+def _failure(request: Request, run: Run) -> TaskVerdict | None:
     """The verdict on a script that did not get so far that its training could be judged."""
     outcome, name = run.outcome, request.script.name
     assert outcome is not None
@@ -169,7 +171,7 @@ def _failure(request: Request, run: Run) -> Verdict | None:
     words = [line for line in script_words(outcome) if line.strip()]
     last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
     where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))
-    return Verdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))
+    return TaskVerdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))
 
 
 def _ended(sentence: str) -> str:

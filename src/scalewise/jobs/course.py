@@ -60,7 +60,7 @@ def run_suites(reporter: Reporter, request: CourseRequest, names: Sequence[str] 
     return folders, complete
 
 
-def write_reports(reporter: Reporter, folders: Sequence[Path], options: "ReportOptions") -> tuple[list[Path], bool]:
+def write_pdf_or_page(reporter: Reporter, folders: Sequence[Path], options: "ReportOptions") -> tuple[list[Path], bool]:
     """The files for people, one per suite where it could be made: the PDF, else the page; and whether all were."""
     from scalewise.report.write import write_report
 

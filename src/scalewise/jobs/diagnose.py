@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.diagnose import diagnose
+from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis
 from scalewise.doctor.replay_plan import plan_replays
 from scalewise.doctor.replay_verdict import Make, replay_findings
@@ -48,7 +48,7 @@ class DiagnoseRequest:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedScript:
     """What came of it."""
 
     diagnosis: Diagnosis
@@ -57,9 +57,9 @@ class Examined:
     files: tuple[RunFiles, ...] = ()  # of all its runs
 
 
-def examine(request: DiagnoseRequest, reporter: Reporter) -> Examined:
+def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScript:
     """Runs the script, as often as it takes, and says what is wrong with it."""
-    suite_of(request)  # a request that cannot be done is refused before the machine is looked at
+    observing_suite(request)  # a request that cannot be done is refused before the machine is looked at
     check_is_python(request.script)
     if not request.plain and starts_ranks_itself(request.script):
         reporter.say(f"{request.script.name} starts its ranks itself: it is run as python {request.script.name}")
@@ -69,13 +69,13 @@ def examine(request: DiagnoseRequest, reporter: Reporter) -> Examined:
         here = Here(servers, machine_facts(servers))
         folder, run = _observed(request, reporter, here)
         case = case_of(run)
-        diagnosis = diagnose(case)
+        diagnosis = diagnosis_of(case)
         if request.replays:
             diagnosis = _replayed(case, diagnosis, folder, here, reporter)
     return _judged(request, run, case, diagnosis, run_files_of(load(folder.path).runs))
 
 
-def suite_of(request: DiagnoseRequest) -> Suite:
+def observing_suite(request: DiagnoseRequest) -> Suite:
     """The one run that observes, as a suite."""
     return script_suite(
         request.script,
@@ -93,7 +93,7 @@ def suite_of(request: DiagnoseRequest) -> Suite:
 
 def _planned(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[SuiteFolder, RunSpec]:
     """Every examination has a folder of its own: data, machine and luck may differ from the last one's."""
-    suite = suite_of(request)
+    suite = observing_suite(request)
     try:
         plan = planned(suite, reporter, here)
     except BadRequest as problem:
@@ -152,7 +152,7 @@ def maker(folder: SuiteFolder, here: Here, listener: Listener) -> Make:
 
 def _judged(
     request: DiagnoseRequest, run: Run, case: Case, diagnosis: Diagnosis, files: tuple[RunFiles, ...]
-) -> Examined:
+) -> ExaminedScript:
     outcome = run.outcome
     assert outcome is not None
     notes = [*diagnosis.notes, *files_lines(files), *read_lines(files)]
@@ -163,7 +163,7 @@ def _judged(
         if problem is not None:
             raise problem
     through = outcome.measured or outcome.kind == "timed_out"
-    return Examined(
+    return ExaminedScript(
         diagnosis=replace(diagnosis, notes=tuple(notes)),
         words=tuple(script_words(outcome)),
         exit_code=diagnosis.exit_code if through else FOUND,

@@ -18,7 +18,7 @@ from scalewise.plan.seating import Seating
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.spec import RunSpec
 from scalewise.results.load import load
@@ -60,7 +60,7 @@ def _serves(kept: LinkProbe, seats: Seating) -> bool:
 def probe_link(here: Here, seats: Seating) -> LinkProbe:
     """Measures, and keeps what it found."""
     began = time.monotonic()
-    points: list[Point] = []
+    points: list[MeasuredCollective] = []
     overlaps: list[Overlap] = []
     troubles: list[str] = []
     with tempfile.TemporaryDirectory(prefix="scalewise-link-") as folder:
@@ -75,7 +75,7 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
             elif spec.experiment == "interference":
                 overlaps += overlaps_of(run, OVERLAP_SIZES)
             else:
-                points += points_of(run)
+                points += collectives_of(run)
     place = place_of(here.facts, seats.device, seats.cores_per_rank)
     took = time.monotonic() - began
     probe = LinkProbe(place, time.time(), took, tuple(points), tuple(overlaps), tuple(troubles))
@@ -84,10 +84,10 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
     return probe
 
 
-def points_of(run: Run) -> list[Point]:
+def collectives_of(run: Run) -> list[MeasuredCollective]:
     """All messages of a run of `subjects/allreduce.py`."""
     found = link_points(run, (ALL_REDUCE, *FURTHER_KINDS))
-    return [Point(one.ranks, one.bytes, one.seconds, one.kind) for one in found]
+    return [MeasuredCollective(one.ranks, one.bytes, one.seconds, one.kind) for one in found]
 
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:

@@ -8,21 +8,29 @@ from scalewise.analysis.run_files import read_lines, run_files_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.link_probe import known_link
 from scalewise.jobs.measure import Here
-from scalewise.jobs.rehearse_failures import check_script, left_out, loaded, made_up, refused, unmeasured, warnings_of
+from scalewise.jobs.rehearse_failures import (
+    left_out,
+    loaded,
+    made_up,
+    refuse_unstartable,
+    refused,
+    warnings_of,
+    why_unmeasured,
+)
 from scalewise.jobs.rehearse_request import RehearseRequest
-from scalewise.jobs.rehearse_stage import Stage
+from scalewise.jobs.rehearse_stage import RehearsalStage
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.machine import machine_facts
 from scalewise.plan.python_file import check_is_python
-from scalewise.predict.answer import Answer, AtRanks, Base, Checked, Measured, Refused
-from scalewise.predict.conclusion import Conclusions, conclude
+from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
+from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
 from scalewise.predict.prediction import Predicted, Spread, predict
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.rescaled import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
 from scalewise.predict.steadiness import compute_spread
@@ -41,7 +49,7 @@ NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was chec
 class Rehearsals:
     """All numbers of ranks that were tried."""
 
-    found: dict[int, Rehearsed]
+    found: dict[int, RehearsedRank]
     runs: dict[int, Run]
     refused: tuple[Refused, ...]
     warnings: tuple[str, ...]
@@ -52,19 +60,19 @@ class SelfCheck:
     """What became of the predictions that could be checked."""
 
     rows: tuple[Checked, ...] = ()
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasuredStep, ...] = ()
     base: Base | None = None
     warnings: tuple[str, ...] = ()
     failed: bool = False  # real ranks did not get through
 
 
-def rehearse(request: RehearseRequest, reporter: Reporter) -> Answer:
+def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
     """Everything that can be said about these numbers of ranks."""
     check_is_python(request.script)
-    check_script(request.script)
+    refuse_unstartable(request.script)
     reporter.say("looking at the machine")
     with Servers() as servers:
-        stage = Stage(request, reporter, Here(servers, machine_facts(servers)))
+        stage = RehearsalStage(request, reporter, Here(servers, machine_facts(servers)))
         rehearsals = _rehearsals(stage)
         links = _links(stage, rehearsals)
         check = _self_check(stage, rehearsals, links)
@@ -74,16 +82,16 @@ def rehearse(request: RehearseRequest, reporter: Reporter) -> Answer:
         return replace(answer, files=files, warnings=(*answer.warnings, *read_lines(files)))
 
 
-def concluded(answer: Answer, request: RehearseRequest) -> Conclusions:
+def concluded(answer: RehearsalAnswer, request: RehearseRequest) -> Conclusions:
     """What follows from the answer for the memory, the training and the price that were asked for."""
     training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
-    return conclude(answer, request.memory_bytes, training, advice=request.advice)
+    return conclusions_from(answer, request.memory_bytes, training, advice=request.advice)
 
 
-def _rehearsals(stage: Stage) -> Rehearsals:
+def _rehearsals(stage: RehearsalStage) -> Rehearsals:
     """Those asked for, and those that are to be checked; all are tried before any is given up for."""
     checked = stage.seats.counts if stage.request.check else ()
-    found: dict[int, Rehearsed] = {}
+    found: dict[int, RehearsedRank] = {}
     runs: dict[int, Run] = {}
     failed: list[Refused] = []
     warnings: list[str] = []
@@ -93,7 +101,7 @@ def _rehearsals(stage: Stage) -> Rehearsals:
         problem = refused(run, result)
         if problem is not None:
             failed.append(problem)
-        elif isinstance(result, Rehearsed):
+        elif isinstance(result, RehearsedRank):
             found[ranks] = result
             warnings += differences(doings(run))
     asked = [ranks for ranks in found if ranks in stage.request.ranks]
@@ -112,7 +120,9 @@ def _nothing(failed: Sequence[Refused]) -> BadRequest:
     return BadRequest(" ".join(sentences), "\n".join([*words, failed[0].hint]).strip("\n"))
 
 
-def _ranks_apart(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: dict[int, Run]) -> Sequence[str]:
+def _ranks_apart(
+    stage: RehearsalStage, ranks: int, found: dict[int, RehearsedRank], runs: dict[int, Run]
+) -> Sequence[str]:
     """The last ranks may have other work than the first: a shorter batch, the end of a pipeline. Then so may others."""
     company = stage.company(ranks)
     if ranks <= company:
@@ -125,7 +135,7 @@ def _ranks_apart(stage: Stage, ranks: int, found: dict[int, Rehearsed], runs: di
 
 
 def _compared(
-    stage: Stage, ranks: int, first: int, found: dict[int, Rehearsed], runs: dict[int, Run]
+    stage: RehearsalStage, ranks: int, first: int, found: dict[int, RehearsedRank], runs: dict[int, Run]
 ) -> tuple[str, ...]:
     """What the ranks from `first` on do otherwise than rank 0; where they take longer, they are predicted."""
     run = stage.rehearse(ranks, first=first, name=f"-from{first}")
@@ -139,7 +149,7 @@ def _compared(
     return said
 
 
-def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
+def _links(stage: RehearsalStage, rehearsals: Rehearsals) -> Links:
     """The link of this machine is measured wherever it is needed: to predict over, to check, to know shared cores."""
     request = stage.request
     needed = request.link is None or request.check or stage.device == "cpu"
@@ -150,7 +160,7 @@ def _links(stage: Stage, rehearsals: Rehearsals) -> Links:
     return Links(asked, stage.seats, probe, rehearsals.found)
 
 
-def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
+def _spread(stage: RehearsalStage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
     """An error that checks showed lasts where the link is the one they went over; elsewhere it only makes less sure."""
     computing = compute_spread(tuple(rehearsals.found.values()))
     if link.origin != "measured":
@@ -159,7 +169,7 @@ def _spread(stage: Stage, rehearsals: Rehearsals, link: Link, checks: Sequence[C
     return Spread(computing, link.spread, error.spread, error.shift)
 
 
-def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
+def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
     """Predictions are on disk before the first measurement begins."""
     if not stage.request.check:
         return SelfCheck(base=_base(stage, rehearsals, measure=False))
@@ -179,14 +189,14 @@ def _self_check(stage: Stage, rehearsals: Rehearsals, links: Links) -> SelfCheck
         made = measured(run, loop=rehearsals.found[ranks].uneven)
         if made is None:
             failed = failed or not run.measured
-            warnings.append(f"the prediction for {ranks} ranks could not be checked: {unmeasured(run)}")
+            warnings.append(f"the prediction for {ranks} ranks could not be checked: {why_unmeasured(run)}")
         else:
             seen.append(made)
             rows.append(Checked(ranks, foretold.step, made.step))
     return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings), failed)
 
 
-def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
+def _write(stage: RehearsalStage, predicted: dict[int, Predicted]) -> None:
     steps = [(ranks, one.step) for ranks, one in predicted.items()]
     written = WrittenPrediction(
         written_unix_seconds=time.time(),
@@ -198,7 +208,7 @@ def _write(stage: Stage, predicted: dict[int, Predicted]) -> None:
     write_json(stage.prediction_file, written)
 
 
-def _base(stage: Stage, rehearsals: Rehearsals, measure: bool) -> Base | None:
+def _base(stage: RehearsalStage, rehearsals: Rehearsals, measure: bool) -> Base | None:
     """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
     loop = any(one.uneven for one in rehearsals.found.values())
     made = measured(stage.measure(1), loop) if measure else None
@@ -211,19 +221,19 @@ def _base(stage: Stage, rehearsals: Rehearsals, measure: bool) -> Base | None:
     return Base(one.step, one.samples, measured=False)
 
 
-def _other_batches(stage: Stage, rehearsals: Rehearsals) -> tuple[Rehearsed, ...]:
+def _other_batches(stage: RehearsalStage, rehearsals: Rehearsals) -> tuple[RehearsedRank, ...]:
     """With the arguments of --also, of the fewest ranks that are asked for."""
     first = min(set(rehearsals.found) & set(stage.request.ranks))
     made = [
         rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
         for number, args in enumerate(stage.request.also, 1)
     ]
-    return tuple(one for one in made if isinstance(one, Rehearsed))
+    return tuple(one for one in made if isinstance(one, RehearsedRank))
 
 
 def _answer(
-    stage: Stage, rehearsals: Rehearsals, links: Links, check: SelfCheck, others: tuple[Rehearsed, ...]
-) -> Answer:
+    stage: RehearsalStage, rehearsals: Rehearsals, links: Links, check: SelfCheck, others: tuple[RehearsedRank, ...]
+) -> RehearsalAnswer:
     request = stage.request
     asked = {ranks: one for ranks, one in sorted(rehearsals.found.items()) if ranks in request.ranks}
     batches = rescaled(asked, request.scaling, others, check.base.samples if check.base else None)
@@ -243,7 +253,7 @@ def _answer(
         at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen, before))
     if not at:
         raise _nothing(failed)
-    return Answer(
+    return RehearsalAnswer(
         script=str(request.script),
         args=request.args,
         device=stage.device,
@@ -269,7 +279,7 @@ def _answer(
     )
 
 
-def _guesses(stage: Stage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
+def _guesses(stage: RehearsalStage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
     """What the numbers rest on beside measurements."""
     for one in at:
         yield from one.predicted.guesses
@@ -279,14 +289,14 @@ def _guesses(stage: Stage, at: Sequence[AtRanks], check: SelfCheck, link: Link) 
         yield NOTHING_CHECKED
 
 
-def _computes(stage: Stage) -> str:
+def _computes(stage: RehearsalStage) -> str:
     facts, cores = stage.here.facts, stage.seats.cores_per_rank
     if stage.device == "cuda":
         return f"one {facts.gpus[0].name}"
     return f"{cores} core{'s' if cores != 1 else ''} of this machine ({facts.cpu_model})"
 
 
-def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answer:
+def _with_further(stage: RehearsalStage, rehearsals: Rehearsals, answer: RehearsalAnswer) -> RehearsalAnswer:
     """Rehearsals that tell what a change would do: small buckets, memory by purpose."""
     first = answer.at[0].ranks
     run = rehearsals.runs[first]
@@ -296,6 +306,6 @@ def _with_further(stage: Stage, rehearsals: Rehearsals, answer: Answer) -> Answe
     rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
     return replace(
         answer,
-        fine=fine if isinstance(fine, Rehearsed) else None,
+        fine=fine if isinstance(fine, RehearsedRank) else None,
         parts=next((row for row in rows if isinstance(row, MemoryPartsRow)), None),
     )

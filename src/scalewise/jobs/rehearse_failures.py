@@ -9,7 +9,7 @@ from scalewise.jobs.failure_messages import first_failed, needs_gpu, refusal, sc
 from scalewise.jobs.rehearse_files import waits_for_file
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
@@ -24,7 +24,7 @@ DO_DISTRIBUTED = (
 )
 
 
-def check_script(script: Path) -> None:
+def refuse_unstartable(script: Path) -> None:
     """Refuses a script that torchrun could not start."""
     if starts_ranks_itself(script):
         raise BadRequest(
@@ -33,7 +33,7 @@ def check_script(script: Path) -> None:
         )
 
 
-def refused(run: Run, found: Rehearsed | NotRehearsed) -> Refused | None:
+def refused(run: Run, found: RehearsedRank | NotRehearsed) -> Refused | None:
     """Why there is no prediction for that number of ranks; None where there is one."""
     spec, outcome = run.spec, run.outcome
     assert spec.rehearsed is not None
@@ -56,14 +56,14 @@ def sends(run: Run) -> bool:
     return any(row.messages or row.outside for row in taped)
 
 
-def unmeasured(run: Run) -> str:
+def why_unmeasured(run: Run) -> str:
     """Why the real ranks of a run have no step that could be laid beside a predicted one."""
     if run.outcome is None or not run.outcome.measured:
         return run.outcome.sentence if run.outcome else "the run did not end"
     return "none of their steps had settled; let the script make more of them"
 
 
-def warnings_of(rehearsals: Sequence[Rehearsed]) -> tuple[str, ...]:
+def warnings_of(rehearsals: Sequence[RehearsedRank]) -> tuple[str, ...]:
     """What may not hold, once each."""
     said = [text for one in rehearsals for row in one.steered for text in [_steered(row)]]
     said += [text for one in rehearsals for row in one.unrehearsed for text in [_unrehearsed(row)]]

@@ -19,7 +19,7 @@ from scalewise.results.run import Run
 ENOUGH_STEPS = 40  # settled ones among them fix the median of a step well enough
 
 
-class Stage:
+class RehearsalStage:
     """This machine with the script of one request on it."""
 
     def __init__(self, request: RehearseRequest, reporter: Reporter, here: Here) -> None:

@@ -11,8 +11,8 @@ from scalewise.analysis.summary import Analysis, ArmRow, summarise
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.telling import summary_text
 from scalewise.errors import BadRequest
-from scalewise.jobs.diagnose import Examined
-from scalewise.predict.answer import Answer, Checked
+from scalewise.jobs.diagnose import ExaminedScript
+from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.scaling import ScalingRow
 from scalewise.predict.telling import title_text
@@ -74,7 +74,7 @@ class MeasureResult:
 class DiagnoseResult:
     """What is wrong with a script, worst first."""
 
-    examined: Examined
+    examined: ExaminedScript
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -124,7 +124,7 @@ class DiagnoseResult:
 class RehearseResult:
     """Predictions for numbers of ranks, with their self-check and what follows from them."""
 
-    answer: Answer
+    answer: RehearsalAnswer
     conclusions: Conclusions
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalewise.launch import hints
-from scalewise.launch.evidence import OUT_OF_MEMORY, Evidence, exception_line, last_lines, waits_for_others
+from scalewise.launch.evidence import OUT_OF_MEMORY, RankEvidence, exception_line, last_lines, waits_for_others
 from scalewise.launch.verdict import Exit, Verdict
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
 from scalewise.records.spec import Rehearsed
@@ -34,7 +34,7 @@ class Cause:
     rank: int | None = None
 
 
-def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -> Outcome:
+def conclude(ranks: Sequence[RankEvidence], ending: Ending, logs: tuple[str, ...]) -> Outcome:
     """The outcome of a run whose ranks have all ended."""
     cause = find_cause(ranks, ending)
     sentence, hint = hints.explain(
@@ -60,7 +60,7 @@ def conclude(ranks: Sequence[Evidence], ending: Ending, logs: tuple[str, ...]) -
     )
 
 
-def find_cause(ranks: Sequence[Evidence], ending: Ending) -> Cause:
+def find_cause(ranks: Sequence[RankEvidence], ending: Ending) -> Cause:
     """The kind of end, and the rank that came to it first."""
     if ending.verdict is None:
         return Cause("interrupted")
@@ -82,7 +82,7 @@ def find_cause(ranks: Sequence[Evidence], ending: Ending) -> Cause:
     return Cause(_kind_of_failure(first, ending.memory_kills), first.view.rank)
 
 
-def _cause_without_failure(ranks: Sequence[Evidence]) -> Cause:
+def _cause_without_failure(ranks: Sequence[RankEvidence]) -> Cause:
     unwritten = [each.view.rank for each in ranks if each.trouble]
     if unwritten:
         return Cause("raised", unwritten[0])
@@ -92,7 +92,7 @@ def _cause_without_failure(ranks: Sequence[Evidence]) -> Cause:
     return Cause("aborted_at_exit", aborted[0]) if aborted else Cause("finished")
 
 
-def _cause_of_secondary(ranks: Sequence[Evidence], failures: Sequence[Evidence]) -> Cause:
+def _cause_of_secondary(ranks: Sequence[RankEvidence], failures: Sequence[RankEvidence]) -> Cause:
     """The cause if every failure blames another rank: one that left in order before, or one that never answered."""
     first_failure = min(failures, key=lambda each: _exit(each).at_seconds)
     gone = [each for each in ranks if each.view.exit is not None and each.view.exit.clean]
@@ -105,7 +105,7 @@ def _cause_of_secondary(ranks: Sequence[Evidence], failures: Sequence[Evidence])
     return Cause(_kind_of_failure(first_failure, 0), first_failure.view.rank)
 
 
-def _cause_of_standstill(ranks: Sequence[Evidence]) -> Cause:
+def _cause_of_standstill(ranks: Sequence[RankEvidence]) -> Cause:
     gone = [each for each in ranks if each.view.exit is not None]
     live = [each for each in ranks if each.view.exit is None]
     if gone and all(waits_for_others(each.stack) for each in live):
@@ -113,7 +113,7 @@ def _cause_of_standstill(ranks: Sequence[Evidence]) -> Cause:
     return Cause("hung", _blamed_for_waiting(live))
 
 
-def _blamed_for_waiting(ranks: Sequence[Evidence]) -> int | None:
+def _blamed_for_waiting(ranks: Sequence[RankEvidence]) -> int | None:
     """The rank that does not wait for the others; None if all wait alike."""
     live = [each for each in ranks if each.view.exit is None]
     others = [each for each in live if not waits_for_others(each.stack)]
@@ -125,14 +125,14 @@ def _blamed_for_waiting(ranks: Sequence[Evidence]) -> int | None:
     return behind[0] if len(behind) == 1 else None
 
 
-def _failed(each: Evidence) -> bool:
+def _failed(each: RankEvidence) -> bool:
     end = each.view.exit
     if end is None or end.clean:
         return False
     return not (end.signal in _AT_EXIT_SIGNALS and each.finished_rows)
 
 
-def _kind_of_failure(each: Evidence, memory_kills: int) -> OutcomeKind:
+def _kind_of_failure(each: RankEvidence, memory_kills: int) -> OutcomeKind:
     end = _exit(each)
     if OUT_OF_MEMORY.search(exception_line(each.stderr) or each.stderr[-2000:]):
         return "out_of_memory"
@@ -143,12 +143,12 @@ def _kind_of_failure(each: Evidence, memory_kills: int) -> OutcomeKind:
     return "watcher_failed" if each.raised_by else "raised"
 
 
-def _exit(each: Evidence) -> Exit:
+def _exit(each: RankEvidence) -> Exit:
     assert each.view.exit is not None
     return each.view.exit
 
 
-def _rank_end(each: Evidence, wall_seconds: float) -> RankEnd:
+def _rank_end(each: RankEvidence, wall_seconds: float) -> RankEnd:
     end = each.view.exit
     return RankEnd(
         rank=each.view.rank,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.launch.keeping import Keeper
-from scalewise.launch.tree import MOST_FILES, FileState, Look, differences, look_through
+from scalewise.launch.tree import MOST_FILES, FileState, Look, look_through, written_between
 from scalewise.records.world import WrittenFile
 from scalewise.units import bytes_text
 
@@ -38,7 +38,7 @@ class Copied:
                 one.change != "removed" and keeper.keep(self.folder / one.path, one.path),
                 rank,
             )
-            for one in differences(self.before, after)
+            for one in written_between(self.before, after)
         ]
 
 

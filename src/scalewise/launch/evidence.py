@@ -38,7 +38,7 @@ _ANY_FRAME = re.compile(r'File ".*", line \d+, in ')
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RankEvidence:
     """Everything known about one rank when the run is over."""
 
     view: RankView
@@ -51,7 +51,7 @@ class Evidence:
     passes_without_step: int = 0  # backward passes, if no optimizer stepped
 
 
-def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidence:
+def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> RankEvidence:
     """The evidence that the rank has left in the run's folder."""
     ended, steps, trouble, passes = False, view.steps, "", 0
     stderr = tail(folder.stderr(view.rank))
@@ -63,7 +63,7 @@ def gather(view: RankView, folder: RunFolder, stack: tuple[str, ...]) -> Evidenc
             raised_by = row.raised_by
         elif DISK_FULL.search(row.error):
             trouble = row.error
-    return Evidence(view, stderr, stack, steps, ended, trouble, raised_by, passes)
+    return RankEvidence(view, stderr, stack, steps, ended, trouble, raised_by, passes)
 
 
 def _last_rows(path: Path) -> Iterator[EndRow | TroubleRow]:

@@ -8,7 +8,7 @@ from scalewise.launch.evidence import (
     MODULE_MISSING,
     MOST_LETTERS,
     PORT_TAKEN,
-    Evidence,
+    RankEvidence,
     exception_line,
     shortened,
     waits_for_others,
@@ -21,7 +21,7 @@ from scalewise.records.wrapped import CONCERNS, not_observed
 def explain(
     kind: OutcomeKind,
     rank: int | None,
-    ranks: Sequence[Evidence],
+    ranks: Sequence[RankEvidence],
     stall_seconds: float,
     limit_seconds: float,
     rehearse: Rehearsed | None = None,
@@ -87,7 +87,7 @@ def _who(rank: int | None, processes: int, rehearse: Rehearsed | None) -> str:
     return f"rank {rehearse.rank + rank} of {rehearse.world_size}" if rehearse else f"rank {rank} of {processes}"
 
 
-def _explain_hang(who: str, rank: int | None, ranks: Sequence[Evidence], stall_seconds: float) -> tuple[str, str]:
+def _explain_hang(who: str, rank: int | None, ranks: Sequence[RankEvidence], stall_seconds: float) -> tuple[str, str]:
     if rank is None and not any(waits_for_others(each.stack) for each in ranks):
         return (
             f"no rank moved for {stall_seconds:g} s, and none waits for another",
@@ -106,7 +106,7 @@ def _explain_hang(who: str, rank: int | None, ranks: Sequence[Evidence], stall_s
     )
 
 
-def _explain_failure(kind: OutcomeKind, who: str, first: Evidence | None) -> tuple[str, str]:
+def _explain_failure(kind: OutcomeKind, who: str, first: RankEvidence | None) -> tuple[str, str]:
     if first is None:
         return f"{who} failed", ""
     text, end = first.stderr, first.view.exit
@@ -147,5 +147,5 @@ def _explain_signal(who: str, signal: str, state: str) -> tuple[str, str]:
     return sentence, hint.get(signal, "the rank's logs may say why")
 
 
-def _steps(ranks: Sequence[Evidence]) -> int:
+def _steps(ranks: Sequence[RankEvidence]) -> int:
     return max((each.steps for each in ranks), default=0)

@@ -13,7 +13,7 @@ import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
 from scalewise.records.codec import BadRecord, read_json, write_json
-from scalewise.records.machine import MachineFacts, Probe
+from scalewise.records.machine import MachineFacts, PrecisionProbe
 from scalewise.records.orders import ProbeOrder
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -31,7 +31,7 @@ _ISA_FLAGS = (
 class TorchFacts:
     """Facts that only a process with torch can find out; kept in the user's cache because it takes seconds."""
 
-    probes: tuple[Probe, ...]
+    probes: tuple[PrecisionProbe, ...]
     isa_cap: str
     versions: dict[str, str]
 
@@ -67,11 +67,11 @@ def usable_cores() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
-def probe_precisions(server: ForkServer) -> tuple[tuple[Probe, ...], str]:
+def probe_precisions(server: ForkServer) -> tuple[tuple[PrecisionProbe, ...], str]:
     """Tries every precision under ever narrower caps until none dies; returns all results, and that cap."""
-    probes: list[Probe] = []
+    probes: list[PrecisionProbe] = []
     for cap in CAPS:
-        round_ = [Probe(precision, cap, _probe(server, precision, cap)) for precision in PRECISIONS]
+        round_ = [PrecisionProbe(precision, cap, _probe(server, precision, cap)) for precision in PRECISIONS]
         probes += round_
         if all(probe.result in (WORKS, RAISES) for probe in round_):
             return tuple(probes), cap

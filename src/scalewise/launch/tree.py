@@ -77,7 +77,7 @@ def look_through(folder: str, most: int = MOST_FILES) -> Look:
     return look
 
 
-def differences(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> Iterator[WrittenFile]:
+def written_between(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> Iterator[WrittenFile]:
     """Yields the files that were written between two listings of the same folder."""
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

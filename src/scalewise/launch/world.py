@@ -18,7 +18,7 @@ from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
 from scalewise.launch.processes import process_runs
 from scalewise.launch.reads import Reads
-from scalewise.launch.tree import MOST_FILES, Look, differences, foreign_path, look_through
+from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, written_between
 from scalewise.records.codec import BadRecord, read_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.orders import Layer, ViewOrder
@@ -111,7 +111,7 @@ class InPlace(OpenWorld):
         """All files that differ now."""
         look = look_through(self.spec.cwd)
         self._whole = self._whole and look.whole
-        return differences(self._before, look.states()) if self._whole else ()
+        return written_between(self._before, look.states()) if self._whole else ()
 
     def writer(self, name: str) -> str:
         """The earlier run that listed this file as written."""
@@ -199,7 +199,7 @@ class InCopy(OpenWorld):
         for rank, copied in self._copies.items():
             yield from copied.changes(Keeper(self.run.files if rank is None else self.run.files / f"rank{rank}"), rank)
         now = look_through(self.spec.cwd).states()
-        for one in differences(self._originals, now):
+        for one in written_between(self._originals, now):
             path = f"{self.spec.cwd}/{one.path}"
             self._written_directly += (path,)
             yield WrittenFile(path, one.change, one.bytes)

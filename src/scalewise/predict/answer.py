@@ -7,7 +7,7 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.run_files import RunFiles
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import Predicted, Spread
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.inspection import MemoryPartsRow
 
@@ -15,7 +15,7 @@ Scaling = Literal["strong", "weak", "script"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStep:
     """The measured step of a run in which this many ranks really ran here."""
 
     ranks: int
@@ -47,10 +47,10 @@ class Checked:
 class AtRanks:
     """One number of ranks: what was rehearsed, what is predicted from it, and what was measured."""
 
-    rehearsal: Rehearsed
+    rehearsal: RehearsedRank
     predicted: Predicted
-    measured: Measured | None = None
-    before_rescaling: Rehearsed | None = None  # with the script's own batch; None: `rehearsal` has it
+    measured: MeasuredStep | None = None
+    before_rescaling: RehearsedRank | None = None  # with the script's own batch; None: `rehearsal` has it
 
     @property
     def ranks(self) -> int:
@@ -58,7 +58,7 @@ class AtRanks:
         return self.predicted.ranks
 
     @property
-    def as_run(self) -> Rehearsed:
+    def as_run(self) -> RehearsedRank:
         """The rehearsal as a process really ran it: the memory that it held belongs to this batch and no other."""
         return self.before_rescaling or self.rehearsal
 
@@ -83,7 +83,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RehearsalAnswer:
     """Everything that `scalewise rehearse` has found; what it shows is computed from this."""
 
     script: str
@@ -100,8 +100,8 @@ class Answer:
     refused: tuple[Refused, ...] = ()
     warnings: tuple[str, ...] = ()  # sentences about what may not hold: steered, not rehearsed, ranks that differ
     guesses: tuple[str, ...] = ()  # assumptions of the numbers beside measurements
-    others: tuple[Rehearsed, ...] = ()  # with other batches: they show what a sample costs in time and memory
-    fine: Rehearsed | None = None  # with a bucket for each gradient: it shows the effect of other bucket sizes
+    others: tuple[RehearsedRank, ...] = ()  # with other batches: they show what a sample costs in time and memory
+    fine: RehearsedRank | None = None  # with a bucket for each gradient: it shows the effect of other bucket sizes
     parts: MemoryPartsRow | None = None  # of an inspected rehearsal, with as many samples as the fewest ranks ran with
     folder: str = ""  # of the runs
     files: tuple[RunFiles, ...] = ()  # that the runs wrote and read

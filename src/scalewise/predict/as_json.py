@@ -3,14 +3,14 @@
 from typing import Any
 
 from scalewise.analysis.summary import to_json
-from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.prediction import LEVEL
 
 SCHEMA = 1
 
 
-def rehearsal_json(answer: Answer, found: Conclusions) -> dict[str, Any]:
+def rehearsal_json(answer: RehearsalAnswer, found: Conclusions) -> dict[str, Any]:
     """An answer as JSON values in seconds, bytes and shares; each interval says its level, one for all of them."""
     told: dict[str, Any] = to_json(
         {

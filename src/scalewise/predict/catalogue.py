@@ -18,7 +18,7 @@ _PORTS = re.compile(r"(?P<name>.+)x(?P<ports>[1-9]\d{0,2})")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueLink:
     """One link of the catalogue."""
 
     name: str
@@ -35,7 +35,7 @@ class Entry:
 class Catalogue:
     """All links of the catalogue, and the machines whose links are known as a whole."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, CatalogueLink]
     machines: dict[str, tuple[str, int]]  # name -> name of its link, ranks per node
 
 
@@ -57,7 +57,7 @@ def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> L
     parts = [part.strip().lower() for part in text.split("+")]
     found = [_part(part) for part in parts]
     problems = [one for one in found if isinstance(one, str)]
-    entries = [one for one in found if isinstance(one, Entry)]
+    entries = [one for one in found if isinstance(one, CatalogueLink)]
     if not problems:
         problems = _misfits(parts, entries, per_node, most_ranks)
     if problems:
@@ -69,7 +69,7 @@ def named_link(text: str, per_node: int | None = None, most_ranks: int = 0) -> L
 def is_network(link: Link) -> bool:
     """Tells whether the link is only one between nodes, which ranks on cores could use as well."""
     found = _part(link.name) if link.origin == "catalogue" else ""
-    return isinstance(found, Entry) and found.joins == "between"
+    return isinstance(found, CatalogueLink) and found.joins == "between"
 
 
 def known_links() -> str:
@@ -83,7 +83,7 @@ def known_links() -> str:
     )
 
 
-def _part(text: str) -> Entry | str:
+def _part(text: str) -> CatalogueLink | str:
     """The catalogue entry of one name with its ports, or a text that says what is wrong with it."""
     entries = catalogue().entries
     if text in entries:
@@ -105,7 +105,9 @@ def _part(text: str) -> Entry | str:
     )
 
 
-def _misfits(parts: Sequence[str], entries: Sequence[Entry], per_node: int | None, most_ranks: int) -> list[str]:
+def _misfits(
+    parts: Sequence[str], entries: Sequence[CatalogueLink], per_node: int | None, most_ranks: int
+) -> list[str]:
     if len(entries) > 2:
         return [f"{len(entries)} links are too many: one inside a node and one between nodes"]
     if len(entries) == 2:
@@ -126,7 +128,7 @@ def _misfits(parts: Sequence[str], entries: Sequence[Entry], per_node: int | Non
     return []
 
 
-def _joined(text: str, entries: Sequence[Entry], per_node: int | None, most_ranks: int) -> Link:
+def _joined(text: str, entries: Sequence[CatalogueLink], per_node: int | None, most_ranks: int) -> Link:
     first, last = entries[0], entries[-1]
     alone = len(entries) == 1
     beyond = []
@@ -148,8 +150,8 @@ def _joined(text: str, entries: Sequence[Entry], per_node: int | None, most_rank
     )
 
 
-def _entry(name: str, table: dict[str, Any], data: dict[str, Any]) -> Entry:
-    return Entry(
+def _entry(name: str, table: dict[str, Any], data: dict[str, Any]) -> CatalogueLink:
+    return CatalogueLink(
         name=name,
         what=table["what"],
         joins=table["joins"],

@@ -22,7 +22,7 @@ from scalewise.predict.altered import (
     with_batch,
     with_smaller_gradients,
 )
-from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.faster import faster_links
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import QUANTILE, OnLink, predict
@@ -43,7 +43,7 @@ Verdict = Literal["helps", "may help", "does not help", "does not fit"]
 
 
 @dataclass(frozen=True)
-class Change:
+class PredictedChange:
     """One change, with its predicted step and gain."""
 
     what: str  # batch per rank x2
@@ -68,7 +68,7 @@ class Changes:
     """The changes for one number of ranks, the largest gain first."""
 
     ranks: int
-    changes: tuple[Change, ...]
+    changes: tuple[PredictedChange, ...]
     left_out: tuple[LeftOut, ...]
 
 
@@ -87,13 +87,17 @@ class _Otherwise:
 
 
 def changes_at(
-    answer: Answer, at: AtRanks, line: WorkLine, memory: MemoryLine | None = None, capacity_bytes: float | None = None
+    answer: RehearsalAnswer,
+    at: AtRanks,
+    line: WorkLine,
+    memory: MemoryLine | None = None,
+    capacity_bytes: float | None = None,
 ) -> Changes:
     """All changes that can be tried on this number of ranks; none if several ranks work on one batch."""
     relation = at.rehearsal.relation
     if relation is not None and relation.shares_batches:
         return Changes(at.ranks, (), (LeftOut("what to change", f"{ONE_BATCH} ({relation.kind})"),))
-    found: list[Change] = []
+    found: list[PredictedChange] = []
     left_out: list[LeftOut] = []
     for one in _tried(answer, at, line):
         if isinstance(one, LeftOut):
@@ -104,7 +108,7 @@ def changes_at(
     return Changes(at.ranks, tuple(ranked), tuple(left_out))
 
 
-def _tried(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+def _tried(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
     tape = at.rehearsal.typical
     for factor in FACTORS:
         samples = samples_of(tape)
@@ -121,7 +125,7 @@ def _tried(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise |
     yield from _links(answer, at)
 
 
-def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOut:
+def _accumulated(answer: RehearsalAnswer, tape: Tape, factor: int) -> _Otherwise | LeftOut:
     what = f"accumulation x{factor}"
     after = with_accumulation(tape, factor)
     if after is None:
@@ -132,7 +136,7 @@ def _accumulated(answer: Answer, tape: Tape, factor: int) -> _Otherwise | LeftOu
     return _Otherwise(what, why, tape, after, answer.link, factor)
 
 
-def _smaller(answer: Answer, at: AtRanks) -> _Otherwise | LeftOut:
+def _smaller(answer: RehearsalAnswer, at: AtRanks) -> _Otherwise | LeftOut:
     what, tape = "gradients sent in bf16", at.rehearsal.typical
     dtypes = at.rehearsal.dtypes
     if _half(at):
@@ -150,7 +154,7 @@ def _half(at: AtRanks) -> bool:
     return bool(dtypes) and all(one.removeprefix("torch.") in HALF for one in dtypes)
 
 
-def _buckets(answer: Answer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+def _buckets(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
     """Yields the best bucket size only, or the reason why none can be tried: the other sizes add nothing."""
     fine, present = answer.fine, bucket_bytes(at.rehearsal.typical)
     if fine is None:
@@ -193,7 +197,7 @@ def _instead(buckets: Sequence[float], present: Sequence[float]) -> str:
     return f"{_count(len(buckets), 'message')} of up to {largest}, instead of up to {now}"
 
 
-def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
+def _links(answer: RehearsalAnswer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
     if answer.sharing.work > 0:
         yield LeftOut("faster link", "the ranks' own cores carry the messages here, and they would carry them there")
         return
@@ -209,8 +213,8 @@ def _links(answer: Answer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
 
 
 def _run(
-    one: _Otherwise, answer: Answer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
-) -> Change:
+    one: _Otherwise, answer: RehearsalAnswer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
+) -> PredictedChange:
     gain = _gain(one, answer, at)
     spread = answer.spread if one.link is answer.link else replace(answer.spread, link=one.link.spread)
     there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, answer.sharing, spread).step
@@ -222,10 +226,10 @@ def _run(
         verdict = "does not help"
     if peak is not None and capacity_bytes is not None and peak > capacity_bytes:
         verdict = "does not fit"
-    return Change(one.what, one.why, there.times(right), gain, verdict, peak, one.guesses)
+    return PredictedChange(one.what, one.why, there.times(right), gain, verdict, peak, one.guesses)
 
 
-def _gain(one: _Otherwise, answer: Answer, at: AtRanks) -> Estimate:
+def _gain(one: _Otherwise, answer: RehearsalAnswer, at: AtRanks) -> Estimate:
     """The ratio of throughputs; its interval combines how far each part's own spread, or the errors seen, moves it."""
     spread, sharing, ranks = answer.spread, answer.sharing, at.ranks
     compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))

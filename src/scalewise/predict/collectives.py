@@ -14,7 +14,7 @@ from collections.abc import Callable
 from math import ceil, log2
 
 from scalewise.analysis.link_points import ALL_REDUCE
-from scalewise.predict.link import Curve, Link, Wire, slower_wire
+from scalewise.predict.link import Link, LinkCurve, Wire, slower_wire
 
 Seconds = Callable[[Link, float, int], float]
 
@@ -132,7 +132,7 @@ def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
     return _longer(link, nearest, size_bytes) if nearest is not None else 1.0
 
 
-def _longer(link: Link, curve: Curve, size_bytes: float) -> float:
+def _longer(link: Link, curve: LinkCurve, size_bytes: float) -> float:
     """The ratio of a measured time to the one that the wires give for that size."""
     size_bytes = curve.within(size_bytes)
     return curve.at(size_bytes) / SECONDS[link.carrier][curve.kind](link, size_bytes, curve.ranks)

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.change import Changes, changes_at
 from scalewise.predict.cost import CostRow, Training, cost_rows
 from scalewise.predict.knees import Knee, knees
-from scalewise.predict.memory import MemoryRow, memory_line, memory_rows
-from scalewise.predict.scaling import Curve, CurvePoint, ScalingTable, curve_points, scaling_table
+from scalewise.predict.memory import PredictedMemory, memory_line, memory_rows
+from scalewise.predict.scaling import CurvePoint, ScalingCurve, ScalingTable, curve_points, scaling_table
 from scalewise.predict.work import WorkLine
 
 NO_TRAINING = Training()
@@ -21,20 +21,24 @@ class Conclusions:
     curve: tuple[CurvePoint, ...] = ()  # predicted efficiency over ranks, for plots
     knees: tuple[Knee, ...] = ()
     changes: tuple[Changes, ...] = ()  # for each number of ranks, fewest first
-    memory: tuple[MemoryRow, ...] = ()
+    memory: tuple[PredictedMemory, ...] = ()
     costs: tuple[CostRow, ...] = ()
     training: Training = NO_TRAINING
     guesses: tuple[str, ...] = ()  # all assumptions of the numbers, each once
 
 
-def conclude(
-    answer: Answer, capacity_bytes: float | None = None, training: Training = NO_TRAINING, *, advice: bool = True
+def conclusions_from(
+    answer: RehearsalAnswer,
+    capacity_bytes: float | None = None,
+    training: Training = NO_TRAINING,
+    *,
+    advice: bool = True,
 ) -> Conclusions:
     """The conclusions from an answer, the memory of a rank and the planned training; no changes without `advice`."""
     table = scaling_table(answer)
     if table is None:
         return Conclusions(training=training)
-    line = Curve(answer, table.kind).line
+    line = ScalingCurve(answer, table.kind).line
     return Conclusions(
         scaling=table,
         curve=curve_points(answer, table) if table.further else (),
@@ -47,11 +51,11 @@ def conclude(
     )
 
 
-def _changes(answer: Answer, at: AtRanks, line: WorkLine, capacity_bytes: float | None) -> Changes:
+def _changes(answer: RehearsalAnswer, at: AtRanks, line: WorkLine, capacity_bytes: float | None) -> Changes:
     return changes_at(answer, at, line, memory_line(answer, at), capacity_bytes)
 
 
-def _guesses(answer: Answer, table: ScalingTable, line: WorkLine) -> tuple[str, ...]:
+def _guesses(answer: RehearsalAnswer, table: ScalingTable, line: WorkLine) -> tuple[str, ...]:
     """The guesses of the table and the knees; those of each change are kept with it."""
     of_predictions = [guess for at in answer.at for guess in at.predicted.guesses]
     of_line = line.guesses if table.kind == "strong" else ()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.predict.answer import Answer, AtRanks
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
 
 HOUR_SECONDS = 3600.0
 
@@ -30,7 +30,7 @@ class CostRow:
     cost: Estimate | None
 
 
-def cost_rows(answer: Answer, training: Training) -> tuple[CostRow, ...]:
+def cost_rows(answer: RehearsalAnswer, training: Training) -> tuple[CostRow, ...]:
     """The cost for every number of ranks for which the steps are known; times between steps count as rehearsed."""
     rows = [_row(at, training) for at in answer.at]
     return tuple(row for row in rows if row is not None)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Entry, Issue, Tape
 
 
@@ -22,7 +22,7 @@ def emulated_link(latency_seconds: float, bytes_per_second: float) -> Link:
     return Link(name, Wire(latency_seconds, 0.0, bytes_per_second), origin="emulated", carrier="none")
 
 
-def with_real_messages(rehearsal: Rehearsed, core_seconds: Callable[[Issue], float]) -> Rehearsed:
+def with_real_messages(rehearsal: RehearsedRank, core_seconds: Callable[[Issue], float]) -> RehearsedRank:
     """The same rehearsal with added work of the cores for every message that it issues."""
     return replace(rehearsal, tapes=tuple(_with_work(tape, core_seconds) for tape in rehearsal.tapes))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from scalewise.predict.catalogue import Entry, catalogue
+from scalewise.predict.catalogue import CatalogueLink, catalogue
 from scalewise.predict.link import Link, Wire
 
 MOST = 2  # of each kind: the next, and the one after it
@@ -32,7 +32,7 @@ def faster_links(link: Link, ranks: int) -> tuple[Link, ...]:
     return tuple(found)
 
 
-def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, between: Wire | None = None) -> Link:
+def _with(link: Link, name: str, entry: CatalogueLink, inside: Wire | None = None, between: Wire | None = None) -> Link:
     return replace(
         link,
         name=name,
@@ -46,7 +46,7 @@ def _with(link: Link, name: str, entry: Entry, inside: Wire | None = None, betwe
     )
 
 
-def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tuple[str, Entry]]:
+def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tuple[str, CatalogueLink]]:
     """The catalogue's next faster entries by rate, with as many ports as there are now."""
     found = _PORTS.search(name)
     ports = int(found[1]) if found and joins == "between" else 1
@@ -58,7 +58,7 @@ def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tu
     return sorted(faster, key=lambda one: one[1].wire.bytes_per_second)[:MOST]
 
 
-def _ported(joins: str, ports: int) -> Iterator[Entry]:
+def _ported(joins: str, ports: int) -> Iterator[CatalogueLink]:
     for entry in catalogue().entries.values():
         if entry.joins == joins:
             rate = ports * entry.wire.bytes_per_second

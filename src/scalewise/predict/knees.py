@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.predict.answer import Answer
-from scalewise.predict.scaling import Curve, ScalingTable, figures
+from scalewise.predict.answer import RehearsalAnswer
+from scalewise.predict.scaling import ScalingCurve, ScalingTable, figures_against_base
 
 SHARES = (0.8, 0.5)
 FARTHEST = 16_384
@@ -27,9 +27,9 @@ class Knee:
     beyond: bool  # more ranks than were rehearsed
 
 
-def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
+def knees(answer: RehearsalAnswer, table: ScalingTable) -> tuple[Knee, ...]:
     """The knees for the usual shares, as far as the link is known; none if it joins no ranks."""
-    curve, last = Curve(answer, table.kind), answer.at[-1].ranks
+    curve, last = ScalingCurve(answer, table.kind), answer.at[-1].ranks
     farthest = max(min(FARTHEST, curve.most_ranks or FARTHEST), last)
     farthest = min(farthest, answer.link.most_ranks or farthest)
     if farthest < 2:
@@ -41,7 +41,7 @@ def knees(answer: Answer, table: ScalingTable) -> tuple[Knee, ...]:
 
     def efficiency(ranks: int) -> Estimate:
         if ranks not in found:
-            told = figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
+            told = figures_against_base(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind)
             found[ranks] = told.efficiency
         return found[ranks]
 

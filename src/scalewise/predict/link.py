@@ -37,7 +37,7 @@ def slower_wire(one: Wire, other: Wire) -> Wire:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LinkCurve:
     """Measured collectives among one number of ranks: their times by size, the smallest first.
 
     Over loopback, times do not follow a straight line, because threads, caches and copies set in at certain sizes; so
@@ -75,7 +75,7 @@ class Link:
     source: str = ""  # who measured or published it
     spread: float = 0.0  # standard deviation of measured over model time, as a share; 0: exact, as for an emulated link
     guesses: tuple[str, ...] = ()  # assumptions of a prediction over it beside its figures
-    curves: tuple[Curve, ...] = ()  # measured times, which replace those of the wires
+    curves: tuple[LinkCurve, ...] = ()  # measured times, which replace those of the wires
     carrier: Carrier = "nccl"  # the library whose algorithms apply
     most_ranks: int = 0  # the largest number for which anything is known; 0: no limit
 

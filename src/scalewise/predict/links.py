@@ -12,7 +12,7 @@ from scalewise.predict.collectives import seconds
 from scalewise.predict.link import Link, Wire, slower_wire
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.timeline import APART, Sharing
 
 ON_CORES = "that cores are as busy with a message, and as long at least, as with one between ranks of this machine"
@@ -37,7 +37,7 @@ class Links:
     none: ClassVar[Link] = Link("none", Wire(0.0, 0.0, inf), origin="given", most_ranks=1)
 
     def __init__(
-        self, asked: AskedLink, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, Rehearsed]
+        self, asked: AskedLink, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, RehearsedRank]
     ) -> None:
         self._asked, self._seats, self._probe = asked, seats, probe
         self.sharing_here = APART
@@ -91,7 +91,7 @@ class Links:
             link = replace(link, inside=wire, between=wire)
         return replace(link, guesses=(*link.guesses, ON_CORES))
 
-    def _sharing_beside(self, link: Link, rehearsals: Mapping[int, Rehearsed]) -> Sharing:
+    def _sharing_beside(self, link: Link, rehearsals: Mapping[int, RehearsedRank]) -> Sharing:
         """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
         here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
         several = [one for ranks, one in sorted(rehearsals.items()) if ranks > 1 and one.typical.messages]

@@ -7,9 +7,9 @@ from statistics import fmean, median, stdev
 from time import gmtime, strftime
 
 from scalewise.analysis.link_points import ALL_REDUCE
-from scalewise.predict.link import Carrier, Curve, Link, Wire
+from scalewise.predict.link import Carrier, Link, LinkCurve, Wire
 from scalewise.predict.probe import LinkProbe, Place
-from scalewise.predict.wire_fit import NoWireFit, Point, WireFit, fit_wire
+from scalewise.predict.wire_fit import MeasuredCollective, NoWireFit, WireFit, fit_wire
 from scalewise.units import bytes_text
 
 LEAST_SIZES = 3  # of a curve
@@ -27,7 +27,7 @@ class NoLink:
 
 def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
     """The link for that many ranks: from their own times, or by the wire fitted to all measured times."""
-    fit = wire_of(probe)
+    fit = fitted_wire(probe)
     own = _of(probe.points, ranks)
     if own:
         return _from_own(probe, own, fit)
@@ -40,7 +40,7 @@ def measured_link(probe: LinkProbe, ranks: int) -> Link | NoLink:
         name="measured",
         inside=fit.wire,
         origin="measured",
-        source=source_text(probe),
+        source=link_source_text(probe),
         spread=hypot(fit.spread, error_of(_of(probe.points, nearest))),
         guesses=(*fit.guesses, guess),
         curves=tuple(_curves(probe)),
@@ -53,7 +53,7 @@ def carrier_of(place: Place) -> Carrier:
     return "nccl" if place.device == "cuda" else "gloo"
 
 
-def source_text(probe: LinkProbe) -> str:
+def link_source_text(probe: LinkProbe) -> str:
     """A text that says among whom the link was measured, and when."""
     when = strftime("%Y-%m-%d %H:%M UTC", gmtime(probe.made_unix_seconds))
     return f"{among_text(probe.place, probe.rank_counts)} on {probe.place.host}, measured {when}"
@@ -67,12 +67,12 @@ def among_text(place: Place, counts: Iterable[int]) -> str:
     return f"{place.backend} among {ranks} ranks of {place.cores_per_rank} core{'s' * (place.cores_per_rank != 1)} each"
 
 
-def wire_of(probe: LinkProbe) -> WireFit | NoWireFit:
+def fitted_wire(probe: LinkProbe) -> WireFit | NoWireFit:
     """The wire fitted to the curves; single times of small messages differ too much from one another."""
     return fit_wire(point for ranks in probe.rank_counts for point in _centres(probe.points, ranks))
 
 
-def curve_of(points: Sequence[Point]) -> Curve:
+def link_curve(points: Sequence[MeasuredCollective]) -> LinkCurve:
     """The mean time of every size, without the extremes.
 
     The mean and not the median: on shared cores, small messages take either a fraction of a millisecond or a time slice
@@ -80,20 +80,20 @@ def curve_of(points: Sequence[Point]) -> Curve:
     """
     by_size = _by_size(points)
     times = tuple(_middle(times) for times in by_size.values())
-    return Curve(points[0].ranks, tuple(by_size), times, points[0].kind)
+    return LinkCurve(points[0].ranks, tuple(by_size), times, points[0].kind)
 
 
-def error_of(points: Sequence[Point]) -> float:
+def error_of(points: Sequence[MeasuredCollective]) -> float:
     """The standard error of such a mean as a share, for the median size."""
     several = [_kept(times) for times in _by_size(points).values() if len(times) > 1]
     return median(stdev(times) / sqrt(len(times)) / fmean(times) for times in several) if several else 0.0
 
 
-def _of(points: Iterable[Point], ranks: int, kind: str = ALL_REDUCE) -> list[Point]:
+def _of(points: Iterable[MeasuredCollective], ranks: int, kind: str = ALL_REDUCE) -> list[MeasuredCollective]:
     return [point for point in points if point.ranks == ranks and point.kind == kind]
 
 
-def _by_size(points: Sequence[Point]) -> dict[float, list[float]]:
+def _by_size(points: Sequence[MeasuredCollective]) -> dict[float, list[float]]:
     """The times of each size, the smallest size first."""
     sizes = sorted({point.size_bytes for point in points})
     return {size: [point.seconds for point in points if point.size_bytes == size] for size in sizes}
@@ -111,14 +111,14 @@ def _kept(times: Sequence[float]) -> Sequence[float]:
     return sorted(times)[cut:-cut]
 
 
-def _centres(points: Sequence[Point], ranks: int) -> Iterator[Point]:
-    curve = curve_of(_of(points, ranks))
+def _centres(points: Sequence[MeasuredCollective], ranks: int) -> Iterator[MeasuredCollective]:
+    curve = link_curve(_of(points, ranks))
     for size, seconds in zip(curve.sizes_bytes, curve.seconds, strict=True):
-        yield Point(ranks, size, seconds)
+        yield MeasuredCollective(ranks, size, seconds)
 
 
-def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) -> Link | NoLink:
-    curve, error = curve_of(own), error_of(own)
+def _from_own(probe: LinkProbe, own: Sequence[MeasuredCollective], fit: WireFit | NoWireFit) -> Link | NoLink:
+    curve, error = link_curve(own), error_of(own)
     reason = _refused(curve, error)
     if reason:
         return NoLink(reason)
@@ -128,7 +128,7 @@ def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) 
         name="measured",
         inside=fit.wire if isinstance(fit, WireFit) else _wire_by_ends(curve),
         origin="measured",
-        source=source_text(probe),
+        source=link_source_text(probe),
         spread=error,
         curves=tuple(_curves(probe)),
         carrier=carrier_of(probe.place),
@@ -136,15 +136,15 @@ def _from_own(probe: LinkProbe, own: Sequence[Point], fit: WireFit | NoWireFit) 
     )
 
 
-def _curves(probe: LinkProbe) -> Iterator[Curve]:
+def _curves(probe: LinkProbe) -> Iterator[LinkCurve]:
     for ranks, kind in sorted({(point.ranks, point.kind) for point in probe.points}):
         own = _of(probe.points, ranks, kind)
-        curve = curve_of(own)
+        curve = link_curve(own)
         if not _refused(curve, error_of(own)):
             yield curve
 
 
-def _refused(curve: Curve, error: float) -> str:
+def _refused(curve: LinkCurve, error: float) -> str:
     if len(curve.sizes_bytes) < LEAST_SIZES:
         return f"only {len(curve.sizes_bytes)} sizes of messages were measured among {curve.ranks} ranks"
     if error > MOST_ERROR:
@@ -158,7 +158,7 @@ def _refused(curve: Curve, error: float) -> str:
     return ""
 
 
-def _wire_by_ends(curve: Curve) -> Wire:
+def _wire_by_ends(curve: LinkCurve) -> Wire:
     """A wire through both ends of the curve, used only beyond the largest measured size."""
     per_byte = (curve.seconds[-1] - curve.seconds[0]) / (curve.sizes_bytes[-1] - curve.sizes_bytes[0])
     sent = 2 * (curve.ranks - 1) / curve.ranks

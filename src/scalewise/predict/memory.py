@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.memory_parts import MemoryLine, memory_line_from_parts
-from scalewise.predict.answer import Answer, AtRanks
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.work import LEAST_SPAN, samples_of
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.units import bytes_text
@@ -21,7 +21,7 @@ FAR = 8  # times the largest rehearsed batch: beyond it, linear growth of memory
 
 
 @dataclass(frozen=True)
-class MemoryRow:
+class PredictedMemory:
     """The memory of a rank at one number of ranks."""
 
     ranks: int
@@ -37,12 +37,12 @@ class MemoryRow:
     why_not: str = ""  # the reason if there is no largest batch
 
 
-def memory_rows(answer: Answer, capacity_bytes: float | None) -> tuple[MemoryRow, ...]:
+def memory_rows(answer: RehearsalAnswer, capacity_bytes: float | None) -> tuple[PredictedMemory, ...]:
     """The memory at every number of ranks that was rehearsed."""
     return tuple(_row(answer, at, capacity_bytes) for at in answer.at)
 
 
-def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
+def memory_line(answer: RehearsalAnswer, at: AtRanks) -> MemoryLine | None:
     """The memory of a rank over its batch; None if too few batches were rehearsed and none was inspected."""
     everything = [*(one.as_run for one in answer.at), *answer.others]
     sharded = _sharded(at)
@@ -58,7 +58,7 @@ def memory_line(answer: Answer, at: AtRanks) -> MemoryLine | None:
     return looked_into or line
 
 
-def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow:
+def _row(answer: RehearsalAnswer, at: AtRanks, capacity_bytes: float | None) -> PredictedMemory:
     line, peak = memory_line(answer, at), at.predicted.peak_bytes
     tape = at.rehearsal.typical
     why = ""
@@ -70,7 +70,7 @@ def _row(answer: Answer, at: AtRanks, capacity_bytes: float | None) -> MemoryRow
         why = "a larger batch did not need more memory that could be seen"
     largest = line.largest_batch(capacity_bytes) if line and capacity_bytes is not None else None
     of_peak = () if peak is None and largest is None else (*_buffers(answer, at), *_beside_tensors(answer))
-    return MemoryRow(
+    return PredictedMemory(
         ranks=at.ranks,
         peak_bytes=peak,
         measured_bytes=at.measured.peak_bytes if at.measured else None,
@@ -89,14 +89,14 @@ def _sharded(at: AtRanks) -> bool:
     return any(message.kind in SHARDS for message in at.rehearsal.typical.messages)
 
 
-def _buffers(answer: Answer, at: AtRanks) -> tuple[str, ...]:
+def _buffers(answer: RehearsalAnswer, at: AtRanks) -> tuple[str, ...]:
     """A guess about gloo's buffers: measured, FSDP2 ranks held up to 1.4 times their rehearsals, tensors within 2 %."""
     if answer.device == "cuda" or not _sharded(at):
         return ()
     return ("that gloo needs no memory of its own, where it copies every shard that it gathers or scatters",)
 
 
-def _beside_tensors(answer: Answer) -> tuple[str, ...]:
+def _beside_tensors(answer: RehearsalAnswer) -> tuple[str, ...]:
     """A guess about other memory on a GPU: PyTorch's peak counts tensors only; rehearsed ranks send nothing by NCCL."""
     if answer.device != "cuda":
         return ()
@@ -112,7 +112,7 @@ def _far(line: MemoryLine | None, largest: int | None) -> tuple[str, ...]:
     return (f"that memory grows on by {bytes_text(line.bytes_per_sample)} a sample far beyond {line.most_samples:g}",)
 
 
-def _heap(answer: Answer) -> tuple[str, ...]:
+def _heap(answer: RehearsalAnswer) -> tuple[str, ...]:
     """A guess about the heap of a process.
 
     Measured: one that freed many blocks of a few MiB held a third more than its tensors explain.
@@ -120,7 +120,7 @@ def _heap(answer: Answer) -> tuple[str, ...]:
     return () if answer.device == "cuda" else ("that the heap of a process keeps no more of what was freed than now",)
 
 
-def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
+def _through(rehearsals: Sequence[RehearsedRank]) -> MemoryLine | None:
     """The line through the two largest batches that differ enough: a peak that grows at all grows fastest there."""
     peaks: dict[float, float] = {}
     for one in rehearsals:
@@ -136,7 +136,7 @@ def _through(rehearsals: Sequence[Rehearsed]) -> MemoryLine | None:
     return MemoryLine(max(0.0, peaks[most] - slope * most), slope, how, most)
 
 
-def _from_parts(parts: MemoryPartsRow, rehearsal: Rehearsed) -> MemoryLine | None:
+def _from_parts(parts: MemoryPartsRow, rehearsal: RehearsedRank) -> MemoryLine | None:
     """The line from the uses of tensors; what the process holds besides them stays constant."""
     tape = rehearsal.typical
     samples = samples_of(tape) if tape.samples else None

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.predict.collectives import seconds, unmeasured
 from scalewise.predict.link import Link
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
 
@@ -52,7 +52,7 @@ class Predicted:
         return self.samples / self.step.value if self.samples else None
 
 
-def predict(rehearsal: Rehearsed, link: Link, sharing: Sharing = APART, spread: Spread | None = None) -> Predicted:
+def predict(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART, spread: Spread | None = None) -> Predicted:
     """The predicted step over that link, for as many ranks as the rehearsal was for."""
     spread = spread or Spread(link=link.spread)
     ranks = rehearsal.ranks

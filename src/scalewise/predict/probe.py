@@ -12,7 +12,7 @@ from scalewise.analysis.estimate import run_median
 from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.launch.machine import cache_folder
 from scalewise.predict.timeline import Sharing
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Device
@@ -60,7 +60,7 @@ class LinkProbe:
     place: Place
     made_unix_seconds: float
     took_seconds: float
-    points: tuple[Point, ...]
+    points: tuple[MeasuredCollective, ...]
     overlaps: tuple[Overlap, ...] = ()
     troubles: tuple[str, ...] = ()  # what could not be measured, and why
 

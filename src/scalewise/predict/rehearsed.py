@@ -21,7 +21,7 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class RehearsedRank:
     """The record of one process as rank r of N."""
 
     ranks: int
@@ -82,7 +82,7 @@ class NotRehearsed:
     reason: str
 
 
-def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
+def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
     """The rehearsal read from a run, or the reason why it gives none."""
     spec = run.spec.rehearsed
     if spec is None:
@@ -96,7 +96,7 @@ def rehearsed(run: Run) -> Rehearsed | NotRehearsed:
         return NotRehearsed("fewer than four steps were made, and the first three warm up")
     first = run.ranks[0]
     between = sorted(row.between_ns for row in first.steps if row.between_ns is not None)
-    return Rehearsed(
+    return RehearsedRank(
         ranks=spec.world_size,
         rank=spec.rank,
         company=len(run.ranks),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from scalewise.predict.altered import with_batch
 from scalewise.predict.answer import Scaling
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.work import WorkLine, samples_of, work_line
 
 SAME = 0.02  # batches that differ by less are the same
@@ -15,14 +15,17 @@ SAME = 0.02  # batches that differ by less are the same
 class Rescaled:
     """Rehearsals by number of ranks and their guesses; `altered`: those whose batch is not the script's own."""
 
-    found: Mapping[int, Rehearsed]
+    found: Mapping[int, RehearsedRank]
     altered: frozenset[int] = frozenset()
     guesses: tuple[str, ...] = ()
     problem: str = ""  # why it could not be done as asked
 
 
 def rescaled(
-    rehearsals: Mapping[int, Rehearsed], scaling: Scaling, others: Sequence[Rehearsed], one_rank_samples: float | None
+    rehearsals: Mapping[int, RehearsedRank],
+    scaling: Scaling,
+    others: Sequence[RehearsedRank],
+    one_rank_samples: float | None,
 ) -> Rescaled:
     """Rehearsals with the batch asked for: strong, all ranks share it; weak, each has one as large; script, as is."""
     if scaling == "script":
@@ -34,7 +37,7 @@ def rescaled(
         return Rescaled(rehearsals, problem=problem)
     whole = one_rank_samples or (own if scaling == "weak" else own * first.ranks)
     line = work_line([*rehearsals.values(), *others])
-    found: dict[int, Rehearsed] = {}
+    found: dict[int, RehearsedRank] = {}
     altered: set[int] = set()
     guesses: list[str] = []
     for ranks, one in rehearsals.items():
@@ -49,7 +52,7 @@ def rescaled(
     return Rescaled(found, frozenset(altered), tuple(dict.fromkeys(guesses)))
 
 
-def _with(rehearsal: Rehearsed, factor: float, line: WorkLine) -> Rehearsed:
+def _with(rehearsal: RehearsedRank, factor: float, line: WorkLine) -> RehearsedRank:
     """The rehearsal with another batch; its memory is not known."""
     tapes = tuple(with_batch(tape, factor, line) for tape in rehearsal.tapes)
     return replace(rehearsal, tapes=tapes, peak_bytes=None)

@@ -16,7 +16,7 @@ from scalewise.analysis.propagate import exact
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.relation import Relation
 from scalewise.predict.altered import among, with_batch
-from scalewise.predict.answer import Answer, AtRanks, Base
+from scalewise.predict.answer import AtRanks, Base, RehearsalAnswer
 from scalewise.predict.differing import FROM_RANK_TO_RANK
 from scalewise.predict.prediction import LEVEL, Bound, Predicted, step_seconds
 from scalewise.predict.work import WorkLine, work_line
@@ -86,12 +86,12 @@ class ScalingTable:
         return bool(self.further) and not self.doubt and not self.together
 
 
-def scaling_table(answer: Answer) -> ScalingTable | None:
+def scaling_table(answer: RehearsalAnswer) -> ScalingTable | None:
     """The scaling table of an answer; None if it has no prediction."""
     if not answer.at:
         return None
     kind, guesses = scaling_kind(answer)
-    curve = Curve(answer, kind)
+    curve = ScalingCurve(answer, kind)
     base = answer.base or curve.base()
     rows = tuple(_row(one, base, kind) for one in answer.at)
     together = _together(answer)
@@ -104,7 +104,7 @@ def scaling_table(answer: Answer) -> ScalingTable | None:
     return ScalingTable(kind, base, answer.base is None, rows, guesses, together, doubt)
 
 
-def _together(answer: Answer) -> str:
+def _together(answer: RehearsalAnswer) -> str:
     """Sentences about ranks that work on one batch; empty if none were seen to."""
     shared = [one for one in map(_relation, answer.at) if one is not None and one.shares_batches and one.batches]
     if not shared:
@@ -120,7 +120,7 @@ def _relation(at: AtRanks) -> Relation | None:
     return at.rehearsal.relation
 
 
-def _doubt(answer: Answer, rows: Sequence[ScalingRow]) -> str:
+def _doubt(answer: RehearsalAnswer, rows: Sequence[ScalingRow]) -> str:
     """Sentences that doubt the samples, if messages or an impossible efficiency suggest that ranks share a batch."""
     kinds = sorted({one.kind for at in answer.at for one in at.rehearsal.typical.messages} & FROM_RANK_TO_RANK)
     best = max((row for row in rows if row.ranks > 1 and _too_good(row)), key=_efficiency, default=None)
@@ -147,7 +147,7 @@ def _efficiency(row: ScalingRow) -> float:
     return (row.measured or row.predicted).efficiency.value
 
 
-def scaling_kind(answer: Answer) -> tuple[Kind, tuple[str, ...]]:
+def scaling_kind(answer: RehearsalAnswer) -> tuple[Kind, tuple[str, ...]]:
     """The kind of scaling that the samples show, or else the one asked for; and what is guessed about it."""
     points = [(one.ranks, one.predicted.samples) for one in answer.at]
     if {ranks for ranks, _ in points} == {1}:
@@ -189,10 +189,10 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
     line, ranks = at.predicted.timeline, at.ranks
     measured = None
     if at.measured is not None:
-        measured = figures(at.measured.step, at.measured.samples, ranks, base, kind)
+        measured = figures_against_base(at.measured.step, at.measured.samples, ranks, base, kind)
     return ScalingRow(
         ranks=ranks,
-        predicted=figures(at.predicted.step, at.predicted.samples, ranks, base, kind),
+        predicted=figures_against_base(at.predicted.step, at.predicted.samples, ranks, base, kind),
         measured=measured,
         ideal=_ideal(at.predicted, base, kind),
         samples=at.predicted.samples,
@@ -202,7 +202,7 @@ def _row(at: AtRanks, base: Base, kind: Kind) -> ScalingRow:
     )
 
 
-def figures(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
+def figures_against_base(step: Estimate, samples: float | None, ranks: int, base: Base, kind: Kind) -> Figures:
     """A step compared with that of one rank, both with intervals of one level: their uncertainties add in squares."""
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     speedup = ratio_of(base.step, step).times(per_step)
@@ -218,7 +218,7 @@ def _ideal(predicted: Predicted, base: Base, kind: Kind) -> Figures:
     samples, ranks = predicted.samples, predicted.ranks
     per_step = samples / base.samples if samples and base.samples else (float(ranks) if kind == "weak" else 1.0)
     seconds = base.step.value * per_step / ranks
-    return figures(exact(seconds, LEVEL), samples, ranks, _exact(base), kind)
+    return figures_against_base(exact(seconds, LEVEL), samples, ranks, _exact(base), kind)
 
 
 def _exact(base: Base) -> Base:
@@ -229,22 +229,25 @@ def _log(above: float, below: float) -> float:
     return max(0.0, log(above / below)) if above > 0 and below > 0 else 0.0
 
 
-def curve_points(answer: Answer, table: ScalingTable) -> tuple[CurvePoint, ...]:
+def curve_points(answer: RehearsalAnswer, table: ScalingTable) -> tuple[CurvePoint, ...]:
     """Points from two ranks to as many as were rehearsed, evenly on a logarithmic axis; if shared, rehearsed ones."""
-    curve, last = Curve(answer, table.kind), answer.at[-1].ranks
+    curve, last = ScalingCurve(answer, table.kind), answer.at[-1].ranks
     numbers = set(curve.numbers)
     if not table.together:
         numbers |= {max(2, round(2 * (max(last, 2) / 2) ** (step / POINTS))) for step in range(POINTS + 1)}
     return tuple(
-        CurvePoint(ranks, figures(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency)
+        CurvePoint(
+            ranks,
+            figures_against_base(curve.step(ranks), curve.samples(ranks), ranks, table.base, table.kind).efficiency,
+        )
         for ranks in sorted(numbers)
     )
 
 
-class Curve:
+class ScalingCurve:
     """The step as a function of the number of ranks."""
 
-    def __init__(self, answer: Answer, kind: Kind) -> None:
+    def __init__(self, answer: RehearsalAnswer, kind: Kind) -> None:
         self._answer, self._kind = answer, kind
         self._at = answer.at
         self.numbers = [one.ranks for one in answer.at]

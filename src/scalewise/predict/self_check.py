@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.analysis.series import Series, series
-from scalewise.predict.answer import Checked, Measured
+from scalewise.predict.answer import Checked, MeasuredStep
 from scalewise.predict.prediction import LEVEL, QUANTILE
 from scalewise.results.run import Run
 
@@ -65,7 +65,7 @@ def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:
     return float((squares / (WORTH_CHECKS + len(ratios))) ** 0.5)
 
 
-def measured(run: Run, loop: bool = False) -> Measured | None:
+def measured(run: Run, loop: bool = False) -> MeasuredStep | None:
     """The settled steps of a run with all its ranks, or with `loop` the mean of its loops; None if there are none."""
     found = series(run) if run.measured else None
     if found is None or not len(found.slowest_seconds[found.settled]):
@@ -75,7 +75,7 @@ def measured(run: Run, loop: bool = False) -> Measured | None:
         step = found.median().estimate.at(LEVEL)
     rows = [row for rank in run.ranks for row in rank.memory]
     on_gpu = [row.cuda_peak_allocated_bytes for row in rows if row.cuda_peak_allocated_bytes]
-    return Measured(
+    return MeasuredStep(
         ranks=run.spec.ranks,
         step=step,
         samples=found.global_samples(),

@@ -6,12 +6,12 @@ from math import log
 from statistics import median
 
 from scalewise.analysis.estimate import QUIET_RUN_CV
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 
 LEAST_STEPS = 8  # with fewer steps, a half is too short to have a median of its own
 
 
-def compute_spread(rehearsals: Sequence[Rehearsed]) -> float:
+def compute_spread(rehearsals: Sequence[RehearsedRank]) -> float:
     """The standard deviation of the logarithm of a rehearsal's computing; at least that of a quiet machine.
 
     Rehearsals that do the same work for different numbers of ranks should take the same time, and the first half of one
@@ -20,7 +20,7 @@ def compute_spread(rehearsals: Sequence[Rehearsed]) -> float:
     return max(QUIET_RUN_CV, _between(rehearsals), _within(rehearsals))
 
 
-def _between(rehearsals: Sequence[Rehearsed]) -> float:
+def _between(rehearsals: Sequence[RehearsedRank]) -> float:
     same: dict[tuple[object, ...], list[float]] = defaultdict(list)
     for one in rehearsals:
         tape = one.typical
@@ -32,7 +32,7 @@ def _between(rehearsals: Sequence[Rehearsed]) -> float:
     return (sum(squares) / freedom) ** 0.5 if freedom else 0.0
 
 
-def _within(rehearsals: Sequence[Rehearsed]) -> float:
+def _within(rehearsals: Sequence[RehearsedRank]) -> float:
     """The variation within rehearsals: half the difference of two halves varies as the median of the whole does."""
     halves = []
     for one in rehearsals:
@@ -43,5 +43,5 @@ def _within(rehearsals: Sequence[Rehearsed]) -> float:
     return (sum(half**2 for half in halves) / len(halves)) ** 0.5 if halves else 0.0
 
 
-def _seconds(rehearsal: Rehearsed) -> float:
+def _seconds(rehearsal: RehearsedRank) -> float:
     return max(1e-12, median(tape.compute_seconds for tape in rehearsal.tapes))

@@ -5,12 +5,12 @@ from math import expm1
 from pathlib import Path
 
 from scalewise.analysis.estimate import Estimate, level_text
-from scalewise.predict.answer import Answer, Checked
+from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.cost import CostRow
 from scalewise.predict.knees import Knee
-from scalewise.predict.memory import MemoryRow
+from scalewise.predict.memory import PredictedMemory
 from scalewise.predict.prediction import LEVEL
 from scalewise.predict.scaling import ScalingRow, ScalingTable
 from scalewise.records.spec import RunSpec
@@ -26,14 +26,14 @@ ORIGINS = {
 }
 
 
-def title_text(answer: Answer) -> str:
+def title_text(answer: RehearsalAnswer) -> str:
     """The script and the numbers of ranks for which it was rehearsed."""
     numbers = ", ".join(str(at.ranks) for at in answer.at)
     ranks = f" on {numbers} rank{'' if numbers == '1' else 's'}" if numbers else ""
     return f"{Path(answer.script).name}{ranks}"
 
 
-def setting_text(answer: Answer) -> str:
+def setting_text(answer: RehearsalAnswer) -> str:
     """A sentence that says over which link, and where its figures come from."""
     per_node = f", {ranks_text(answer.link.ranks_per_node)} a node" if answer.link.ranks_per_node else ""
     return f"Link {answer.link.name}, {ORIGINS[answer.link.origin]}{per_node}. Intervals are of {level_text(LEVEL)}."
@@ -94,7 +94,7 @@ def check_text(check: Checked) -> str:
     )
 
 
-def checks_text(answer: Answer) -> list[str]:
+def checks_text(answer: RehearsalAnswer) -> list[str]:
     """A sentence for every check, and one on how predictions are corrected by their error."""
     told = [check_text(one) for one in answer.checks]
     shift = answer.spread.shift
@@ -117,7 +117,7 @@ def change_notes(changes: Changes) -> Iterator[str]:
     yield from (f"Not told: {left.what}: {left.reason}." for left in changes.left_out)
 
 
-def memory_text(row: MemoryRow) -> str:
+def memory_text(row: PredictedMemory) -> str:
     """A sentence that says whether a rank fits in memory, and the largest batch that would."""
     told = f"{ranks_text(row.ranks)}: {_peak_text(row)}"
     if row.largest_batch is None:
@@ -127,7 +127,7 @@ def memory_text(row: MemoryRow) -> str:
     return f"{told}. Largest batch of a rank that fits: {row.largest_batch} ({word}{now})."
 
 
-def _peak_text(row: MemoryRow) -> str:
+def _peak_text(row: PredictedMemory) -> str:
     """The peak memory as text; not known if the batch is not the one that was rehearsed."""
     if row.peak_bytes is None:
         return "what a rank needs at most is not known"
@@ -138,7 +138,7 @@ def _peak_text(row: MemoryRow) -> str:
     return f"{told} of {bytes_text(row.capacity_bytes)}: {'fits' if row.fits else 'DOES NOT FIT'}"
 
 
-def memory_notes(rows: Sequence[MemoryRow]) -> Iterator[str]:
+def memory_notes(rows: Sequence[PredictedMemory]) -> Iterator[str]:
     """Lines about where the largest batches come from, or why there are none; each once."""
     yield from dict.fromkeys(
         f"Largest batches are worked out {row.line.how}." for row in rows if row.line and row.largest_batch is not None
@@ -158,7 +158,7 @@ def cost_text(row: CostRow, device: str, guesses: Sequence[str]) -> str:
     )
 
 
-def rests_on(answer: Answer, found: Conclusions) -> Iterator[tuple[str, str]]:
+def rests_on(answer: RehearsalAnswer, found: Conclusions) -> Iterator[tuple[str, str]]:
     """Everything to doubt: pairs of a word and a sentence."""
     for refused in answer.refused:
         yield "refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
@@ -211,7 +211,7 @@ def rate_text(rate: Estimate | None) -> str:
     return f"{value}{letter} [{low}, {high}]"
 
 
-def percent_text(share: Estimate) -> str:
+def percent_interval(share: Estimate) -> str:
     """A share and its interval in percent: 82 [75, 89], or 2.2 [2.0, 2.4] if it is small."""
     digits = 0 if share.value >= 0.0995 else 1
     value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))

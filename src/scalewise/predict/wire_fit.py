@@ -21,7 +21,7 @@ SMALLEST_RESIDUAL = 0.01  # residuals below this have equal weight: the fit is t
 
 
 @dataclass(frozen=True)
-class Point:
+class MeasuredCollective:
     """One measured collective."""
 
     ranks: int
@@ -35,7 +35,7 @@ class WireFit:
     """The fitted wire, and measured over model minus 1 for every point, in their order."""
 
     wire: Wire
-    points: tuple[Point, ...]
+    points: tuple[MeasuredCollective, ...]
     relative_residuals: tuple[float, ...]
     guesses: tuple[str, ...]
 
@@ -57,7 +57,7 @@ class NoWireFit:
     reason: str
 
 
-def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
+def fit_wire(points: Iterable[MeasuredCollective]) -> WireFit | NoWireFit:
     """A wire from all-reduces among one or several numbers of ranks; other kinds are ignored."""
     used = tuple(
         one for one in points if one.kind == ALL_REDUCE and one.size_bytes > 0 and one.seconds > 0 and one.ranks > 1
@@ -80,7 +80,7 @@ def fit_wire(points: Iterable[Point]) -> WireFit | NoWireFit:
     return WireFit(Wire(start, hop, 1 / per_byte, handled), used, tuple(residuals.tolist()), guesses)
 
 
-def _columns(points: Sequence[Point]) -> Floats:
+def _columns(points: Sequence[MeasuredCollective]) -> Floats:
     ranks = np.array([one.ranks for one in points], dtype=np.float64)
     sizes = np.array([one.size_bytes for one in points], dtype=np.float64)
     return np.column_stack((np.ones_like(ranks), 2 * (ranks - 1), sizes * 2 * (ranks - 1) / ranks, sizes))
@@ -114,7 +114,7 @@ def _robust(design: Floats) -> Floats:
     return result
 
 
-def _not_one_wire(points: Sequence[Point]) -> str:
+def _not_one_wire(points: Sequence[MeasuredCollective]) -> str:
     counts = ", ".join(str(count) for count in sorted({one.ranks for one in points}))
     return f"the times among {counts} ranks are not those of one wire: more ranks are not slower by a ring's share"
 

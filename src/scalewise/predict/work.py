@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from scalewise.predict.rehearsed import Rehearsed
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Phase, Tape
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
@@ -18,7 +18,7 @@ ONE_BATCH = "that forward and backward take time in proportion to the batch: onl
 
 
 @dataclass(frozen=True)
-class Line:
+class SampleLine:
     """A line: a fixed part, and a part for each sample."""
 
     fixed: float
@@ -33,8 +33,8 @@ class Line:
 class WorkLine:
     """The times of computing and the sizes of messages over the samples of a micro-batch."""
 
-    phases: dict[Phase, Line]
-    messages: tuple[Line, ...]  # bytes of each message of a step, in their order; empty: not known
+    phases: dict[Phase, SampleLine]
+    messages: tuple[SampleLine, ...]  # bytes of each message of a step, in their order; empty: not known
     least: float  # samples of the smallest micro-batch that was rehearsed
     most: float
     guesses: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ def phase_seconds(tape: Tape) -> dict[Phase, float]:
     return found
 
 
-def work_line(rehearsals: Sequence[Rehearsed]) -> WorkLine:
+def work_line(rehearsals: Sequence[RehearsedRank]) -> WorkLine:
     """The line from rehearsals with equally many processes at once: processes on one machine slow each other down."""
-    by_company: dict[int, list[Rehearsed]] = defaultdict(list)
+    by_company: dict[int, list[RehearsedRank]] = defaultdict(list)
     for one in rehearsals:
         by_company[one.company].append(one)
     used = max(by_company.values(), key=lambda group: (_span(group) >= LEAST_SPAN, group[0].company))
@@ -78,18 +78,18 @@ def work_line(rehearsals: Sequence[Rehearsed]) -> WorkLine:
     if _span(used) < LEAST_SPAN or any(one.typical.samples is None for one in used):
         return _proportional(used[0].typical)
     taken = [_typical_seconds(one) for one in used]
-    lines: dict[Phase, Line] = {
+    lines: dict[Phase, SampleLine] = {
         phase: _fitted(batches, [seconds[phase] for seconds in taken]) for phase in PHASES if phase != "optimizer"
     }
     return WorkLine(lines, _message_lines(used, batches), min(batches), max(batches))
 
 
-def _span(rehearsals: Sequence[Rehearsed]) -> float:
+def _span(rehearsals: Sequence[RehearsedRank]) -> float:
     batches = [samples_of(one.typical) for one in rehearsals]
     return max(batches) / min(batches)
 
 
-def _typical_seconds(rehearsal: Rehearsed) -> dict[Phase, float]:
+def _typical_seconds(rehearsal: RehearsedRank) -> dict[Phase, float]:
     """The seconds of each phase in one micro-batch, as medians over steps."""
     steps = [(phase_seconds(tape), max(1, tape.micro_batches)) for tape in rehearsal.tapes]
     return {phase: median(seconds[phase] / count for seconds, count in steps) for phase in PHASES}
@@ -97,11 +97,11 @@ def _typical_seconds(rehearsal: Rehearsed) -> dict[Phase, float]:
 
 def _proportional(tape: Tape) -> WorkLine:
     samples, seconds = samples_of(tape), phase_seconds(tape)
-    lines = {phase: Line(0.0, seconds[phase] / samples) for phase in PER_SAMPLE}
+    lines = {phase: SampleLine(0.0, seconds[phase] / samples) for phase in PER_SAMPLE}
     return WorkLine(lines, (), samples, samples, (ONE_BATCH,))
 
 
-def _fitted(batches: Sequence[float], seconds: Sequence[float]) -> Line:
+def _fitted(batches: Sequence[float], seconds: Sequence[float]) -> SampleLine:
     """The least-squares line; neither part can be negative."""
     samples, target = np.array(batches), np.array(seconds)
     centre, mean = float(samples.mean()), float(target.mean())
@@ -109,17 +109,17 @@ def _fitted(batches: Sequence[float], seconds: Sequence[float]) -> Line:
     slope = max(0.0, float(around @ target) / float(around @ around)) if float(around @ around) else 0.0
     fixed = mean - slope * centre
     if fixed < 0:
-        return Line(0.0, max(0.0, float(samples @ target) / float(samples @ samples)))
-    return Line(fixed, slope)
+        return SampleLine(0.0, max(0.0, float(samples @ target) / float(samples @ samples)))
+    return SampleLine(fixed, slope)
 
 
-def _message_lines(rehearsals: Sequence[Rehearsed], batches: Sequence[float]) -> tuple[Line, ...]:
+def _message_lines(rehearsals: Sequence[RehearsedRank], batches: Sequence[float]) -> tuple[SampleLine, ...]:
     sent = [one.typical.messages for one in rehearsals]
     if len({tuple(message.kind for message in messages) for messages in sent}) > 1:
         return ()
     return tuple(_fitted(batches, [message.size_bytes for message in same]) for same in zip(*sent, strict=True))
 
 
-def _ratio(line: Line, samples: float, factor: float) -> float:
+def _ratio(line: SampleLine, samples: float, factor: float) -> float:
     before = line.at(samples)
     return line.at(samples * factor) / before if before > 0 else 1.0

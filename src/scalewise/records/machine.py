@@ -14,7 +14,7 @@ class GpuFacts:
 
 
 @dataclass(frozen=True)
-class Probe:
+class PrecisionProbe:
     """A precision tried in a process of its own, and whether a training step survives in it on this CPU."""
 
     precision: str  # float32, bfloat16, float16
@@ -49,7 +49,7 @@ class MachineFacts:
     virtual: bool
     isa_advertised: tuple[str, ...]  # the flags that matter to matrix code
     isa_cap: str  # the widest cap under which every precision works; empty: none needed
-    probes: tuple[Probe, ...]
+    probes: tuple[PrecisionProbe, ...]
     gpus: tuple[GpuFacts, ...]
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, scalewise, driver
     peaks: tuple[PeakRates, ...] = ()  # measured for the cores or GPUs of ranks that were inspected here

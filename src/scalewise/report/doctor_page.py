@@ -19,7 +19,7 @@ from scalewise.doctor.telling import (
     sure_text,
 )
 from scalewise.records.examination import PlaceRow
-from scalewise.report.html import page_text, prose, shown
+from scalewise.report.html import html_prose, page_text, shown
 
 HERE = ' class="here"'
 
@@ -41,7 +41,7 @@ def doctor_page(diagnosis: Diagnosis) -> str:
         ("suspected", "Suspected, not proved", found.suspected),
         ("notes", "Worth knowing", found.notes),
     )
-    body = [f"<p>{prose(summary_text(diagnosis))}</p>", *_failure(diagnosis)]
+    body = [f"<p>{html_prose(summary_text(diagnosis))}</p>", *_failure(diagnosis)]
     contents = []
     for name, title, findings in groups:
         if findings:
@@ -69,14 +69,14 @@ def _finding(finding: Finding, number: int, checks: Mapping[str, Check], root: P
     check = checks.get(finding.check)
     rows: list[tuple[str, str]] = []
     rows += [("where", "".join(_places([one for one in (finding.where, *finding.also) if one is not None], root)))]
-    rows += [("why", prose(check.why) if check else "")]
+    rows += [("why", html_prose(check.why) if check else "")]
     rows += [("proof", f"{shown(_capital(sure_text(finding)))}.{_list(finding.evidence)}")]
-    rows += [("price", prose(price_text(finding.price)) if finding.price else "")]
+    rows += [("price", html_prose(price_text(finding.price)) if finding.price else "")]
     rows += [("fix", f'<pre tabindex="0"><code>{shown(finding.fix)}</code></pre>' if finding.fix else "")]
     told = "".join(f"<dt>{label}</dt><dd>{markup}</dd>" for label, markup in rows if markup)
     return (
         f'<article class="finding" id="f{number}"><h3>{_badge(finding)}{number}. {shown(finding.check)}</h3>'
-        f'<p class="lead">{prose(finding.sentence)}</p><dl>{told}</dl></article>'
+        f'<p class="lead">{html_prose(finding.sentence)}</p><dl>{told}</dl></article>'
     )
 
 
@@ -110,8 +110,8 @@ def _source(line: SourceLine, marked: bool) -> str:
 def _checked(diagnosis: Diagnosis) -> Iterator[str]:
     for reason, names in reasons(diagnosis).items():
         told = f"{', '.join(names)}: {reason.rstrip('.')}"
-        yield f"<p><b>Not checked ({len(names)}).</b> {prose(told)}.</p>"
-    yield from (f"<p>{prose(note)}</p>" for note in diagnosis.notes)
+        yield f"<p><b>Not checked ({len(names)}).</b> {html_prose(told)}.</p>"
+    yield from (f"<p>{html_prose(note)}</p>" for note in diagnosis.notes)
     if diagnosis.passed:
         yield f"<p><b>Passed ({len(diagnosis.passed)}).</b> {shown(', '.join(diagnosis.passed))}.</p>"
     machine = ", ".join(f"{name} {value}" for name, value in diagnosis.machine.items())
@@ -121,7 +121,7 @@ def _checked(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _list(facts: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{prose(fact)}</li>' for fact in facts)}</ul>" if facts else ""
+    return f"<ul>{''.join(f'<li>{html_prose(fact)}</li>' for fact in facts)}</ul>" if facts else ""
 
 
 def _capital(text: str) -> str:

@@ -49,7 +49,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Series:
+class PlotSeries:
     """The points of one line, with the interval around each point if there is one."""
 
     name: str
@@ -61,7 +61,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Span:
+class ShadedSpan:
     """A shaded stretch of the x axis, such as warm-up."""
 
     begin: float
@@ -70,13 +70,13 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Lines:
+class LinePlot:
     """Lines over a common x axis."""
 
     x_label: str
     y_label: str
-    series: tuple[Series, ...]
-    spans: tuple[Span, ...] = ()
+    series: tuple[PlotSeries, ...]
+    spans: tuple[ShadedSpan, ...] = ()
     log_x: bool = False
     log_y: bool = False
     x_ticks: tuple[float, ...] = ()  # empty: the drawing chooses them
@@ -91,7 +91,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Bars:
+class BarPlot:
     """Stacked bars; plain bars if there is only one part."""
 
     bars: tuple[str, ...]  # names along the axis
@@ -116,7 +116,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class TimelinePlot:
     """The lanes of a timeline, which show when each device worked.
 
     If one lane computes and another has phases called `all-reduce`, the parts hidden behind computing are drawn
@@ -137,14 +137,14 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Strips:
+class StripPlot:
     """Distributions side by side: every value is a dot, with median and quartiles drawn over them."""
 
     samples: tuple[Sample, ...]
     value_label: str
 
 
-Plot = Lines | Bars | Timeline | Strips
+Plot = LinePlot | BarPlot | TimelinePlot | StripPlot
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from scalewise.report.canvas import Drawing, drawn
-from scalewise.report.document import Bars, Figure, Lines, Strips
+from scalewise.report.document import BarPlot, Figure, LinePlot, StripPlot
 from scalewise.report.draw_bars import bars_height, paint_bars
 from scalewise.report.draw_lines import lines_height, paint_lines
 from scalewise.report.draw_strips import paint_strips, strips_height
@@ -18,11 +18,11 @@ def draw(figure: Figure, scale: float = 1.0, text_points: float = TEXT_POINTS) -
     """Draws a figure at its width in a text of this width; `scale` below 1 makes it lower, not narrower."""
     width = width_points(figure.width, text_points)
     plot = figure.plot
-    if isinstance(plot, Lines):
+    if isinstance(plot, LinePlot):
         return drawn(lambda page, axes: paint_lines(page, axes, plot), width, lines_height(plot, width) * scale)
-    if isinstance(plot, Bars):
+    if isinstance(plot, BarPlot):
         return drawn(lambda page, axes: paint_bars(page, axes, plot), width, bars_height(plot, width, scale))
-    if isinstance(plot, Strips):
+    if isinstance(plot, StripPlot):
         return drawn(lambda page, axes: paint_strips(page, axes, plot), width, strips_height(plot, scale))
     return drawn(lambda page, axes: paint_timeline(page, axes, plot), width, timeline_height(plot, scale, width))
 

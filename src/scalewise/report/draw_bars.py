@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scalewise.report.canvas import Hit, place
-from scalewise.report.document import Bars, Mark
+from scalewise.report.document import BarPlot, Mark
 from scalewise.report.legend import LONGEST_LABEL, bar_name, elided, legend_points, paint_legend
 from scalewise.report.palette import GREY, INK, PAPER, colours_of
 from scalewise.units import with_interval
@@ -14,7 +14,7 @@ OUTLINES = {"emulated": (0, (3, 1.5)), "predicted": (0, (1, 1.2)), "predicted*":
 NO_BAR: tuple[Mark, ...] = ("failed", "missing")
 
 
-def bars_height(plot: Bars, width_points: float, scale: float) -> float:
+def bars_height(plot: BarPlot, width_points: float, scale: float) -> float:
     """Returns the height in points of the bars, one axis, and a legend if there is more than one part."""
     lines = sum(1.0 + 0.35 * bar_name(name).count("\n") for name in plot.bars)
     names = [part.name for part in plot.parts]
@@ -22,7 +22,7 @@ def bars_height(plot: Bars, width_points: float, scale: float) -> float:
     return max(3.0, lines) * BAR_POINTS * max(scale, 0.75) + 34 + legend
 
 
-def paint_bars(figure: Any, axes: Any, plot: Bars) -> Callable[[], list[Hit]]:
+def paint_bars(figure: Any, axes: Any, plot: BarPlot) -> Callable[[], list[Hit]]:
     """Draws the bars, the first one on top, and returns the function that gives their hits."""
     colours = colours_of([part.name for part in plot.parts])
     rows = range(len(plot.bars))
@@ -64,7 +64,7 @@ def _paint_piece(axes: Any, row: int, left: float, value: float, colour: str, ma
               linestyle=OUTLINES[mark])  # fmt: skip
 
 
-def _paint_intervals(axes: Any, plot: Bars, totals: list[float]) -> None:
+def _paint_intervals(axes: Any, plot: BarPlot, totals: list[float]) -> None:
     if not (plot.low and plot.high):
         return
     for row, (low, high) in enumerate(zip(plot.low, plot.high, strict=True)):
@@ -72,7 +72,7 @@ def _paint_intervals(axes: Any, plot: Bars, totals: list[float]) -> None:
             axes.plot([low, high], [row, row], color=INK, linewidth=0.9, zorder=4, solid_capstyle="butt")
 
 
-def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark, ...]) -> None:
+def _paint_totals(axes: Any, plot: BarPlot, totals: list[float], marks: tuple[Mark, ...]) -> None:
     """Writes the number at the end of each bar, rounded as in tables; not if all bars add up to 100 %."""
     shares = "%" in plot.value_label and len(plot.parts) > 1 and all(abs(total - 100) < 1 for total in totals)
     for row, total in enumerate(totals):
@@ -85,14 +85,14 @@ def _paint_totals(axes: Any, plot: Bars, totals: list[float], marks: tuple[Mark,
                       va="center", fontsize=7.5, color=GREY if word else INK)  # fmt: skip
 
 
-def _legend(figure: Any, plot: Bars, colours: dict[str, str]) -> None:
+def _legend(figure: Any, plot: BarPlot, colours: dict[str, str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colours[part.name], edgecolor="none") for part in plot.parts]
     paint_legend(figure, handles, [part.name for part in plot.parts])
 
 
-def _hits(axes: Any, plot: Bars, marks: tuple[Mark, ...]) -> list[Hit]:
+def _hits(axes: Any, plot: BarPlot, marks: tuple[Mark, ...]) -> list[Hit]:
     found = []
     for row, name in enumerate(plot.bars):
         begin = 0.0

@@ -6,7 +6,7 @@ from math import floor, inf, log10
 from typing import Any
 
 from scalewise.report.canvas import Hit, place, text_width
-from scalewise.report.document import Lines, Series
+from scalewise.report.document import LinePlot, PlotSeries
 from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
 from scalewise.report.palette import GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
 
@@ -30,20 +30,20 @@ PATTERNS: dict[str, Any] = {
 }
 
 
-def lines_height(plot: Lines, width_points: float) -> float:
+def lines_height(plot: LinePlot, width_points: float) -> float:
     """Returns the height in points: the wider the figure, the flatter it is."""
     names = list(dict.fromkeys(one.name for one in plot.series))
     return min(0.62 * width_points, 165.0) + (legend_points(names, width_points) if _above(plot, width_points) else 0)
 
 
-def _above(plot: Lines, width_points: float) -> bool:
+def _above(plot: LinePlot, width_points: float) -> bool:
     """Returns True if names do not fit at the lines' ends: too many, too long, or a line ends far from the edge."""
     names = list(dict.fromkeys(one.name for one in plot.series))
     longest = max((len(elided(name)) for name in names), default=0) * LETTER_POINTS
     return len(names) > MOST_NAMED or longest > WIDEST_NAME * width_points or _ends_early(plot)
 
 
-def _ends_early(plot: Lines) -> bool:
+def _ends_early(plot: LinePlot) -> bool:
     """Returns True if a line ends so far from the right edge that a leader to its name would look like data."""
     ends: dict[str, float] = {}
     for one in plot.series:
@@ -57,7 +57,7 @@ def _ends_early(plot: Lines) -> bool:
     return any(end - begin < EARLY * (max(known) - begin) for end in known)
 
 
-def paint_lines(figure: Any, axes: Any, plot: Lines) -> Callable[[], list[Hit]]:
+def paint_lines(figure: Any, axes: Any, plot: LinePlot) -> Callable[[], list[Hit]]:
     """Draws the lines, and returns the function that gives their hits, which are the points."""
     named = [one.name for one in plot.series if one.style != "ideal"]
     colours = {**colours_of(named), **{one.name: GREY for one in plot.series if one.style == "ideal"}}
@@ -87,7 +87,7 @@ def in_height(figure: Any, label: str) -> str:
     return f"{label[:middle]}\n{label[middle + 1 :]}"
 
 
-def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
+def _scales(axes: Any, plot: LinePlot) -> tuple[str, str]:
     """Sets scales and ticks, and returns both axes' labels, with the power of ten that very small numbers have."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -109,7 +109,7 @@ def _scales(axes: Any, plot: Lines) -> tuple[str, str]:
     return labels[0], labels[1]
 
 
-def _small_power(plot: Lines, along_x: bool) -> int:
+def _small_power(plot: LinePlot, along_x: bool) -> int:
     """Returns the power of ten of the largest value; 0 unless all values are below a thousandth."""
     most = max(
         (abs(value) for one in plot.series for value in (one.x if along_x else one.y) if value == value), default=0
@@ -129,12 +129,12 @@ def _short(value: float) -> str:
     return raised if digits == "1" else f"{digits}·{raised}"
 
 
-def _decades(plot: Lines, along_x: bool) -> float:
+def _decades(plot: LinePlot, along_x: bool) -> float:
     values = [value for one in plot.series for value in (one.x if along_x else one.y) if value > 0]
     return log10(max(values) / min(values)) if values else 0.0
 
 
-def _limits(axes: Any, plot: Lines) -> float | None:
+def _limits(axes: Any, plot: LinePlot) -> float | None:
     """Begins the axis at zero unless it is logarithmic: a time or a speedup is compared with zero.
 
     Returns the upper limit at which an ideal or a model is cut off, if it would leave the data only a corner of the
@@ -162,12 +162,12 @@ def _limits(axes: Any, plot: Lines) -> float | None:
     return None
 
 
-def _marked(one: Series) -> bool:
+def _marked(one: PlotSeries) -> bool:
     """Returns True if the line's points are drawn with markers, as data with few points are."""
     return one.style not in ("ideal", "model") and len(one.x) <= MANY_POINTS
 
 
-def _weights(plot: Lines) -> list[float]:
+def _weights(plot: LinePlot) -> list[float]:
     """Returns the width of each line: of lines that lie on each other, the lower one is wider, so that all are seen."""
     reach = [value for one in plot.series for value in one.y if value == value]
     close = CLOSE * (max(reach) - min(reach)) if reach else 0.0
@@ -179,7 +179,7 @@ def _weights(plot: Lines) -> list[float]:
     return weights
 
 
-def _paint_series(axes: Any, one: Series, colour: str, marker: str, weight: float) -> None:
+def _paint_series(axes: Any, one: PlotSeries, colour: str, marker: str, weight: float) -> None:
     if one.style == "ideal":
         axes.plot(one.x, one.y, color=GREY, linewidth=0.7, zorder=1)
         return
@@ -198,7 +198,7 @@ def _paint_series(axes: Any, one: Series, colour: str, marker: str, weight: floa
               alpha=0.75 if hollow else 1.0)  # fmt: skip
 
 
-def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str], top: float | None) -> None:
+def _names(figure: Any, axes: Any, plot: LinePlot, colours: dict[str, str], top: float | None) -> None:
     """Writes names at the ends of the lines if they are few and short, else in a row above; cut lines at their cut."""
     ends: dict[str, tuple[float, float]] = {}
     for one in plot.series:
@@ -228,7 +228,7 @@ def _names(figure: Any, axes: Any, plot: Lines, colours: dict[str, str], top: fl
                       transform=axes.transAxes, clip_on=False, zorder=0, in_layout=False)  # fmt: skip
 
 
-def _name_at_cut(axes: Any, one: Series, top: float, colour: str) -> None:
+def _name_at_cut(axes: Any, one: PlotSeries, top: float, colour: str) -> None:
     """Writes the name at the point where the line leaves the figure, with an arrow and the number that it reaches."""
     crossing = one.x[-1]
     for (x0, y0), (x1, y1) in pairwise(zip(one.x, one.y, strict=True)):
@@ -264,7 +264,7 @@ def _apart(heights: dict[str, float], lowest: float, highest: float, least: floa
     return moved
 
 
-def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
+def _legend(figure: Any, plot: LinePlot, colours: dict[str, str]) -> None:
     from matplotlib.lines import Line2D
 
     styles = {one.name: one.style for one in reversed(plot.series)}
@@ -278,14 +278,14 @@ def _legend(figure: Any, plot: Lines, colours: dict[str, str]) -> None:
     paint_legend(figure, handles, order)
 
 
-def _markers(plot: Lines) -> dict[str, str]:
+def _markers(plot: LinePlot) -> dict[str, str]:
     """Returns one marker for each name that is drawn with markers."""
     named = dict.fromkeys(one.name for one in plot.series if _marked(one))
     # From the seventh name on colours repeat, with a different marker each.
     return {name: MARKERS[(index + index // len(SERIES)) % len(MARKERS)] for index, name in enumerate(named)}
 
 
-def _hits(axes: Any, one: Series, plot: Lines) -> list[Hit]:
+def _hits(axes: Any, one: PlotSeries, plot: LinePlot) -> list[Hit]:
     found = []
     for index, (x, y) in enumerate(zip(one.x, one.y, strict=True)):
         if one.style == "ideal" or y != y:

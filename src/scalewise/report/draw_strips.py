@@ -5,7 +5,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from scalewise.report.canvas import Hit, place
-from scalewise.report.document import Mark, Sample, Strips
+from scalewise.report.document import Mark, Sample, StripPlot
 from scalewise.report.legend import LONGEST_LABEL, bar_name, elided
 from scalewise.report.palette import GREY, INK, PAPER, colours_of
 from scalewise.units import significant
@@ -16,12 +16,12 @@ OUTSIDE = 4.0  # a value farther away than so many widths of the box becomes an 
 MEASURED: Mark = "measured"
 
 
-def strips_height(plot: Strips, scale: float) -> float:
+def strips_height(plot: StripPlot, scale: float) -> float:
     """Returns the height in points."""
     return max(2, len(plot.samples)) * STRIP_POINTS * max(scale, 0.75) + 34
 
 
-def paint_strips(figure: Any, axes: Any, plot: Strips) -> Callable[[], list[Hit]]:
+def paint_strips(figure: Any, axes: Any, plot: StripPlot) -> Callable[[], list[Hit]]:
     """Draws the samples, the first one on top, and returns the function that gives their hits."""
     colour = colours_of(["only"])["only"]
     known = [[value for value in sample.values if value == value] for sample in plot.samples]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from scalewise.report.canvas import Hit, place, text_width
-from scalewise.report.document import Timeline
+from scalewise.report.document import TimelinePlot
 from scalewise.report.legend import LONGEST_LABEL, bar_name, elided, legend_points, paint_legend
 from scalewise.report.palette import GREY, INK, PAPER, SHADE, colours_of
 
@@ -18,13 +18,13 @@ COMPUTING = ("forward", "backward", "optimizer")
 DARK = 0.45  # lightness of a colour: letters on darker colours are light
 
 
-def timeline_height(plot: Timeline, scale: float, width_points: float) -> float:
+def timeline_height(plot: TimelinePlot, scale: float, width_points: float) -> float:
     """Returns the height in points."""
     lanes = max(2, len(plot.lanes)) * LANE_POINTS * max(scale, 0.75)
     return lanes + 32 + legend_points([*_phases(plot), HIDDEN, "idle"], width_points)
 
 
-def paint_timeline(figure: Any, axes: Any, plot: Timeline) -> Callable[[], list[Hit]]:
+def paint_timeline(figure: Any, axes: Any, plot: TimelinePlot) -> Callable[[], list[Hit]]:
     """Draws the lanes, the first one on top, and shades the times in which a lane has no work."""
     phases = _phases(plot)
     colours = colours_of(phases)
@@ -57,11 +57,11 @@ def _base(phase: str) -> str:
     return re.sub(r" \d+$", "", phase)
 
 
-def _phases(plot: Timeline) -> list[str]:
+def _phases(plot: TimelinePlot) -> list[str]:
     return list(dict.fromkeys(_base(phase) for lane in plot.lanes for _, _, phase in lane.stretches))
 
 
-def _computing(plot: Timeline) -> list[tuple[float, float]]:
+def _computing(plot: TimelinePlot) -> list[tuple[float, float]]:
     """Returns when the only computing lane computes; nothing if several compute or no other lane has all-reduces."""
     lanes = [lane for lane in plot.lanes if any(_base(phase) in COMPUTING for _, _, phase in lane.stretches)]
     reduces = [lane for lane in plot.lanes if any(_base(phase) == REDUCE for _, _, phase in lane.stretches)]
@@ -76,7 +76,7 @@ def _common(begin: float, stop: float, cover: Sequence[tuple[float, float]]) -> 
 
 
 def _paint_numbers(
-    figure: Any, axes: Any, plot: Timeline, colours: dict[str, str], cover: Sequence[tuple[float, float]]
+    figure: Any, axes: Any, plot: TimelinePlot, colours: dict[str, str], cover: Sequence[tuple[float, float]]
 ) -> None:
     """Writes the numbers of micro-batches and buckets into the stretches that have room for them."""
     for row, lane in enumerate(plot.lanes):
@@ -113,7 +113,7 @@ def _lighter(colour: str) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _hits(axes: Any, plot: Timeline) -> list[Hit]:
+def _hits(axes: Any, plot: TimelinePlot) -> list[Hit]:
     found = []
     for row, lane in enumerate(plot.lanes):
         for begin, end, phase in lane.stretches:

@@ -25,7 +25,7 @@ from scalewise.report.draw import draw
 from scalewise.report.grouping import NARROW, gathered
 from scalewise.report.html_table import table_markup
 from scalewise.report.svg_page import svg_markup
-from scalewise.report.view import Numbers, bound_text, labels_of, numbers_of, plain_text, typeset
+from scalewise.report.view import DocumentNumbers, labels_of, nonbreaking, numbers_of, plain_text, typeset
 
 PAGE = Path(__file__).with_name("page.html")
 LEAST_PIXELS = 1.4  # of a point of a figure: its letters have 8 points, and fewer than 11 pixels are hard to read
@@ -42,7 +42,7 @@ MATHML_ATTRIBUTES = {"mathvariant", "stretchy", "form", "lspace", "rspace"}
 class _Page:
     """The settings that every block of one page is made with."""
 
-    numbers: Numbers
+    numbers: DocumentNumbers
     full: bool  # answers are shown; otherwise there is room to write them
     raw_rows: tuple[Path, Path] | None  # (folder of the runs, folder of the page), if raw rows are linked
 
@@ -83,9 +83,9 @@ def shown(text: str) -> str:
     return escape(plain_text(text))
 
 
-def prose(text: str) -> str:
+def html_prose(text: str) -> str:
     """Returns sentences as HTML with typographic signs; text between backticks becomes code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", shown(bound_text(text)))
+    return re.sub("`([^`]+)`", r"<code>\1</code>", shown(nonbreaking(text)))
 
 
 def _title_block(block: TitleBlock) -> str:
@@ -106,9 +106,9 @@ def _title_block(block: TitleBlock) -> str:
 def _summary(summary: Summary, full: bool) -> str:
     if not full:
         return f'<div class="summary"><b>Summary.</b>{RULED}</div>'
-    shaken = "; ".join(map(prose, summary.shaken))
+    shaken = "; ".join(map(html_prose, summary.shaken))
     care = f'<p class="shaken">▲ Read with care: {shaken}.</p>' if shaken else ""
-    return f'<div class="summary"><p><b>Summary.</b> {prose(" ".join(summary.sentences))}</p>{care}</div>'
+    return f'<div class="summary"><p><b>Summary.</b> {html_prose(" ".join(summary.sentences))}</p>{care}</div>'
 
 
 def _blocks(section: Section, page: _Page) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _blocks(section: Section, page: _Page) -> Iterator[str]:
 
 def _block(block: Block, page: _Page) -> str:
     if isinstance(block, Paragraph):
-        return f"<p>{prose(block.text)}</p>"
+        return f"<p>{html_prose(block.text)}</p>"
     if isinstance(block, Code):
         return f'<pre tabindex="0"><code>{shown(block.text)}</code></pre>'
     if isinstance(block, Formula):
@@ -155,7 +155,7 @@ def _formula(formula: Formula) -> str:
     return f'<p class="formula plain" role="math">{shown(formula.plain)}</p>'
 
 
-def _listing(listing: Listing, numbers: Numbers) -> str:
+def _listing(listing: Listing, numbers: DocumentNumbers) -> str:
     number = numbers.listings[listing.id]
     lines = listing.text.rstrip("\n").split("\n")
     last = listing.first_line + len(lines) - 1
@@ -172,7 +172,7 @@ def _listing(listing: Listing, numbers: Numbers) -> str:
     )
 
 
-def _figure(figure: Figure, numbers: Numbers, lone: bool) -> str:
+def _figure(figure: Figure, numbers: DocumentNumbers, lone: bool) -> str:
     number = numbers.figures[figure.id]
     kind = " wide" if figure.width > NARROW else " lone" if lone else ""
     drawing = draw(figure)
@@ -184,29 +184,29 @@ def _figure(figure: Figure, numbers: Numbers, lone: bool) -> str:
         f'<figure id="figure{number}" class="drawn{kind}" style="{"" if lone else most}">'
         f'<div class="scroll" style="{most}"><div style="{least}">{picture}</div></div>'
         f"<figcaption><b>Figure {number}.</b> "
-        f'{shown(typeset(figure.title))}{dot} <span class="quiet">{prose(figure.caption)}</span> '
+        f'{shown(typeset(figure.title))}{dot} <span class="quiet">{html_prose(figure.caption)}</span> '
         '<span class="scrolls" hidden>more of it to the right: scroll →</span></figcaption>'
         "</figure>"
     )
 
 
 def _answer(answer: Answer, page: _Page) -> str:
-    question = f'<h3 class="question"><b>{shown(answer.row)}</b> {prose(answer.question)}</h3>'
+    question = f'<h3 class="question"><b>{shown(answer.row)}</b> {html_prose(answer.question)}</h3>'
     if not page.full:
-        hint = f'<p class="quiet small">Use: {prose(answer.hint)}</p>' if answer.hint else ""
+        hint = f'<p class="quiet small">Use: {html_prose(answer.hint)}</p>' if answer.hint else ""
         return f'<div class="answer">{question}{hint}{RULED}</div>'
     linked = re.sub(
         r"(Table|Figure|Listing)\u00a0(\d+)",
         lambda found: f'<a href="#{found[1].lower()}{found[2]}">{found[0]}</a>',
         page.numbers.rests_on(answer),
     )
-    rest = prose(" ".join(filter(None, (answer.number, answer.why, answer.practice))))
-    said = f"<b>{prose(answer.verdict)}</b> {rest}" if rest else prose(answer.verdict)
+    rest = html_prose(" ".join(filter(None, (answer.number, answer.why, answer.practice))))
+    said = f"<b>{html_prose(answer.verdict)}</b> {rest}" if rest else html_prose(answer.verdict)
     source = f' <span class="quiet small">({linked})</span>' if linked else ""
-    shaken = "".join(f'<p class="shaken">▲ {prose(caveat)}</p>' for caveat in answer.shaken_by)
+    shaken = "".join(f'<p class="shaken">▲ {html_prose(caveat)}</p>' for caveat in answer.shaken_by)
     decided = (
         f'<details><summary title="{shown(answer.decided)}">How this was decided</summary>'
-        f"<p>{prose(answer.decided)}</p></details>"
+        f"<p>{html_prose(answer.decided)}</p></details>"
         if answer.decided
         else ""
     )

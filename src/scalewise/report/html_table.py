@@ -10,7 +10,7 @@ from urllib.parse import quote
 from scalewise.records.folder import RunFolder
 from scalewise.report.document import Column, Table
 from scalewise.report.tables import csv_text
-from scalewise.report.view import RowView, bound_text, plain_text, table_view, typeset
+from scalewise.report.view import RowView, nonbreaking, plain_text, table_view, typeset
 
 MOST_LINKS = 3  # runs of a row that are linked; the others are counted
 HEAD_LETTERS = 20  # in a line of a heading
@@ -35,9 +35,9 @@ def table_markup(table: Table, number: int, raw_rows: tuple[Path, Path] | None =
     notes = [
         f'<p class="small"><sup class="doubt">{letter}</sup> {_shown(text)}</p>' for letter, text in view.footnotes
     ]
-    notes += [f'<p class="quiet small">{_shown(bound_text(note))}</p>' for note in table.notes]
+    notes += [f'<p class="quiet small">{_shown(nonbreaking(note))}</p>' for note in table.notes]
     dot = "" if table.title.endswith((".", "?")) else "."
-    caption = f' <span class="quiet">{_shown(bound_text(table.caption))}</span>' if table.caption else ""
+    caption = f' <span class="quiet">{_shown(nonbreaking(table.caption))}</span>' if table.caption else ""
     return (
         f'<div class="table" id="table{number}"><p class="caption" id="table{number}-caption"><b>Table {number}.</b> '
         f"{_shown(typeset(table.title))}{dot}{caption} "

@@ -9,12 +9,12 @@ from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
 from scalewise.analysis.summary import Analysis
 from scalewise.doctor.finding import Diagnosis
 from scalewise.doctor.telling import place_text, price_text, root_of, summary_text, verdict_text
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.telling import checks_text, rests_on, setting_text, title_text
 from scalewise.report.cells import EMPTY, estimate_cell
 from scalewise.report.document import Cell, Column, Paragraph, Table
-from scalewise.report.html import prose, shown
+from scalewise.report.html import html_prose, shown
 from scalewise.report.rehearse_page import changes_table, ranks_table
 from scalewise.report.sections.any_experiment import overview
 from scalewise.report.view import CellView, table_view
@@ -33,7 +33,7 @@ def diagnosis_html(diagnosis: Diagnosis) -> str:
     return "".join(_markup(_diagnosed(diagnosis)))
 
 
-def rehearsal_html(answer: Answer, found: Conclusions) -> str:
+def rehearsal_html(answer: RehearsalAnswer, found: Conclusions) -> str:
     """The table over ranks, what to change, and what may not hold."""
     return "".join(_markup(_rehearsed(answer, found)))
 
@@ -74,7 +74,7 @@ def _diagnosed(diagnosis: Diagnosis) -> Iterator[Block]:
     yield from map(Paragraph, diagnosis.notes)
 
 
-def _rehearsed(answer: Answer, found: Conclusions) -> Iterator[Block]:
+def _rehearsed(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Block]:
     yield Paragraph(f"{title_text(answer)}. {setting_text(answer)}")
     if found.scaling is not None:
         yield ranks_table(found.scaling, found.guesses)
@@ -116,7 +116,7 @@ def _caveat(caveat: Caveat) -> Paragraph:
 
 def _markup(blocks: Iterator[Block]) -> Iterator[str]:
     for block in blocks:
-        yield _table(block) if isinstance(block, Table) else f"<p>{prose(block.text)}</p>"
+        yield _table(block) if isinstance(block, Table) else f"<p>{html_prose(block.text)}</p>"
 
 
 def _table(table: Table) -> str:
@@ -137,8 +137,8 @@ def _table(table: Table) -> str:
         for row in view.rows
     )
     notes = [f"{letter} {text}" for letter, text in view.footnotes] + list(table.notes)
-    below = "".join(f"<p><small>{prose(note)}</small></p>" for note in notes)
-    head = f"<caption>{prose(table.title)}</caption><thead><tr>{heads}</tr></thead>"
+    below = "".join(f"<p><small>{html_prose(note)}</small></p>" for note in notes)
+    head = f"<caption>{html_prose(table.title)}</caption><thead><tr>{heads}</tr></thead>"
     return f"<table>{head}<tbody>{rows}</tbody></table>{below}"
 
 

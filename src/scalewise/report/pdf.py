@@ -24,10 +24,10 @@ from scalewise.report.document import (
 from scalewise.report.draw import draw
 from scalewise.report.grouping import NARROW, groups_of
 from scalewise.report.view import (
-    Numbers,
+    DocumentNumbers,
     RowView,
-    bound_text,
     labels_of,
+    nonbreaking,
     numbers_of,
     plain_text,
     table_view,
@@ -183,8 +183,8 @@ def page_data(document: Document, setting: Setting) -> dict[str, Any]:
         "title": plain_text(document.title),
         "subtitle": plain_text(document.subtitle),
         "fields": _fields(document.title_block) if document.title_block else [],
-        "summary": [prose(text) for text in summary.sentences] if summary and full else [],
-        "shaken": [prose(text) for text in summary.shaken] if summary and full else [],
+        "summary": [typst_prose(text) for text in summary.sentences] if summary and full else [],
+        "shaken": [typst_prose(text) for text in summary.shaken] if summary and full else [],
         "write_summary": summary is not None and not full,
         "full": full,
         "sections": [one for one in sections if not (decided and one["small"])],
@@ -194,9 +194,9 @@ def page_data(document: Document, setting: Setting) -> dict[str, Any]:
     }
 
 
-def prose(text: str) -> str:
+def typst_prose(text: str) -> str:
     """Returns sentences with typographic signs, whose numbers keep their units when lines are broken."""
-    return bound_text(plain_text(text))
+    return nonbreaking(plain_text(text))
 
 
 def _fields(block: TitleBlock) -> list[dict[str, str]]:
@@ -210,7 +210,7 @@ def _fields(block: TitleBlock) -> list[dict[str, str]]:
     return [{"label": label, "text": plain_text(text)} for label, text in named]
 
 
-def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
+def _decided(document: Document, numbers: DocumentNumbers) -> list[dict[str, Any]]:
     """Returns how each answer was decided, for the appendix."""
     blocks = (block for section in document.sections for block in section.blocks)
     answers = [block for block in blocks if isinstance(block, Answer)]
@@ -218,7 +218,7 @@ def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
         {
             "row": plain_text(one.row),
             "question": plain_text(one.question),
-            "text": prose(one.decided),
+            "text": typst_prose(one.decided),
             "rests_on": numbers.rests_on(one),
         }
         for one in answers
@@ -226,7 +226,7 @@ def _decided(document: Document, numbers: Numbers) -> list[dict[str, Any]]:
     ]
 
 
-def _section(section: Section, numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _section(section: Section, numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     groups = groups_of(section.blocks)
     blocks = [_group(group, numbers, setting) for group in groups]
     for block, following in zip(blocks, groups[1:], strict=False):
@@ -248,7 +248,7 @@ def _halves(blocks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [blocks[:cut], blocks[cut:]]
 
 
-def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _group(group: Sequence[Block], numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     """Returns the blocks of a group; figures of a row share its width in proportion to the widths they ask for."""
     wanted = sum(one.width for one in group if isinstance(one, Figure))
     row = len(group) > 1 and all(isinstance(one, Figure) for one in group)
@@ -261,7 +261,7 @@ def _group(group: Sequence[Block], numbers: Numbers, setting: Setting) -> dict[s
     return {"kind": "row", "blocks": blocks}
 
 
-def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
+def _block(block: Block, numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Table):
         return _table(block, numbers)
     if isinstance(block, Figure):
@@ -270,7 +270,7 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
             "kind": "figure",
             "number": numbers.figures[block.id],
             "title": typeset(plain_text(block.title)),
-            "caption": prose(block.caption),
+            "caption": typst_prose(block.caption),
             "svg": drawing.svg,
             "narrow": block.width <= NARROW,
             "width": drawing.width_points,
@@ -285,23 +285,23 @@ def _block(block: Block, numbers: Numbers, setting: Setting) -> dict[str, Any]:
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}
     assert isinstance(block, Paragraph)
-    return {"kind": "paragraph", "text": prose(block.text), "sticky": False}
+    return {"kind": "paragraph", "text": typst_prose(block.text), "sticky": False}
 
 
-def _answer(answer: Answer, numbers: Numbers) -> dict[str, Any]:
+def _answer(answer: Answer, numbers: DocumentNumbers) -> dict[str, Any]:
     return {
         "kind": "answer",
         "row": plain_text(answer.row),
-        "question": prose(answer.question),
-        "verdict": prose(answer.verdict),
-        "rest": prose(" ".join(filter(None, (answer.number, answer.why, answer.practice)))),
-        "shaken": [prose(text) for text in answer.shaken_by],
+        "question": typst_prose(answer.question),
+        "verdict": typst_prose(answer.verdict),
+        "rest": typst_prose(" ".join(filter(None, (answer.number, answer.why, answer.practice)))),
+        "shaken": [typst_prose(text) for text in answer.shaken_by],
         "rests_on": numbers.rests_on(answer),
-        "hint": prose(answer.hint),
+        "hint": typst_prose(answer.hint),
     }
 
 
-def _listing(listing: Listing, numbers: Numbers) -> dict[str, Any]:
+def _listing(listing: Listing, numbers: DocumentNumbers) -> dict[str, Any]:
     lines = plain_text(listing.text).rstrip("\n").split("\n")
     last = listing.first_line + len(lines) - 1
     return {
@@ -316,13 +316,13 @@ def _listing(listing: Listing, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
+def _table(table: Table, numbers: DocumentNumbers) -> dict[str, Any]:
     view = table_view(table)
     return {
         "kind": "table",
         "number": numbers.tables[table.id],
         "title": typeset(plain_text(table.title)),
-        "caption": prose(table.caption),
+        "caption": typst_prose(table.caption),
         "columns": [
             {"title": plain_text(one.title), "unit": plain_text(one.unit), "numeric": one.numeric, "interval": interval}
             for one, interval in zip(table.columns, view.beside, strict=True)
@@ -330,13 +330,13 @@ def _table(table: Table, numbers: Numbers) -> dict[str, Any]:
         "rows": [_row(row, view.groups.get(index, "")) for index, row in enumerate(view.rows)],
         "marked": view.marked,
         "footnotes": [{"letter": letter, "text": plain_text(text)} for letter, text in view.footnotes],
-        "notes": [prose(note) for note in table.notes],
+        "notes": [typst_prose(note) for note in table.notes],
     }
 
 
 def _row(row: RowView, group: str) -> dict[str, Any]:
     return {
-        "group": prose(group),
+        "group": typst_prose(group),
         "mark": row.mark,
         "cells": [
             {"text": plain_text(cell.text), "interval": cell.interval, "mark": cell.mark, "footnote": cell.footnote}

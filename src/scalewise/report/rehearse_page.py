@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.estimate import Estimate, level_text
-from scalewise.predict.answer import Answer
+from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.prediction import LEVEL
-from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures
+from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures_against_base
 from scalewise.predict.telling import (
     GUESSED_NOTE,
     base_text,
@@ -32,11 +32,11 @@ from scalewise.report.document import (
     Column,
     Document,
     Figure,
-    Lines,
+    LinePlot,
     Mark,
     Paragraph,
+    PlotSeries,
     Section,
-    Series,
     Table,
 )
 from scalewise.report.html import html_text
@@ -47,13 +47,13 @@ INTERVALS = f"Intervals are of {level_text(LEVEL)}."
 NOTE = f"Rows without a mark were measured. {INTERVALS}"
 
 
-def write_rehearse_page(path: Path, answer: Answer, found: Conclusions) -> None:
+def write_rehearse_page(path: Path, answer: RehearsalAnswer, found: Conclusions) -> None:
     """Writes the page, and makes its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(rehearse_page(answer, found), encoding="utf-8", errors="replace")
 
 
-def rehearse_page(answer: Answer, found: Conclusions) -> str:
+def rehearse_page(answer: RehearsalAnswer, found: Conclusions) -> str:
     """Returns the page; whatever comes from the script is text in it, never markup."""
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
     arguments = " ".join(answer.args)
@@ -62,7 +62,7 @@ def rehearse_page(answer: Answer, found: Conclusions) -> str:
     return html_text(document)
 
 
-def _sections(answer: Answer, found: Conclusions) -> Iterator[Section]:
+def _sections(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Section]:
     table = found.scaling
     if table is not None:
         yield Section("scaling", "How it scales", (
@@ -95,13 +95,13 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
     series = [
         _series("predicted", numbers, shares, 100.0),
         *_measured(table, lambda told: told.efficiency, 100.0),
-        Series("ideal", (1.0, numbers[-1]), (100.0, 100.0), style="ideal"),
+        PlotSeries("ideal", (1.0, numbers[-1]), (100.0, 100.0), style="ideal"),
     ]
     word = predicted_word(found.guesses).capitalize()
     where = "of" if table.together else "between"
     as_well = "" if table.together else " as well"
     caption = f"{word} {where} the numbers of ranks that were rehearsed{as_well}, with its {INTERVAL}."
-    plot = Lines("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
+    plot = LinePlot("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
     return Figure("efficiency", "Efficiency against one rank", caption, plot)
 
 
@@ -112,16 +112,16 @@ def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
     series = [
         _series("predicted", numbers, [row.predicted.speedup for row in rows], 1.0),
         *_measured(table, lambda told: told.speedup, 1.0),
-        Series("ideal", (1.0, *numbers), (1.0, *(row.ideal.speedup.value for row in rows)), style="ideal"),
+        PlotSeries("ideal", (1.0, *numbers), (1.0, *(row.ideal.speedup.value for row in rows)), style="ideal"),
     ]
     word = predicted_word(found.guesses)
     caption = f"Throughput over that of one rank, {word} with its {INTERVAL}; ideal: as many times as ranks."
-    plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=_ticks(table))
+    plot = LinePlot("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=_ticks(table))
     return Figure("speedup", "Speedup", caption, plot)
 
 
-def _series(name: str, numbers: tuple[float, ...], told: Sequence[Estimate], scale: float) -> Series:
-    return Series(
+def _series(name: str, numbers: tuple[float, ...], told: Sequence[Estimate], scale: float) -> PlotSeries:
+    return PlotSeries(
         name,
         numbers,
         tuple(one.value * scale for one in told),
@@ -131,7 +131,7 @@ def _series(name: str, numbers: tuple[float, ...], told: Sequence[Estimate], sca
     )
 
 
-def _measured(table: ScalingTable, chosen: Callable[[Figures], Estimate], scale: float) -> list[Series]:
+def _measured(table: ScalingTable, chosen: Callable[[Figures], Estimate], scale: float) -> list[PlotSeries]:
     rows = [(row.ranks, row.measured) for row in table.further if row.measured is not None]
     if not rows:
         return []
@@ -158,7 +158,7 @@ def ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
         Column("ideal step", "ms"),
     )
     base = table.base
-    alone = figures(base.step, base.samples, 1, base, table.kind)
+    alone = figures_against_base(base.step, base.samples, 1, base, table.kind)
     how = "measured" if base.measured else _mark(table.base_modelled)
     rows = [(*_figure_cells(1, alone, how), Cell("–"), Cell("–"))]
     rows += [cells for row in table.further for cells in _rows(row, _mark(bool(guesses)))]

@@ -58,7 +58,7 @@ class TableView:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class DocumentNumbers:
     """The number of each table, figure and listing, in the order of the document."""
 
     tables: dict[str, int]
@@ -77,7 +77,7 @@ class Numbers:
         return ", ".join(found)
 
 
-def numbers_of(document: Document) -> Numbers:
+def numbers_of(document: Document) -> DocumentNumbers:
     """Numbers tables, figures and listings from 1 over the whole document."""
     blocks = [block for section in document.sections for block in section.blocks]
 
@@ -85,7 +85,7 @@ def numbers_of(document: Document) -> Numbers:
         names = dict.fromkeys(block.id for block in blocks if isinstance(block, kind))
         return {name: number for number, name in enumerate(names, 1)}
 
-    return Numbers(counted(Table), counted(Figure), counted(Listing))
+    return DocumentNumbers(counted(Table), counted(Figure), counted(Listing))
 
 
 def labels_of(document: Document) -> list[str]:
@@ -115,7 +115,7 @@ def table_view(table: Table) -> TableView:
         column.numeric and any(row.cells[index].interval or row.cells[index].mark for row in rows)
         for index, column in enumerate(table.columns)
     )
-    footnotes = tuple((letter, bound_text(doubt)) for doubt, letter in letters.items())
+    footnotes = tuple((letter, nonbreaking(doubt)) for doubt, letter in letters.items())
     return TableView(rows, beside, footnotes, dict(table.groups))
 
 
@@ -148,7 +148,7 @@ def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str], first: bool)
     exact = f"{cell.number:.6g}" if cell.number is not None else ""
     tip = "; ".join(filter(None, (exact, between, word, cell.note, cell.doubt)))
     interval = typeset(cell.interval).replace(" ", "\u00a0")
-    return CellView(bound_text(cell.text), interval, mark, tip, letters.get(cell.doubt, ""))
+    return CellView(nonbreaking(cell.text), interval, mark, tip, letters.get(cell.doubt, ""))
 
 
 def _has_interval(cell: Cell) -> bool:
@@ -176,7 +176,7 @@ def _raised(digits: str) -> str:
     return digits.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
-def bound_text(text: str) -> str:
+def nonbreaking(text: str) -> str:
     """Returns typographic signs and non-breaking spaces, so that units and intervals are not separated from numbers."""
     text = typeset(text)
     whole = re.sub(r"\[[^\[\] ]+, [^\[\] ]+\]", lambda found: found[0].replace(" ", "\u00a0"), text)

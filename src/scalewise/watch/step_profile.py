@@ -32,7 +32,7 @@ Span = tuple[int, int]  # begin and end in ns of `perf_counter`
 
 
 @dataclass(frozen=True)
-class Call:
+class ProfiledCall:
     """One operator, kernel or collective of the profiled step."""
 
     name: str
@@ -54,7 +54,7 @@ class Profile:
     families: dict[str, int] = field(default_factory=dict)
     other: dict[str, int] = field(default_factory=dict)
     uncounted: dict[str, int] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)  # for a trace
+    calls: list[ProfiledCall] = field(default_factory=list)  # for a trace
     flops: dict[str, int] = field(default_factory=dict)  # by precision, from the shapes of the operators
     shapeless: set[str] = field(default_factory=set)  # operators whose shapes do not show their flops
 
@@ -215,7 +215,9 @@ def _read(events: Sequence[Any], window: Span, cuda: bool, offset_ns: int, main_
         main = [one for one in operators if one.thread == main_thread]
         _add_host(found, main, messages)
     found.calls += messages
-    found.calls += [Call(one.name, one.begin_ns, one.end_ns, f"operators, thread {one.thread}") for one in operators]
+    found.calls += [
+        ProfiledCall(one.name, one.begin_ns, one.end_ns, f"operators, thread {one.thread}") for one in operators
+    ]
     _add_flops(found, operators)
     return found
 
@@ -253,14 +255,14 @@ def _is_kernel(event: Any) -> bool:
     return is_range is None or not is_range()
 
 
-def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[Call]:
+def _messages(host: Sequence[Any], window: Span, offset_ns: int) -> list[ProfiledCall]:
     """The collectives from their call to their end, such as `gloo:all_reduce`."""
     found = []
     for event in host:
         name, begin = event.name(), event.start_ns() - offset_ns
         if name.startswith(("gloo:", "nccl:")) and window[0] <= begin <= window[1]:
             size = _size_bytes(event)
-            found.append(Call(name, begin, begin + event.duration_ns(), "collectives", size))
+            found.append(ProfiledCall(name, begin, begin + event.duration_ns(), "collectives", size))
     return found
 
 
@@ -294,7 +296,7 @@ def _add_kernels(
         found.families[family] = found.families.get(family, 0) + length
         spans.setdefault(event.device_index(), []).append((begin, begin + length))
         found.calls.append(
-            Call(name, begin, begin + length, f"GPU {event.device_index()} stream {event.device_resource_id()}")
+            ProfiledCall(name, begin, begin + length, f"GPU {event.device_index()} stream {event.device_resource_id()}")
         )
         launcher = by_id.get(event.linked_correlation_id())
         if family in _HEAVY and (launcher is None or not launcher.is_counted):
@@ -305,7 +307,7 @@ def _add_kernels(
     found.other, found.uncounted = _largest(names["other"]), _largest(names["uncounted"])
 
 
-def _add_host(found: Profile, operators: Sequence[_Operator], messages: Sequence[Call]) -> None:
+def _add_host(found: Profile, operators: Sequence[_Operator], messages: Sequence[ProfiledCall]) -> None:
     """Adds the main thread's time by family; with waits for messages and the rest it adds up to the step."""
     other: dict[str, int] = {}
     uncounted: dict[str, int] = {}

@@ -114,7 +114,7 @@ def cache_bytes(device: torch.device) -> int | None:
     return int(text[:-1]) * unit if unit and text[:-1].isdecimal() else None
 
 
-class Work:
+class StepCounts:
     """The counts of a step; one instance for all threads."""
 
     def __init__(self, counting: Callable[[], bool], in_backward: Callable[[], bool]) -> None:
@@ -174,7 +174,7 @@ class WorkMode(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: StepCounts) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._work = work
 

@@ -15,7 +15,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.gpus import GpuStep
 from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, points, summary
-from scalewise.course.homework1.h1_4_bytes import Traffic
+from scalewise.course.homework1.h1_4_bytes import DeviceTraffic
 from scalewise.course.summing import shaken_rows
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
 from scalewise.records.machine import PeakRates
@@ -376,7 +376,7 @@ def test_bytes_through_one_device_grow_with_devices_for_data_parallel_only():
 
 
 def test_the_part_of_the_batch_that_travels_does_not_grow_with_the_devices():
-    batch = Traffic(through_first=16.4, reduced=8.0, mark="measured")
+    batch = DeviceTraffic(through_first=16.4, reduced=8.0, mark="measured")
     assert [batch.by_copies(n) - 16 * (n - 1) for n in (2, 4, 8)] == pytest.approx([0.4, 0.6, 0.7])
 
 

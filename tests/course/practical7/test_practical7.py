@@ -17,8 +17,8 @@ from evidence_factories import make_evidence
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.measured import Change
-from scalewise.course.practical7 import p7_1, p7_3, p7_5, scaler, sizes, summary
+from scalewise.course.measured import StepChange
+from scalewise.course.practical7 import p7_1, p7_3, p7_5, precision_sizes, scaling_losses, summary
 from scalewise.report.cells import number_cell
 from scalewise.report.document import Answer, Figure, Section, Table
 
@@ -254,10 +254,10 @@ def test_where_bfloat16_is_as_fast_the_products_of_float16_are_to_blame_and_not_
     assert "Here bfloat16 and float16 lose: casts, and products for which this CPU has no fast units" in both.why
 
 
-def size(label: str, precision: str, full: float, ratio: float, on_gpu: bool) -> sizes.Size:
+def size(label: str, precision: str, full: float, ratio: float, on_gpu: bool) -> precision_sizes.Size:
     cells = number_cell(full), number_cell(full * ratio)
     found = Estimate(ratio, 0.95 * ratio, 1.05 * ratio, 60, 2, "", 0.95, positive=True)
-    return sizes.Size(label, precision, *cells, found, on_gpu, "measured")
+    return precision_sizes.Size(label, precision, *cells, found, on_gpu, "measured")
 
 
 def test_from_which_size_on_it_pays_is_told_device_by_device():
@@ -265,11 +265,11 @@ def test_from_which_size_on_it_pays_is_told_device_by_device():
         size("256x2", "bfloat16", 1.13, 1.0, False),
         size("512x2", "bfloat16", 1.85, 0.7, False),
         size("1024x2", "bfloat16", 6.01, 0.43, False),
-        *(size("1024x2", name, 1.35, 1.2, True) for name in sizes.HALVES),
-        *(size("4096x4", name, 1.94, 1.5, True) for name in sizes.HALVES),
-        *(size("8192x8", name, 10.3, 0.8, True) for name in sizes.HALVES),
+        *(size("1024x2", name, 1.35, 1.2, True) for name in precision_sizes.HALVES),
+        *(size("4096x4", name, 1.94, 1.5, True) for name in precision_sizes.HALVES),
+        *(size("8192x8", name, 10.3, 0.8, True) for name in precision_sizes.HALVES),
     ]
-    told = sizes.crossover_words(known, "NVIDIA H200")
+    told = precision_sizes.crossover_words(known, "NVIDIA H200")
     assert "On this CPU bfloat16 pays from 512 × 2 on (0.70" in told
     assert "On NVIDIA H200 both pay only with 8192 × 8 (bfloat16 0.80" in told
     assert "from 2.10 to 67.1 million weights" in told and "1.35\u00a0ms to 1.94\u00a0ms" in told
@@ -278,7 +278,7 @@ def test_from_which_size_on_it_pays_is_told_device_by_device():
 
 def test_a_size_that_pays_once_and_then_no_longer_is_no_size_from_which_on_it_pays():
     known = [size("256x2", "bfloat16", 1.0, 0.5, False), size("1024x2", "bfloat16", 6.0, 1.3, False)]
-    told = sizes.crossover_words(known, "")
+    told = precision_sizes.crossover_words(known, "")
     assert "does not clearly pay at the largest size" in told and "1.3" in told
 
 
@@ -296,7 +296,7 @@ def test_a_size_that_pays_once_and_then_no_longer_is_no_size_from_which_on_it_pa
     ],
 )
 def test_the_verdict_on_speed_says_slower_where_the_intervals_do(one, two, verdict):
-    changes = [Change(each, number_cell(0.0)) for each in (one, two)]
+    changes = [StepChange(each, number_cell(0.0)) for each in (one, two)]
     assert p7_5._speed_verdict(*changes, None) == verdict
 
 
@@ -336,7 +336,7 @@ def test_with_two_predictions_alike_neither_is_preferred():
 def test_a_scale_that_was_halved_is_the_reason_for_a_dynamic_one():
     evidence = joined(scaler_evidence(), runs=overflow_evidence())
     section = p7_3.build(evidence)
-    assert [row[0].text for row in table(section, scaler.SCALER).rows][-1] == scaler.LARGE
+    assert [row[0].text for row in table(section, scaling_losses.SCALER).rows][-1] == scaling_losses.LARGE
     without = answers(section)[2]
     assert "gradients overflow at 65536; the scaler skipped 2 of 40 steps and halved its scale each time, to 16384" in (
         without.practice

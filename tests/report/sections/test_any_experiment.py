@@ -7,7 +7,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
 from scalewise.records.rows import MemoryRow
 from scalewise.records.spec import Change
-from scalewise.report.document import Bars, Figure, Lines, Paragraph, Section, Table
+from scalewise.report.document import BarPlot, Figure, LinePlot, Paragraph, Section, Table
 from scalewise.report.sections.any_experiment import build
 
 
@@ -35,7 +35,7 @@ def test_ranks_get_speedups_and_a_figure_with_the_ideal_line():
     plot = figures(section)["exp-speedup"].plot
 
     assert [column.title for column in table_of(section).columns][-2:] == ["speedup", "efficiency"]
-    assert isinstance(plot, Lines) and [one.style for one in plot.series] == ["ideal", "measured"]
+    assert isinstance(plot, LinePlot) and [one.style for one in plot.series] == ["ideal", "measured"]
     assert plot.series[0].y[-1] == 4.0 and plot.x_ticks == (1, 2, 4)
 
 
@@ -52,7 +52,7 @@ def test_one_arm_alone_has_no_speedup_but_a_trace_with_its_warm_up():
 
     assert "exp-speedup" not in figures(section)
     assert [column.title for column in table_of(section).columns] == ["ranks", "step", "samples", "varies"]
-    assert isinstance(plot, Lines) and plot.spans[0].label == "warm-up" and plot.spans[0].end >= 1.5
+    assert isinstance(plot, LinePlot) and plot.spans[0].label == "warm-up" and plot.spans[0].end >= 1.5
 
 
 def test_a_failed_arm_is_a_row_with_its_reason():
@@ -69,7 +69,7 @@ def test_oversubscribed_arms_are_marked_and_have_no_speedup():
     anatomy = figures(section)["exp-anatomy"].plot
 
     assert table_of(section).rows[2][-1].number is None and table_of(section).rows[2][1].mark == "oversubscribed"
-    assert isinstance(anatomy, Bars) and anatomy.marks == ("measured", "measured", "oversubscribed")
+    assert isinstance(anatomy, BarPlot) and anatomy.marks == ("measured", "measured", "oversubscribed")
 
 
 def test_what_was_changed_is_a_column_of_its_own():

@@ -10,7 +10,7 @@ from scalewise.analysis.summary import summarise
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
-from scalewise.report.document import Bars, Figure, Table
+from scalewise.report.document import BarPlot, Figure, Table
 from scalewise.report.sections.any_experiment import build
 
 WORK = WorkRow(3, "dispatch", {"float32": 4 * 10**8}, {}, 10**7, 0, 10**6)
@@ -45,7 +45,7 @@ def test_the_largest_families_are_bars_and_the_others_are_summed_up():
     small = dict.fromkeys(("attention", "convolution", "normalisation", "elementwise", "reduction", "copy"), 500_000)
     figure = _blocks(WORK, replace(PROFILE, families={"matmul": 15_000_000, HOST: 2_000_000, **small}))["exp-families"]
 
-    assert isinstance(figure.plot, Bars)
+    assert isinstance(figure.plot, BarPlot)
     assert [part.name for part in figure.plot.parts] == [
         "matmul",
         "attention",

@@ -126,7 +126,7 @@ def stand_for_one_of_many():
     )
     lanes, ears = SimpleNamespace(wait=lambda ticket: None), SimpleNamespace(hear=lambda kind, tensor: None)
     recorder = SimpleNamespace(journal=SimpleNamespace(row=lambda row: None, flush=lambda: None))
-    group.install(recorder, stage.Stage(tape, lanes, ears), RANKS, 0)
+    group.install(recorder, stage.MessageSink(tape, lanes, ears), RANKS, 0)
     object_lists.install(recorder, 0)
     carrier.time = Clock()
     link = carrier.Carrier(LATENCY_SECONDS, BYTES_PER_SECOND, None, lambda what: None)

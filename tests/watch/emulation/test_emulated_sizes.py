@@ -13,7 +13,7 @@ from watch_runner import SAFE_ISA
 
 from scalewise.predict.collectives import seconds
 from scalewise.predict.emulated import emulated_link
-from scalewise.watch.emulation.sizes import _WHOLE, message_bytes
+from scalewise.watch.emulation.sizes import _WHOLE, bytes_to_send
 
 SCRIPT = Path(__file__).parent / "both_sides.py"
 # Of the whole message among four ranks, each with a piece of 1000 bytes.
@@ -108,4 +108,4 @@ def test_torch_calls_the_argument_that_is_the_message_by_that_name_in_that_place
 @pytest.mark.parametrize("name", [*_WHOLE, "batch_isend_irecv"])
 @pytest.mark.parametrize("args", [(), (None, None), ([3], [None]), ("no", "tensor")])
 def test_a_call_that_torch_will_refuse_is_counted_as_nothing(name, args):
-    assert message_bytes(name, args, {}, 4) == 0
+    assert bytes_to_send(name, args, {}, 4) == 0

@@ -12,7 +12,7 @@ import torch
 
 import scalewise
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.examination.places import Places, is_users_file
 
 PACKAGE = Path(scalewise.__file__).parent
@@ -104,7 +104,7 @@ class Thing:
 
 
 def test_things_are_numbered_by_identity_and_not_kept_alive() -> None:
-    numbers = Numbers()
+    numbers = ObjectNumbers()
     one, other = Thing(), Thing()
     assert numbers.of(one) is None
     assert (numbers.give(one), numbers.give(other), numbers.of(one)) == (0, 1, 0)

@@ -11,7 +11,7 @@ from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.rows import Again, again, measured_runs, on_gpus, rows_of, scaling_rows
+from scalewise.course.homework1.rows import Again, again, agreeing_rows, measured_runs, on_gpus, scaling_rows
 from scalewise.course.listings import lines_listing
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
@@ -21,12 +21,12 @@ from scalewise.report.document import (
     Cell,
     Column,
     Figure,
-    Lines,
+    LinePlot,
     Listing,
     Paragraph,
+    PlotSeries,
     Section,
-    Series,
-    Span,
+    ShadedSpan,
     Table,
 )
 
@@ -42,7 +42,7 @@ CLEARLY = 1.05  # a first step within 5 % of the rest does not distort a mean
 
 
 @dataclass(frozen=True)
-class WarmUp:
+class FirstSteps:
     """The first steps of runs against their rest, for one number of ranks."""
 
     ranks: int
@@ -85,7 +85,7 @@ def build(evidence: Evidence) -> Section:
     return Section("h1-1", "A reproducible set-up", (*blocks, *answers))
 
 
-def warm_up(evidence: Evidence) -> WarmUp | None:
+def warm_up(evidence: Evidence) -> FirstSteps | None:
     """Returns the first steps of the strong-scaling runs with the most ranks that have a core or a GPU each."""
     rows = scaling_rows(evidence, TRACE)
     experiment = evidence.experiment(TRACE)
@@ -99,7 +99,7 @@ def warm_up(evidence: Evidence) -> WarmUp | None:
     rest = median(shown.step_seconds[IGNORED:])
     times = _over_runs([run.step_seconds[0] / median(run.step_seconds[IGNORED:]) for run in runs])
     means = _over_runs([mean(run.step_seconds) / mean(run.step_seconds[IGNORED:]) for run in runs])
-    return WarmUp(
+    return FirstSteps(
         ranks=row.ranks,
         shown=shown,
         runs=tuple(run.name for run in runs),
@@ -119,7 +119,7 @@ def seed_pairs(evidence: Evidence) -> tuple[SeedPair, ...]:
     """Returns the first two runs with the seed fixed, and the first two without."""
     experiment = evidence.experiment(SEEDS)
     found = []
-    for row in rows_of(evidence, SEEDS):
+    for row in agreeing_rows(evidence, SEEDS):
         runs = [run for run in (experiment.runs if experiment else ()) if run.name in row.run_names]
         if len(runs) > 1 and any(loss is not None for loss in runs[0].losses):
             found.append(_pair(str(row.axes.get("seed")) != "none", runs[0], runs[1]))
@@ -177,11 +177,11 @@ def _listing(evidence: Evidence) -> Listing | None:
     return replace(found, text=dedent("\n".join(lines[:-1])))  # what follows the last line is not shown
 
 
-def _figure(found: WarmUp) -> Figure:
+def _figure(found: FirstSteps) -> Figure:
     times = tuple(1e3 * one for one in found.shown.step_seconds)
-    series = Series(ranks_phrase(found.ranks), tuple(float(step) for step in range(len(times))), times)
-    span = Span(-0.5, IGNORED - 0.5, f"first {IGNORED}, ignored")
-    plot = Lines("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
+    series = PlotSeries(ranks_phrase(found.ranks), tuple(float(step) for step in range(len(times))), times)
+    span = ShadedSpan(-0.5, IGNORED - 0.5, f"first {IGNORED}, ignored")
+    plot = LinePlot("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
     runs = f"{len(found.runs)} run{'' if len(found.runs) == 1 else 's'}"
     later = len(times) - IGNORED
     caption = (
@@ -246,7 +246,7 @@ def _again_table(seen: Again) -> Table:
     )
 
 
-def _warm_up_answer(evidence: Evidence, found: WarmUp | None) -> Answer:
+def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
     why = (
         "On a GPU the first steps pay once for what later ones find ready: the CUDA context, kernels that are "
         "loaded on first use, cuBLAS's choice of algorithms, memory that the caching allocator has to ask the "
@@ -297,7 +297,7 @@ def _warm_up_verdict(slow: bool, too_high: bool) -> str:
     return "The first steps pay for set-up that later ones do not pay, so they are ignored."
 
 
-def _warm_up_practice(found: WarmUp, slow: bool, too_high: bool) -> str:
+def _warm_up_practice(found: FirstSteps, slow: bool, too_high: bool) -> str:
     if too_high:
         return (
             f"With the first {IGNORED} included, the mean would be {said(found.error, '%')} too long, and by another "

@@ -18,27 +18,34 @@ from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
     MODEL,
     MODEL_TABLE,
-    Parts,
-    anatomy_figure,
+    ModelParts,
     line_of,
     link_of,
+    model_parts,
+    model_parts_figure,
     model_table,
-    parts_of,
 )
 from scalewise.course.homework1.h1_4_figures import STEP, ddp_steps, hidden_text
-from scalewise.course.homework1.points import NO_BASE, Point, gpu_heading, gpu_points, points_of, speedup_series
-from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.points import (
+    NO_BASE,
+    RanksPoint,
+    gpu_heading,
+    gpu_points,
+    points_of_arm,
+    speedup_series,
+)
+from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
     REMOVED,
     again,
+    agreeing_rows,
     batch_of,
     computing,
     on_gpus,
     row_at,
-    rows_of,
     scaling_rows,
     why_no_scaling,
 )
@@ -50,9 +57,9 @@ from scalewise.report.document import (
     Cell,
     Column,
     Figure,
-    Lines,
+    LinePlot,
+    PlotSeries,
     Section,
-    Series,
     Table,
 )
 
@@ -76,23 +83,23 @@ HINTS = {
 class StrongScaling:
     """The data for H1.2; a field is empty if its data is not available."""
 
-    here: tuple[Point, ...]
-    gpus: tuple[Point, ...]
+    here: tuple[RanksPoint, ...]
+    gpus: tuple[RanksPoint, ...]
     free: dict[int, Cell]  # ranks -> speedup of the same steps without communication
     sharing: tuple[tuple[ArmRow, Cell, Cell], ...]  # oversubscribed rows: step, step over that of ranks that fit
-    parts: tuple[Parts, ...]
+    parts: tuple[ModelParts, ...]
     line: ComputeLine | None
     link: LinkFit | None
-    prediction: Prediction
+    prediction: ArmPrediction
     hole: str  # why nothing was compared over ranks, as a sentence
 
     @property
-    def measured(self) -> tuple[Point, ...]:
+    def measured(self) -> tuple[RanksPoint, ...]:
         """The rows of several ranks that each have a core or a GPU."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "measured" and one.speeds)
 
     @property
-    def predicted(self) -> tuple[Point, ...]:
+    def predicted(self) -> tuple[RanksPoint, ...]:
         """The rows of several ranks that this machine does not have."""
         return tuple(one for one in self.here if one.ranks > 1 and one.mark == "predicted" and one.speeds)
 
@@ -103,7 +110,7 @@ def build(evidence: Evidence) -> Section:
     blocks: list[Block] = [_table(evidence, found), _linear(evidence, found), _drop(evidence, found)]
     if found.parts and found.line is not None:
         blocks += [MODEL, model_table(found.parts, found.line, found.link)]
-    blocks += [one for one in (_speedup_figure(found), anatomy_figure(found.parts)) if one is not None]
+    blocks += [one for one in (_speedup_figure(found), model_parts_figure(found.parts)) if one is not None]
     return Section("h1-2", "Strong scaling", (*blocks, _why(evidence, found)))
 
 
@@ -113,11 +120,11 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
     prediction = predicted_ranks(evidence, EXPERIMENT)
     line, link = line_of(evidence, rows), link_of(evidence, rows)
     return StrongScaling(
-        here=points_of(evidence, EXPERIMENT, prediction),
+        here=points_of_arm(evidence, EXPERIMENT, prediction),
         gpus=gpu_points(evidence, EXPERIMENT),
         free=_free(evidence),
         sharing=tuple(_sharing(evidence, rows)),
-        parts=tuple(parts_of(rows, line, link)) if line is not None else (),
+        parts=tuple(model_parts(rows, line, link)) if line is not None else (),
         line=line,
         link=link,
         prediction=prediction,
@@ -136,7 +143,7 @@ def _free(evidence: Evidence) -> dict[int, Cell]:
 def _sharing(evidence: Evidence, rows: tuple[ArmRow, ...]) -> list[tuple[ArmRow, Cell, Cell]]:
     base = rows[-1] if rows else None
     found = []
-    for row in rows_of(evidence, EXPERIMENT):
+    for row in agreeing_rows(evidence, EXPERIMENT):
         times = step_ratio(evidence, row, base) if row.mark == "oversubscribed" else None
         if times is not None:
             found.append((row, estimate_cell(row.step_seconds, 1e3), estimate_cell(times)))
@@ -170,7 +177,7 @@ def _gpu_notes(evidence: Evidence) -> list[str]:
     return [" ".join(filter(None, (told_source(evidence), told_recordings(evidence, EXPERIMENT))))]
 
 
-def _free_cell(found: StrongScaling, one: Point) -> Cell:
+def _free_cell(found: StrongScaling, one: RanksPoint) -> Cell:
     if one.mark == "measured" and one.ranks in found.free and one in found.here:
         return found.free[one.ranks]
     return empty_cell("one rank sends nothing to others" if one.ranks == 1 else "not measured", one.mark)
@@ -194,19 +201,21 @@ def _speedup_figure(found: StrongScaling) -> Figure | None:
         return None
     most = max(one.ranks for one in (*several, *found.gpus))
     ticks = tuple(float(count) for count in (1, 2, 4, 8) if count <= most)
-    series = [Series("ideal", ticks, ticks, style="ideal")]
+    series = [PlotSeries("ideal", ticks, ticks, style="ideal")]
     if found.measured:
         series.append(speedup_series("measured", found.measured, first=True))
     free = [(ranks, cell) for ranks, cell in found.free.items() if cell.number is not None]
     if free:
         series.append(
-            Series("no communication", (1.0, *(float(n) for n, _ in free)), (1.0, *(c.number or 0.0 for _, c in free)))
+            PlotSeries(
+                "no communication", (1.0, *(float(n) for n, _ in free)), (1.0, *(c.number or 0.0 for _, c in free))
+            )
         )
     if found.predicted:
         series.append(speedup_series("predicted", found.predicted))
     if any(one.speeds for one in found.gpus):
         series.append(speedup_series("GPUs", found.gpus, first=True))
-    plot = Lines("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=ticks)
+    plot = LinePlot("ranks", "speedup", tuple(series), log_x=True, log_y=True, x_ticks=ticks)
     return Figure(
         SPEEDUP,
         "Speedup over one rank",
@@ -354,7 +363,7 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
     )
 
 
-def _rest_words(part: Parts) -> str:
+def _rest_words(part: ModelParts) -> str:
     """What the parts leave over, so that they add up to the step; more is said where it is more than chance."""
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
     if high < 0:
@@ -368,7 +377,7 @@ def _rest_words(part: Parts) -> str:
     return f"{left}, which may be nothing."
 
 
-def _link_words(evidence: Evidence, found: StrongScaling, part: Parts) -> str:
+def _link_words(evidence: Evidence, found: StrongScaling, part: ModelParts) -> str:
     """How far the bare link explains what communication costs a training step: by the interval of their ratio."""
     if part.by_link.number is None or part.over_link is None:
         return "Gradients are exchanged in every step, however few samples a rank computes."

@@ -13,7 +13,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.homework1.rows import FIGURE_WIDTH, computing, link_at, price, row_at, volume
 from scalewise.report.cells import count_cell, estimate_cell, said, said_with_interval
-from scalewise.report.document import Bars, Cell, Column, Figure, Formula, Part, Table
+from scalewise.report.document import BarPlot, Cell, Column, Figure, Formula, Part, Table
 
 MODEL_TABLE, ANATOMY = "h1-2-model", "h1-2-anatomy"
 MODEL = Formula(
@@ -28,7 +28,7 @@ MODEL = Formula(
 
 
 @dataclass(frozen=True)
-class Parts:
+class ModelParts:
     """The model's parts for one number of ranks, in seconds, and as the table shows them in ms."""
 
     ranks: int
@@ -66,7 +66,7 @@ def link_of(evidence: Evidence, rows: tuple[ArmRow, ...]) -> LinkFit | None:
     return found if isinstance(found, LinkFit) else None
 
 
-def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[Parts]:
+def model_parts(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) -> list[ModelParts]:
     """Returns the parts for every row that has a step."""
     one = row_at(rows, 1)
     found = []
@@ -84,7 +84,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
         over = propagate(lambda whole, bare: whole / bare, paid, by_link) if paid and by_link else None
         nobody = "one rank sends nothing to others"
         found.append(
-            Parts(
+            ModelParts(
                 ranks=row.ranks,
                 whole=step,
                 communication=paid,
@@ -102,7 +102,7 @@ def parts_of(rows: tuple[ArmRow, ...], line: ComputeLine, link: LinkFit | None) 
     return found
 
 
-def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None) -> Table:
+def model_table(parts: Sequence[ModelParts], line: ComputeLine, link: LinkFit | None) -> Table:
     """Returns a table of every part beside the measured step."""
     columns = (
         Column("Ranks N"),
@@ -137,13 +137,13 @@ def model_table(parts: Sequence[Parts], line: ComputeLine, link: LinkFit | None)
     return Table(MODEL_TABLE, "The model's parts against the measured step", columns, rows, notes, caption=caption)
 
 
-def _times_the_link(parts: Sequence[Parts]) -> str:
+def _times_the_link(parts: Sequence[ModelParts]) -> str:
     """For the note: how far the bare link explains what was measured."""
     told = [f"{said_with_interval(one.over_cell)} times on {ranks_phrase(one.ranks)}" for one in parts if one.over_link]
     return f" Communication measured is {listed(told)} that by the link." if told else ""
 
 
-def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:
+def model_parts_figure(parts: Sequence[ModelParts]) -> Figure | None:
     """Returns the parts as bars."""
     if not parts:
         return None
@@ -161,7 +161,7 @@ def anatomy_figure(parts: Sequence[Parts]) -> Figure | None:
     caption = (
         "The model's parts; number and line: the measured step with its 95 % interval. Parts below zero are left out."
     )
-    plot = Bars(
+    plot = BarPlot(
         bars,
         tuple(one for one in stacks if any(one.values)),
         "step time (ms)",

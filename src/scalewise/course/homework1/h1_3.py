@@ -14,13 +14,13 @@ from scalewise.course.homework1.h1_3_work import (
     EXPERIMENT,
     REACHED,
     WORK_TABLE,
-    Work,
+    CaseWork,
+    case_work,
     reached_figure,
-    work_of,
     work_table,
 )
-from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
-from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
+from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     EQUAL,
     MARGIN,
@@ -54,12 +54,12 @@ FIXED_COSTS = "What a step costs whatever its size weighs less in the longer ste
 class Sizes:
     """The data for H1.3."""
 
-    points: tuple[tuple[str, Point], ...]  # (case, row)
-    gpus: tuple[tuple[str, Point], ...]
-    works: tuple[Work, ...]
-    predictions: tuple[tuple[str, Prediction], ...]
+    points: tuple[tuple[str, RanksPoint], ...]  # (case, row)
+    gpus: tuple[tuple[str, RanksPoint], ...]
+    works: tuple[CaseWork, ...]
+    predictions: tuple[tuple[str, ArmPrediction], ...]
     better: Estimate | None  # efficiency of large over that of small, on the ranks of `at`
-    at: tuple[Point, Point] | None  # small and large on as many ranks
+    at: tuple[RanksPoint, RanksPoint] | None  # small and large on as many ranks
     hole: str
 
     @property
@@ -86,11 +86,11 @@ def sizes(evidence: Evidence) -> Sizes:
     points = tuple(
         (case, one)
         for case, prediction in predictions
-        for one in points_of(evidence, EXPERIMENT, prediction, case=case)
+        for one in points_of_arm(evidence, EXPERIMENT, prediction, case=case)
     )
     at = _at_most_ranks(points)
     better = ratio_of(at[1].speeds, at[0].speeds) if at and at[0].speeds and at[1].speeds else None
-    works = (work_of(evidence, case, prediction) for case, prediction in predictions)
+    works = (case_work(evidence, case, prediction) for case, prediction in predictions)
     return Sizes(
         points=points,
         gpus=tuple((case, one) for case in CASES for one in gpu_points(evidence, EXPERIMENT, case=case)),
@@ -102,7 +102,7 @@ def sizes(evidence: Evidence) -> Sizes:
     )
 
 
-def _at_most_ranks(points: Sequence[tuple[str, Point]]) -> tuple[Point, Point] | None:
+def _at_most_ranks(points: Sequence[tuple[str, RanksPoint]]) -> tuple[RanksPoint, RanksPoint] | None:
     """Returns both cases at the most ranks that both have, measured ones before predicted ones."""
     for mark in ("measured", "predicted"):
         by = {(case, one.ranks): one for case, one in points if one.mark == mark and one.speeds}
@@ -143,7 +143,7 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
     )
 
 
-def _row(case: str, one: Point) -> tuple[Cell, ...]:
+def _row(case: str, one: RanksPoint) -> tuple[Cell, ...]:
     return (text_cell(case, mark=one.mark), text_cell(one.size, mark=one.mark), *one.cells)
 
 
@@ -215,7 +215,7 @@ def _expected_words(found: Sizes) -> str:
     )
 
 
-def _gpus_differ(found: Sizes) -> tuple[Point, Point, Estimate] | None:
+def _gpus_differ(found: Sizes) -> tuple[RanksPoint, RanksPoint, Estimate] | None:
     """Small and large on the most GPUs, and how many times as efficient the large one is."""
     last = {case: one for case, one in found.gpus if one.speeds}
     small, large = (last.get(case) for case in CASES)
@@ -283,7 +283,7 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
     )
 
 
-def _why_verdict(found: Sizes, small: Work, large: Work) -> str:
+def _why_verdict(found: Sizes, small: CaseWork, large: CaseWork) -> str:
     """What was counted; that it makes a difference is only said where one was measured."""
     if not _fewer_bytes(found):
         return "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
@@ -296,7 +296,7 @@ def _why_verdict(found: Sizes, small: Work, large: Work) -> str:
     return f"{more}{_rate_reason(small, large)}."
 
 
-def _rate_reason(small: Work, large: Work) -> str:
+def _rate_reason(small: CaseWork, large: CaseWork) -> str:
     """What besides the bytes sets the two apart: by the intervals of the ratios of their rates and shares."""
     if small.rates is None or large.rates is None:
         return ", and fixed costs weigh more in its short step"
@@ -314,7 +314,7 @@ def _rate_reason(small: Work, large: Work) -> str:
     )
 
 
-def _rates_words(evidence: Evidence, small: Work, large: Work) -> str:
+def _rates_words(evidence: Evidence, small: CaseWork, large: CaseWork) -> str:
     """Both rates, and why they differ where they do."""
     if small.rate.number is None or large.rate.number is None or small.rates is None or large.rates is None:
         return ""

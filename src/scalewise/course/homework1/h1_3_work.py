@@ -10,17 +10,17 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.utilisation import Utilisation
 from scalewise.course.arms import COURSE_LEVEL
-from scalewise.course.homework1.predicted_ranks import Prediction
+from scalewise.course.homework1.predicted_ranks import ArmPrediction
 from scalewise.course.homework1.rows import REMOVED, on_gpus, parameters, price, row_at, scaling_rows, volume
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, text_cell
-from scalewise.report.document import Bars, Cell, Column, Figure, Mark, Part, Table
+from scalewise.report.document import BarPlot, Cell, Column, Figure, Mark, Part, Table
 
 EXPERIMENT, WORK_TABLE, REACHED = "model-size", "h1-3-work", "h1-3-reached"
 FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Work:
+class CaseWork:
     """The work of one rank in a step of a case, at the largest available number of ranks."""
 
     case: str
@@ -41,7 +41,7 @@ class Work:
     rates: Estimate | None  # flop/s while computing
 
 
-def work_of(evidence: Evidence, case: str, prediction: Prediction) -> Work | None:
+def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseWork | None:
     """Measured at the most ranks; else from one rank and the prediction for two."""
     rows = scaling_rows(evidence, EXPERIMENT, case=case)
     row = rows[-1] if rows else None
@@ -80,7 +80,7 @@ def _work_cells(
     mark: Mark,
     size: float,
     times: tuple[Estimate, Estimate | None, Estimate | None],
-) -> Work:
+) -> CaseWork:
     step, computing, communication = times
     use = _use(evidence, case, row.ranks) or _use(evidence, case, 1)
     flops = _flops_of(use, evidence, ranks)
@@ -93,7 +93,7 @@ def _work_cells(
     link = communication.through(lambda seconds: size / seconds) if communication and communication.low > 0 else None
     best = _best_link(evidence, ranks)
     share = communication.value / step.value if communication else None
-    return Work(
+    return CaseWork(
         case=case,
         ranks=ranks,
         mark=mark,
@@ -143,7 +143,7 @@ def _best_link(evidence: Evidence, ranks: int) -> float | None:
     return max((point.bytes / point.seconds for point in points), default=None)
 
 
-def work_table(works: Sequence[Work]) -> Table:
+def work_table(works: Sequence[CaseWork]) -> Table:
     named: tuple[tuple[str, str], ...] = (
         ("samples", "samples"),
         ("flops", "operations (GFLOP)"),
@@ -171,14 +171,14 @@ def work_table(works: Sequence[Work]) -> Table:
     return Table(WORK_TABLE, "What a rank computes and exchanges", columns, kept, caption=caption)
 
 
-def reached_figure(evidence: Evidence, works: Sequence[Work]) -> Figure | None:
+def reached_figure(evidence: Evidence, works: Sequence[CaseWork]) -> Figure | None:
     """How much of what the device and the link can do is reached."""
     bars = [(f"{one.case}, computing", one.of_peak, one.mark) for one in works if one.of_peak.number is not None]
     bars += [(f"{one.case}, exchange", one.of_link, one.mark) for one in works if one.of_link.number is not None]
     if len(bars) < 2:
         return None
     what = "GPU" if on_gpus(evidence) else "core"
-    plot = Bars(
+    plot = BarPlot(
         tuple(name for name, _, _ in bars),
         (Part("reached", tuple(cell.number or 0.0 for _, cell, _ in bars)),),
         "reached, % of what was measured as possible",

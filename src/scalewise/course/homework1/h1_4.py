@@ -13,7 +13,7 @@ from scalewise.course.arms import figures_of, step_ratio
 from scalewise.course.captions import setting
 from scalewise.course.homework1.devices import DDP, DP, Device, devices_of_ddp, devices_of_dp
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, Traffic, bytes_row, bytes_table
+from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, DeviceTraffic, bytes_row, bytes_table
 from scalewise.course.homework1.h1_4_figures import (
     MEGA,
     OVER_TIME,
@@ -26,7 +26,7 @@ from scalewise.course.homework1.h1_4_figures import (
     step_figure,
     strips_figure,
 )
-from scalewise.course.homework1.rows import EQUAL, MARGIN, again, on_gpus, rows_of, volume
+from scalewise.course.homework1.rows import EQUAL, MARGIN, again, agreeing_rows, on_gpus, volume
 from scalewise.course.homework1.steadiness import Steadiness, steadier, steadiness, why_steadier
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
@@ -85,7 +85,7 @@ class Both:
     dp: Method
     ddp: Method
     ratio: Estimate | None  # step of DP over step of DDP
-    traffic: Traffic | None  # None where copies or gradients were not counted
+    traffic: DeviceTraffic | None  # None where copies or gradients were not counted
     steps: tuple[RankStep, ...]  # one step of DDP, rank by rank
     emulated: bool
 
@@ -134,12 +134,12 @@ def both(evidence: Evidence) -> Both:
     moved = sum(one.bytes for one in inspected.transfers if first in (one.source, one.target)) if inspected else 0
     ddp_row = rows[DDP]
     reduced = volume(ddp_row)[1] if ddp_row is not None else 0.0
-    traffic = Traffic(moved, reduced, dp.mark) if moved and reduced else None
+    traffic = DeviceTraffic(moved, reduced, dp.mark) if moved and reduced else None
     return Both(dp, ddp, step_ratio(evidence, rows[DP], rows[DDP]), traffic, steps, emulated)
 
 
 def _row(evidence: Evidence, experiment: str) -> ArmRow | None:
-    return next((row for row in rows_of(evidence, experiment) if row.step_seconds is not None), None)
+    return next((row for row in agreeing_rows(evidence, experiment) if row.step_seconds is not None), None)
 
 
 def _method(evidence: Evidence, name: str, row: ArmRow | None, devices: tuple[Device, ...], emulated: bool) -> Method:

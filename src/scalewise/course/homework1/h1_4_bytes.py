@@ -12,7 +12,7 @@ MEGA = 1e-6
 
 
 @dataclass(frozen=True)
-class Traffic:
+class DeviceTraffic:
     """What passes the busiest device in a step, in and out, in bytes."""
 
     through_first: float  # of DataParallel on two devices, counted
@@ -37,7 +37,7 @@ class Traffic:
         return counted * 2 * (devices - 1) / devices
 
 
-def bytes_table(traffic: Traffic) -> Table:
+def bytes_table(traffic: DeviceTraffic) -> Table:
     """One row for each number of devices."""
     columns = (
         Column("Devices N"),
@@ -55,7 +55,7 @@ def bytes_table(traffic: Traffic) -> Table:
     return Table(BYTES_TABLE, "Through the busiest of N devices in a step", columns, rows, caption=caption)
 
 
-def bytes_row(traffic: Traffic, devices: int) -> tuple[Cell, ...]:
+def bytes_row(traffic: DeviceTraffic, devices: int) -> tuple[Cell, ...]:
     """Of so many devices."""
     counted = devices == DEVICES[0]
     mark: Mark = "measured" if counted else "predicted"

@@ -12,7 +12,7 @@ from scalewise.course.homework1.devices import DDP, DP, training_samples
 from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
 from scalewise.course.homework1.steadiness import Steadiness
 from scalewise.report.cells import number_cell, said
-from scalewise.report.document import Figure, Lane, Lines, Mark, Sample, Series, Strips, Timeline
+from scalewise.report.document import Figure, Lane, LinePlot, Mark, PlotSeries, Sample, StripPlot, TimelinePlot
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
 LEAST_SAMPLES = 4  # taken twice a second: fewer do not make a curve
@@ -41,12 +41,14 @@ def strips_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None
     caption = "Every step after warm-up, all runs; box: quartiles, line: median."
     boxes = [f"{said(number_cell(one.steady.box_seconds, 1e3), 'ms')} ({one.name})" for one in methods if one.steady]
     caption += f" The boxes are {listed(boxes)} wide." if boxes else ""
-    return Figure(STRIPS, "Distribution of step times", caption, Strips(tuple(samples), "step time (ms)"), FIGURE_WIDTH)
+    return Figure(
+        STRIPS, "Distribution of step times", caption, StripPlot(tuple(samples), "step time (ms)"), FIGURE_WIDTH
+    )
 
 
 def over_time_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | None:
     """Returns a figure of the utilisation of every device while steps were made."""
-    series: list[Series] = []
+    series: list[PlotSeries] = []
     for method in methods:
         runs = measured_runs(evidence, method.row) if method.row else []
         sampled = max((training_samples(run) for run in runs), key=len, default=[])
@@ -57,11 +59,11 @@ def over_time_figure(evidence: Evidence, methods: Sequence[Shown]) -> Figure | N
         for index in indices:
             points = [(at - begin, 100 * values[index]) for at, values in sampled if index in values]
             name = _device_name(method, index, len(indices), on_gpus(evidence))
-            series.append(Series(name, tuple(at for at, _ in points), tuple(value for _, value in points)))
+            series.append(PlotSeries(name, tuple(at for at, _ in points), tuple(value for _, value in points)))
     if not series:
         return None
     what = "nvidia-smi's utilisation" if on_gpus(evidence) else "share of the process's cores that are busy"
-    plot = Lines("seconds of training", "utilisation (%)", tuple(series))
+    plot = LinePlot("seconds of training", "utilisation (%)", tuple(series))
     return Figure(OVER_TIME, "Utilisation over time", f"Sampled twice a second: {what}.", plot, FIGURE_WIDTH)
 
 
@@ -94,7 +96,7 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
         "under a backward that still computes. One step that was looked at closely, which makes it slower than the "
         "timed ones."
     )
-    return Figure(STEP, "One step of DDP", caption, Timeline(tuple(lanes), "ms since the first rank began"), 1.0)
+    return Figure(STEP, "One step of DDP", caption, TimelinePlot(tuple(lanes), "ms since the first rank began"), 1.0)
 
 
 def ddp_steps(evidence: Evidence) -> tuple[RankStep, ...]:

@@ -16,7 +16,7 @@ from scalewise.course.homework1.rows import (
 )
 from scalewise.course.seen import refusals
 from scalewise.report.cells import said, said_with_interval
-from scalewise.report.document import Answer, Block, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Answer, Block, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER, ROW = 50, "H1.5A"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
@@ -104,12 +104,12 @@ def _speedup_figure(found: Delays) -> Figure | None:
         return None
     delays = tuple(end * index / CURVE for index in range(CURVE + 1))
     curve = tuple((one + delay) / (many + delay) for delay in delays)
-    series = [Series("d added", tuple(1e3 * delay for delay in delays), curve, style="model")]
+    series = [PlotSeries("d added", tuple(1e3 * delay for delay in delays), curve, style="model")]
     known = [(row.seconds, row.measured) for row in found.rows if row.measured is not None]
     if known:
         series.insert(
             0,
-            Series(
+            PlotSeries(
                 "measured",
                 tuple(1e3 * delay for delay, _ in known),
                 tuple(value.value for _, value in known),
@@ -117,8 +117,8 @@ def _speedup_figure(found: Delays) -> Figure | None:
                 tuple(value.high for _, value in known),
             ),
         )
-    level = Series("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
-    plot = Lines("delay (ms)", "speedup", (level, *series))
+    level = PlotSeries("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
+    plot = LinePlot("delay (ms)", "speedup", (level, *series))
     caption = "d added: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
     return Figure(SPEEDUP, f"Speedup of {ranks_phrase(found.ranks)} over the delay", caption, plot, FIGURE_WIDTH)
 
@@ -137,7 +137,7 @@ def _steps_figure(found: Delays) -> Figure | None:
         known = [(row.seconds, step) for row in found.rows if (step := row.many if several else row.one) is not None]
         if len(known) > 1:
             series.append(
-                Series(
+                PlotSeries(
                     name,
                     tuple(1e3 * delay for delay, _ in known),
                     tuple(1e3 * step.value for _, step in known),
@@ -149,7 +149,11 @@ def _steps_figure(found: Delays) -> Figure | None:
         return None
     caption = "Lines at the points: 95 % intervals."
     return Figure(
-        STEPS, "Step time over the delay", caption, Lines("delay (ms)", "step time (ms)", tuple(series)), FIGURE_WIDTH
+        STEPS,
+        "Step time over the delay",
+        caption,
+        LinePlot("delay (ms)", "step time (ms)", tuple(series)),
+        FIGURE_WIDTH,
     )
 
 

@@ -11,8 +11,8 @@ from scalewise.analysis.saturation import SATURATED, Saturation, saturation
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.points import GPU_NOTE, Point, gpu_heading, gpu_points, points_of
-from scalewise.course.homework1.predicted_ranks import Prediction, predicted_ranks, told
+from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
+from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
 from scalewise.course.homework1.rows import (
     ASKED,
     EQUAL,
@@ -27,7 +27,7 @@ from scalewise.course.homework1.rows import (
 )
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER, ROW, EXPERIMENT = 51, "H1.5B", "batch-scaling"
 TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"
@@ -44,8 +44,8 @@ class Batch:
     """One global batch: one rank beside several."""
 
     samples: int
-    one: Point | None
-    many: Point | None
+    one: RanksPoint | None
+    many: RanksPoint | None
     rate_one: Cell  # samples/s
     rate: Cell
     rates: Estimate | None  # throughput of several ranks; of one rank if there are no several
@@ -67,7 +67,7 @@ class Batches:
     predicted_count: int  # ranks of the predicted rows; 0 if there are none
     predicted: tuple[Batch, ...]
     gpus: tuple[Batch, ...]
-    predictions: tuple[tuple[str, Prediction], ...]
+    predictions: tuple[tuple[str, ArmPrediction], ...]
     fit: Saturation | None  # of the most measured ranks
     fit_one: Saturation | None  # of one rank beside several
     gain: Estimate | None  # throughput of the largest batch over the one before
@@ -103,7 +103,7 @@ def batches(evidence: Evidence) -> Batches:
     there = max((n for n in ASKED if n > ranks and measured_there(evidence, EXPERIMENT, n)), default=0)
     count = max(count, there)
     for size, (_, prediction) in zip(sizes, predictions, strict=True):
-        points = points_of(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
+        points = points_of_arm(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
         one = next((point for point in points if point.ranks == 1 and point.step.number is not None), None)
         here.append(_batch(evidence, size, ranks, one, _at(points, ranks)))
         if count and count != ranks:
@@ -128,7 +128,7 @@ def batches(evidence: Evidence) -> Batches:
     )
 
 
-def _at(points: tuple[Point, ...], ranks: int) -> Point | None:
+def _at(points: tuple[RanksPoint, ...], ranks: int) -> RanksPoint | None:
     return (
         next((one for one in points if one.ranks == ranks and one.step.number is not None), None) if ranks > 1 else None
     )
@@ -144,7 +144,7 @@ def _steps(evidence: Evidence, rows: Sequence[Batch], ranks: int) -> list[tuple[
     return [(float(one.samples), step) for one in rows if (step := _step(evidence, one.samples, ranks)) is not None]
 
 
-def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: Point | None) -> Batch:
+def _batch(evidence: Evidence, size: int, ranks: int, one: RanksPoint | None, many: RanksPoint | None) -> Batch:
     """Returns one batch; its throughput is the batch over the step, without the time between steps."""
     rates = [_rate(size, point) for point in (one, many)]
     cells = [
@@ -159,7 +159,7 @@ def _batch(evidence: Evidence, size: int, ranks: int, one: Point | None, many: P
     return Batch(size, one, many, cells[0], cells[1], rates[1] or rates[0])
 
 
-def _rate(size: int, point: Point | None) -> Estimate | None:
+def _rate(size: int, point: RanksPoint | None) -> Estimate | None:
     """Returns the throughput from the step's cell in ms, so that table and answer have the same source."""
     if point is None or not point.step.number or not point.step.low or not point.step.high:
         return None
@@ -262,7 +262,7 @@ def _speedup_figure(found: Batches) -> Figure | None:
         known = [(one.samples, one.many.speeds) for one in rows if one.many is not None and one.many.speeds is not None]
         if len(known) > 1:
             series.append(
-                Series(
+                PlotSeries(
                     name,
                     tuple(float(samples) for samples, _ in known),
                     tuple(one.value for _, one in known),
@@ -274,8 +274,8 @@ def _speedup_figure(found: Batches) -> Figure | None:
     if not series:
         return None
     ticks = tuple(float(one.samples) for one in found.here)
-    level = Series("as one rank", (ticks[0], ticks[-1]), (1.0, 1.0), style="ideal")
-    plot = Lines("global batch", "speedup", (level, *series), log_x=True, x_ticks=ticks)
+    level = PlotSeries("as one rank", (ticks[0], ticks[-1]), (1.0, 1.0), style="ideal")
+    plot = LinePlot("global batch", "speedup", (level, *series), log_x=True, x_ticks=ticks)
     return Figure(SPEEDUP, "Speedup over the batch", "Above the grey line several ranks pay.", plot, FIGURE_WIDTH)
 
 
@@ -286,7 +286,7 @@ def _throughput_figure(found: Batches) -> Figure | None:
         known = [(samples, cell) for samples, cell in cells if cell.number is not None]
         if len(known) > 1:
             series.append(
-                Series(
+                PlotSeries(
                     name,
                     tuple(float(samples) for samples, _ in known),
                     tuple(cell.number or 0.0 for _, cell in known),
@@ -299,8 +299,10 @@ def _throughput_figure(found: Batches) -> Figure | None:
     ticks = tuple(float(one.samples) for one in found.here)
     if found.fit is not None:
         dense = tuple(ticks[0] * (ticks[-1] / ticks[0]) ** (index / 20) for index in range(21))
-        series.append(Series("t₀ + c b", dense, tuple(found.fit.throughput(batch) for batch in dense), style="model"))
-    plot = Lines("global batch", "samples/s", tuple(series), log_x=True, x_ticks=ticks)
+        series.append(
+            PlotSeries("t₀ + c b", dense, tuple(found.fit.throughput(batch) for batch in dense), style="model")
+        )
+    plot = LinePlot("global batch", "samples/s", tuple(series), log_x=True, x_ticks=ticks)
     caption = "Batch over step time; points: 95 % intervals."
     if found.fit is not None:
         caption += f" t₀ + c b: the line through the steps of {ranks_phrase(found.ranks)}."

@@ -13,7 +13,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
 from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.rows import measured_runs, rows_of
+from scalewise.course.homework1.rows import agreeing_rows, measured_runs
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Cell, Column, Mark, Section, Table
@@ -80,7 +80,7 @@ def build(evidence: Evidence) -> Section:
 
 def imbalance(evidence: Evidence) -> Imbalance | None:
     """Returns the experiment at the most ranks that have both arms; None if there are none."""
-    rows = [row for row in rows_of(evidence, EXPERIMENT) if row.step_seconds is not None and row.ranks > 1]
+    rows = [row for row in agreeing_rows(evidence, EXPERIMENT) if row.step_seconds is not None and row.ranks > 1]
     for ranks in sorted({row.ranks for row in rows}, reverse=True):
         own = sorted((row for row in rows if row.ranks == ranks), key=lambda row: float(row.axes.get("imbalance", 0)))
         if len(own) < 2:

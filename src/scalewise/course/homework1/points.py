@@ -10,27 +10,27 @@ from scalewise.analysis.propagate import exact
 from scalewise.course.arms import COURSE_LEVEL, step_ratio
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of
 from scalewise.course.homework1.doubts import doubt_of
-from scalewise.course.homework1.predicted_ranks import PredictedRanks, Prediction
+from scalewise.course.homework1.predicted_ranks import ArmPrediction, PredictedRanks
 from scalewise.course.homework1.rows import (
     ASKED,
     There,
     again,
+    agreeing_rows,
     measured_there,
     on_gpus,
     row_at,
-    rows_of,
     scaling_rows,
 )
 from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
-from scalewise.report.document import Cell, Mark, Series
+from scalewise.report.document import Cell, Mark, PlotSeries
 
 GPU_NOTE = "Rows of GPUs: measured and predicted as in H1.2."
 NO_BASE = "one rank was not measured"
 
 
 @dataclass(frozen=True)
-class Point:
+class RanksPoint:
     """One number of ranks of one arm, as tables show it."""
 
     ranks: int
@@ -53,11 +53,11 @@ class Point:
         return self.count, self.step, self.speedup, self.efficiency
 
 
-def points_of(
-    evidence: Evidence, experiment: str, prediction: Prediction, asked: Sequence[int] = ASKED, **axes: AxisValue
-) -> tuple[Point, ...]:
+def points_of_arm(
+    evidence: Evidence, experiment: str, prediction: ArmPrediction, asked: Sequence[int] = ASKED, **axes: AxisValue
+) -> tuple[RanksPoint, ...]:
     """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
-    every = rows_of(evidence, experiment, intervention="none", **axes)
+    every = agreeing_rows(evidence, experiment, intervention="none", **axes)
     if not every:
         return ()
     rows = scaling_rows(evidence, experiment, intervention="none", **axes)
@@ -78,12 +78,12 @@ def points_of(
             hole = empty_cell(
                 reason or f"no {ranks_phrase(count)} could be measured here", "failed" if reason else "missing"
             )
-            lost = Point(count, hole.mark, hole, hole, hole, None, (), size)
+            lost = RanksPoint(count, hole.mark, hole, hole, hole, None, (), size)
             found.append(predicted_point(absent[count], size) if count in absent else lost)
     return tuple(sorted(found, key=lambda point: point.ranks))
 
 
-def _point_there(there: There) -> Point:
+def _point_there(there: There) -> RanksPoint:
     """Returns a point compared with one rank of its own machine, as a footnote says."""
     other, row = there.evidence, there.row
     told = f"Measured on {there.machine}; its speedup is over one rank there."
@@ -91,7 +91,7 @@ def _point_there(there: There) -> Point:
     return _point(row.ranks, "measured", step, step_ratio(other, there.one, row), (), _size(other, row.run_names))
 
 
-def predicted_point(row: PredictedRanks, size: str = "") -> Point:
+def predicted_point(row: PredictedRanks, size: str = "") -> RanksPoint:
     """Returns the point of ranks that this machine does not have."""
     step = estimate_cell(row.step, 1e3, mark="predicted", note=row.step.method)
     return _point(row.ranks, "predicted", step, row.speedup, (row.run,), size)
@@ -99,14 +99,14 @@ def predicted_point(row: PredictedRanks, size: str = "") -> Point:
 
 def gpu_points(
     evidence: Evidence, experiment: str, asked: Sequence[int] = ASKED, **axes: AxisValue
-) -> tuple[Point, ...]:
+) -> tuple[RanksPoint, ...]:
     """Returns points on GPUs, for a machine that has none; a machine with GPUs has its own rows."""
     if on_gpus(evidence):
         return ()
     return tuple(gpu_point(one) for one in gpu_steps(evidence, experiment, asked, **axes))
 
 
-def gpu_point(one: GpuStep) -> Point:
+def gpu_point(one: GpuStep) -> RanksPoint:
     """Returns the point as it was measured or predicted on the other machine."""
     size = " × ".join(one.env[key] for key in ("DIM", "DEPTH") if key in one.env)
     step = estimate_cell(one.step.at(COURSE_LEVEL), 1e3, mark=one.mark, note=one.source)
@@ -120,13 +120,13 @@ def gpu_heading(evidence: Evidence) -> str:
     return f"On {known.device} GPUs, not on this machine" if known else "On GPUs, not on this machine"
 
 
-def _point(ranks: int, mark: Mark, step: Cell, speeds: Estimate | None, runs: tuple[str, ...], size: str) -> Point:
+def _point(ranks: int, mark: Mark, step: Cell, speeds: Estimate | None, runs: tuple[str, ...], size: str) -> RanksPoint:
     if ranks == 1:
-        return Point(1, mark, step, number_cell(1.0, mark=mark), number_cell(100.0, mark=mark), None, runs, size)
+        return RanksPoint(1, mark, step, number_cell(1.0, mark=mark), number_cell(100.0, mark=mark), None, runs, size)
     speedup = estimate_cell(speeds, mark=mark, why_empty=NO_BASE, note=step.note)
     share = speeds.times(1 / ranks) if speeds else None
     efficiency = estimate_cell(share, 100, mark=mark, why_empty=NO_BASE, note=step.note)
-    return Point(ranks, mark, step, speedup, efficiency, speeds, runs, size)
+    return RanksPoint(ranks, mark, step, speedup, efficiency, speeds, runs, size)
 
 
 def _size(evidence: Evidence, names: Sequence[str]) -> str:
@@ -135,11 +135,11 @@ def _size(evidence: Evidence, names: Sequence[str]) -> str:
     return " × ".join(env[key] for key in ("DIM", "DEPTH") if key in env)
 
 
-def speedup_series(name: str, points: Sequence[Point], *, first: bool = False) -> Series:
+def speedup_series(name: str, points: Sequence[RanksPoint], *, first: bool = False) -> PlotSeries:
     """Returns the speedup over ranks, starting at one rank if `first`."""
     known = [(float(one.ranks), one.speeds) for one in points if one.speeds is not None]
     every = [*([(1.0, exact(1.0))] if first else []), *known]
-    return Series(
+    return PlotSeries(
         name,
         tuple(ranks for ranks, _ in every),
         tuple(one.value for _, one in every),

@@ -16,7 +16,7 @@ from scalewise.course.homework1.training_link import training_link
 from scalewise.predict.answer import Checked
 from scalewise.predict.measured_link import NoLink
 from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_errors
-from scalewise.predict.rehearsed import NotRehearsed, Rehearsed, rehearsed
+from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import ModelError, model_error
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.spec import AxisValue
@@ -46,7 +46,7 @@ class PredictedRanks:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class ArmPrediction:
     """One arm's predicted rows, fewest ranks first."""
 
     rows: tuple[PredictedRanks, ...] = ()
@@ -60,18 +60,18 @@ class _Laid:
     """A rehearsal with the link's times added."""
 
     run: Run
-    rehearsal: Rehearsed
+    rehearsal: RehearsedRank
     predicted: Predicted
 
 
-def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Prediction:
+def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> ArmPrediction:
     """Returns the prediction for the arm with these axis values."""
     every = [check for name in CHECKED_IN for check in _checks(evidence, name)]
     own = tuple(_checks(evidence, experiment, **axes))
     if spread_of_errors([check.ratio for check in every]) > MOST_MISS:
         worst = max(every, key=lambda check: abs(log(check.ratio)))
         missed = f"{seconds_text(worst.measured.value)} was predicted as {seconds_text(worst.predicted.value)}"
-        return Prediction((), own, refused=(f"the check went wrong: a step of {missed}",))
+        return ArmPrediction((), own, refused=(f"the check went wrong: a step of {missed}",))
     # The arm's own check shows best how far its prediction is off; without one, the checks of the others are used.
     error = model_error(own or every)
     rows: list[PredictedRanks] = []
@@ -83,10 +83,12 @@ def predicted_ranks(evidence: Evidence, experiment: str, **axes: AxisValue) -> P
         elif not _known(evidence, experiment, laid.rehearsal.ranks, **axes):
             base = _measured(evidence, experiment, 1, **axes)
             rows.append(_row(laid, base))
-    return Prediction(tuple(rows), own, exp(-error.shift), tuple(refused))
+    return ArmPrediction(tuple(rows), own, exp(-error.shift), tuple(refused))
 
 
-def told(evidence: Evidence, found: Sequence[tuple[str, Prediction]], *, said_before: bool = False) -> tuple[str, ...]:
+def told(
+    evidence: Evidence, found: Sequence[tuple[str, ArmPrediction]], *, said_before: bool = False
+) -> tuple[str, ...]:
     """Returns notes for the table: how rows were predicted, what the check found, and why there are none.
 
     If an earlier table has said how, only the checks are given.

@@ -13,7 +13,7 @@ from scalewise.analysis.same_work import drift_of, with_drift
 from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import COURSE_LEVEL, runs_of
-from scalewise.course.seen import refusal
+from scalewise.course.seen import label_refusal
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import Run
 
@@ -24,19 +24,19 @@ MARGIN = 0.10  # "the same": the whole interval of the ratio lies within ten per
 ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for
 
 
-def rows_of(
+def agreeing_rows(
     evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
 ) -> tuple[ArmRow, ...]:
     """Returns the arms whose label agrees with what was seen, fewest ranks first, failed ones included."""
     rows = evidence.rows(experiment, intervention=intervention, **axes)
-    return tuple(row for row in rows if not refusal(evidence, row))
+    return tuple(row for row in rows if not label_refusal(evidence, row))
 
 
 def scaling_rows(
     evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
 ) -> tuple[ArmRow, ...]:
     """Returns those of these rows that show scaling: measured, with a core or a GPU for each rank."""
-    return tuple(row for row in rows_of(evidence, experiment, intervention=intervention, **axes) if scales(row))
+    return tuple(row for row in agreeing_rows(evidence, experiment, intervention=intervention, **axes) if scales(row))
 
 
 def scales(row: ArmRow) -> bool:
@@ -136,7 +136,7 @@ def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> st
     usable = scaling_rows(evidence, experiment, intervention="none", **axes)
     if any(row.ranks > 1 and row.scaling.speedup is not None for row in usable) and row_at(usable, 1) is not None:
         return ""
-    refused = next((reason for row in rows if (reason := refusal(evidence, row))), "")
+    refused = next((reason for row in rows if (reason := label_refusal(evidence, row))), "")
     if refused:
         return f"The rows are refused: {refused}."
     few = few_devices(evidence, experiment)

@@ -8,7 +8,7 @@ from scalewise.predict.catalogue import named_link
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, place_of
-from scalewise.predict.wire_fit import Point
+from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.spec import Device
 from scalewise.results.run import Run
 
@@ -21,7 +21,7 @@ MOST_OF_A_NODE = 8
 def training_link(evidence: Evidence, ranks: int, device: Device) -> Link | NoLink:
     """Returns the link among so many ranks, or why there is none."""
     runs = [run for run in evidence.loaded.runs if run.spec.experiment == EXPERIMENT and _real(run)]
-    points = tuple(Point(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
+    points = tuple(MeasuredCollective(one.ranks, one.bytes, one.seconds) for run in runs for one in link_points(run))
     if not points or evidence.machine is None:
         return _by_name(evidence, ranks) if device == "cuda" else NoLink("no two ranks exchanged anything here")
     place = place_of(evidence.machine, device, runs[0].spec.threads_per_rank or 0)

@@ -26,7 +26,7 @@ def beside_point(evidence: Evidence, experiment: str, intervention: str = "none"
     return point(evidence, label, experiment, intervention=intervention)
 
 
-def precision_of(one: Point) -> str:
+def product_precision(one: Point) -> str:
     """What the products were computed in, as it was seen: `float16`; empty where it was not."""
     if one.row is None or not one.row.precision:
         return ""

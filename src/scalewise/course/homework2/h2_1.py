@@ -1,14 +1,14 @@
 """H2.1: the code that is handed in, and whether it trains as Code 1 does."""
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.stability import TOLERATED_ROUNDINGS, Curve, curve_of, tolerance_of
+from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
 from scalewise.course.arms import figures_of, hole, usable
 from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
 from scalewise.course.listings import stretch_listings
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, Section, Series, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, PlotSeries, Section, Table
 
 ORDER = 10
 ROW, TABLE, LISTING, FIGURE = "H2.1", "h2-1-same-loss", "h2-1-code", "h2-1-distance"
@@ -38,16 +38,16 @@ def build(evidence: Evidence) -> Section:
     return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listings, figure)))
 
 
-def curve_between(evidence: Evidence, experiment: str) -> Curve | None:
+def curve_between(evidence: Evidence, experiment: str) -> LossCurve | None:
     """Returns Code 3's losses beside Code 1's; rounding is tolerated with mixed precision only."""
     one, three = (figures_of(evidence, usable(evidence, experiment, code=code)) for code in (ACCUMULATION, BOTH))
     if not one or not three:
         return None
     mixed = any("autocast" in word for word in three[0].precision)
-    return curve_of(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
+    return loss_curve(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
 
 
-def _table(evidence: Evidence, plain: Curve | None, mixed: Curve | None) -> Table:
+def _table(evidence: Evidence, plain: LossCurve | None, mixed: LossCurve | None) -> Table:
     rows = (("Code 3 with AMP=0", plain, "same-loss"), ("Code 3", mixed, "codes"))
     return Table(
         id=TABLE,
@@ -64,21 +64,21 @@ def _table(evidence: Evidence, plain: Curve | None, mixed: Curve | None) -> Tabl
     )
 
 
-def _cells(evidence: Evidence, label: str, curve: Curve | None, experiment: str) -> tuple[Cell, ...]:
+def _cells(evidence: Evidence, label: str, curve: LossCurve | None, experiment: str) -> tuple[Cell, ...]:
     if curve is None:
         why = hole(evidence, experiment, code=BOTH)
         return text_cell(label), *(empty_cell(why) for _ in range(3))
     return text_cell(label), count_cell(curve.steps), _distance(curve), number_cell(curve.tolerance, 100)
 
 
-def _distance(curve: Curve) -> Cell:
+def _distance(curve: LossCurve) -> Cell:
     return number_cell(curve.largest_distance, 100)
 
 
 def _figure(evidence: Evidence) -> Figure | None:
     """Returns the distance of the curves from Code 1's; drawn as losses they would cover each other."""
     one = figures_of(evidence, code_point(evidence, ACCUMULATION).row)
-    series: list[Series] = []
+    series: list[PlotSeries] = []
     tolerances = []
     for code in CODES[1:]:
         own = figures_of(evidence, code_point(evidence, code).row)
@@ -96,8 +96,8 @@ def _figure(evidence: Evidence) -> Figure | None:
 
 def _answer(
     evidence: Evidence,
-    plain: Curve | None,
-    mixed: Curve | None,
+    plain: LossCurve | None,
+    mixed: LossCurve | None,
     listings: tuple[Listing, ...],
     figure: Figure | None,
 ) -> Answer:

@@ -5,14 +5,14 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import fit_line, spread_of
 from scalewise.analysis.stability import Stability, stability
 from scalewise.course.arms import figures_of, numbers_along
-from scalewise.course.captions import on_gpus, setting, why_lr
+from scalewise.course.captions import gpu_rows_heading, setting, why_lr
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
-from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, precision_of
-from scalewise.course.measured import GIGABYTE, MEGABYTE, Change, Point, change_between, point
+from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
+from scalewise.course.measured import GIGABYTE, MEGABYTE, Point, StepChange, change_between, point
 from scalewise.course.memory import SAME, memory_sign, witness_notes
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
-from scalewise.report.document import Block, Cell, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
 CODES_TABLE, ACCUM_TABLE, GROWING_TABLE = "h2-2a-codes", "h2-2b-accumulation", "h2-2b-growing"
@@ -62,7 +62,7 @@ def codes_table(evidence: Evidence) -> Table:
         groups=(
             (
                 (0, "On this machine"),
-                (len(CODES), on_gpus(f"On two {known.device}", [one for _, one in steps], "DIM")),
+                (len(CODES), gpu_rows_heading(f"On two {known.device}", [one for _, one in steps], "DIM")),
             )
             if gpus and known
             else ()
@@ -82,7 +82,7 @@ def code_stability(evidence: Evidence, code: str) -> Stability | None:
     )
 
 
-def seconds_cell(one: Point) -> Cell:
+def step_seconds_cell(one: Point) -> Cell:
     """Returns the step in seconds, as the sheet asks."""
     step = one.row.step_seconds if one.row else None
     return estimate_cell(step, mark=one.step.mark, why_empty=one.missing)
@@ -96,10 +96,10 @@ def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
     skipped = text_cell(f"{found.skipped_steps} of {found.steps}") if found else empty_cell("no run to judge")
     return (
         text_cell(one.label, mark=one.ranks.mark),
-        text_cell(precision_of(one) or "not seen"),
+        text_cell(product_precision(one) or "not seen"),
         one.ranks,
         count_cell(round(one.row.micro_batches)) if one.row.micro_batches else empty_cell("not seen"),
-        seconds_cell(one),
+        step_seconds_cell(one),
         one.peak_gb,
         one.peak_mb,
         word,
@@ -184,7 +184,7 @@ def micro_batch(one: Point) -> int | None:
     return round(row.samples_per_step / row.ranks / row.micro_batches)
 
 
-def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | None) -> tuple[Cell, ...]:
+def _accumulation_cells(accum: int, one: Point, first: Point, change: StepChange | None) -> tuple[Cell, ...]:
     names = (text_cell(one.label, mark=one.ranks.mark), count_cell(accum))
     if one.row is None:
         return *names, *(empty_cell(one.missing) for _ in range(6))
@@ -192,14 +192,14 @@ def _accumulation_cells(accum: int, one: Point, first: Point, change: Change | N
         *names,
         one.ranks,
         count_cell(micro_batch(one)),
-        seconds_cell(one),
+        step_seconds_cell(one),
         one.peak_gb,
         one.peak_mb,
         text_cell(_observation(one, first, change)),
     )
 
 
-def _observation(one: Point, first: Point, change: Change | None) -> str:
+def _observation(one: Point, first: Point, change: StepChange | None) -> str:
     if one is first:
         return "base of the comparison"
     if change is None:
@@ -270,7 +270,7 @@ def _growing_cells(accum: int, one: Point) -> tuple[Cell, ...]:
         count_cell(accum, mark=one.ranks.mark),
         one.ranks,
         batch,
-        seconds_cell(one),
+        step_seconds_cell(one),
         per_sample(one),
         sent_per_sample(one),
         one.peak_mb,
@@ -285,7 +285,9 @@ def _times(evidence: Evidence) -> Figure | None:
     ]
     if not series:
         return None
-    plot = Lines("ACCUM_STEPS", "time per step (ms)", tuple(series), log_x=True, x_ticks=tuple(map(float, ACCUM_STEPS)))
+    plot = LinePlot(
+        "ACCUM_STEPS", "time per step (ms)", tuple(series), log_x=True, x_ticks=tuple(map(float, ACCUM_STEPS))
+    )
     return Figure(TIMES, "The same batch in more pieces", "Whiskers are 95 % intervals.", plot)
 
 
@@ -294,15 +296,15 @@ def _per_sample(evidence: Evidence) -> Figure | None:
     series = _series("Code 1", {accum: per_sample(one) for accum, one in points.items()})
     if series is None:
         return None
-    plot = Lines("ACCUM_STEPS", "time per sample (us)", (series,), log_x=True, x_ticks=tuple(map(float, points)))
+    plot = LinePlot("ACCUM_STEPS", "time per sample (us)", (series,), log_x=True, x_ticks=tuple(map(float, points)))
     return Figure(SAMPLES, "A batch that grows with ACCUM_STEPS", "Whiskers are 95 % intervals.", plot)
 
 
-def _series(name: str, cells: dict[int, Cell]) -> Series | None:
+def _series(name: str, cells: dict[int, Cell]) -> PlotSeries | None:
     known = [(float(x), cell) for x, cell in cells.items() if cell.number is not None]
     if not known:
         return None
-    return Series(
+    return PlotSeries(
         name,
         tuple(x for x, _ in known),
         tuple(cell.number or 0.0 for _, cell in known),

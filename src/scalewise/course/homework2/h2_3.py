@@ -18,7 +18,7 @@ from scalewise.course.homework2.codes import (
     REMOVED,
     beside_point,
     code_point,
-    precision_of,
+    product_precision,
 )
 from scalewise.course.homework2.h2_2 import (
     ACCUM_TABLE,
@@ -31,7 +31,7 @@ from scalewise.course.homework2.h2_2 import (
     slope_cell,
 )
 from scalewise.course.homework2.memory_answer import memory_blocks
-from scalewise.course.measured import Change, Point, change_between, change_cell
+from scalewise.course.measured import Point, StepChange, change_between, change_cell
 from scalewise.course.practical7.p7_1 import first_gradient
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.records.inspection import GradientRow
@@ -44,7 +44,7 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import Answer, Bars, Block, Cell, Column, Figure, Formula, Part, Section, Table
+from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Formula, Part, Section, Table
 
 ORDER = 30
 ROW, TIME_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-batch"
@@ -158,12 +158,12 @@ def _silent_note(evidence: Evidence, splits: Splits) -> str:
     return f"{note} There, in time: {'; '.join(told)}." if told else note
 
 
-def _computing_change(evidence: Evidence, one: Split, other: Split) -> Change | None:
+def _computing_change(evidence: Evidence, one: Split, other: Split) -> StepChange | None:
     """Of the step without communication; on one rank, of the step itself."""
     return change_between(evidence, one.computing, other.computing)
 
 
-def _changes(evidence: Evidence, splits: Splits) -> list[tuple[str, Change]]:
+def _changes(evidence: Evidence, splits: Splits) -> list[tuple[str, StepChange]]:
     """What the answer about time rests on, in words; those that were measured."""
     one, two, three = (splits.codes[code] for code in (ACCUMULATION, MIXED, BOTH))
     pairs = (
@@ -184,7 +184,7 @@ def _time_cells(evidence: Evidence, one: Split, first: Split) -> tuple[Cell, ...
     against = change_cell(change, "Code 1 is the base" if one is first else "not the same work")
     return (
         name,
-        text_cell(precision_of(one.whole) or "not seen"),
+        text_cell(product_precision(one.whole) or "not seen"),
         one.whole.ranks,
         one.whole.step,
         silent,
@@ -207,7 +207,7 @@ def _anatomy(splits: Splits) -> Figure | None:
     lows = tuple(one.whole.step.low or step for one, step in zip(known, steps, strict=True))
     highs = tuple(one.whole.step.high or step for one, step in zip(known, steps, strict=True))
     names = [f"{one.name}, bfloat16" if one is splits.bfloat else one.name for one in known]
-    plot = Bars(tuple(names), tuple(parts), "time per step (ms)", lows, highs)
+    plot = BarPlot(tuple(names), tuple(parts), "time per step (ms)", lows, highs)
     return Figure(ANATOMY, "The step in two parts", "Lines: 95 % interval of the step.", plot)
 
 
@@ -264,10 +264,10 @@ def _sync_words(splits: Splits, row: ArmRow) -> str:
     )
 
 
-def _precision_words(evidence: Evidence, splits: Splits, change: Change) -> tuple[str, str]:
+def _precision_words(evidence: Evidence, splits: Splits, change: StepChange) -> tuple[str, str]:
     """The verdict, and what of the lower precision makes the difference."""
     one, three = splits.codes[ACCUMULATION], splits.codes[BOTH]
-    half = precision_of(three.whole) or "16 bits"
+    half = product_precision(three.whole) or "16 bits"
     if change.verdict == "cannot tell":
         why = f"Without communication Code 3 ({half}) differs less from Code 1 (float32) than their steps vary."
         return "From neither, as far as these runs show.", why

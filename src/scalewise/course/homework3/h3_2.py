@@ -11,13 +11,13 @@ from scalewise.course.homework3.layers import (
     TWO,
     Placed,
     at_once_cell,
+    busy_shares_text,
     placed_along,
-    share_text,
     shares_phrase,
     why_in_turn,
 )
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, said_with_interval, text_cell
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Lines, Section, Series, Table
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
 ROW, TABLE, FIGURE = "H3.2", "h3-2-depth", "h3-2-depth-line"
@@ -73,7 +73,7 @@ def _table(evidence: Evidence, points: tuple[Placed, ...], line: DepthLine | Non
 
 def _cells(point: Placed) -> tuple[Cell, ...]:
     seen = point.seen
-    busy = text_cell(share_text(seen.devices)) if seen else empty_cell("this step was not looked into")
+    busy = text_cell(busy_shares_text(seen.devices)) if seen else empty_cell("this step was not looked into")
     return count_cell(point.value, mark=point.mark), point.step_cell, busy, at_once_cell(seen)
 
 
@@ -83,7 +83,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         return None
     depths = tuple(depth for depth, _ in known)
     steps = [step for _, step in known]
-    measured = Series(
+    measured = PlotSeries(
         "two devices",
         depths,
         tuple(step.value * 1e3 for step in steps),
@@ -91,7 +91,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         tuple(step.high * 1e3 for step in steps),
         "emulated" if any(point.mark == "emulated" for point in points) else "measured",
     )
-    fitted = [Series("line", depths, tuple(line.fitted.at(x) * 1e3 for x in depths), style="model")] if line else []
+    fitted = [PlotSeries("line", depths, tuple(line.fitted.at(x) * 1e3 for x in depths), style="model")] if line else []
     caption = "Whiskers are 95 % intervals."
     if line:
         caption = f"Line: {said(line.intercept, 'ms')} and {said(line.slope, 'ms')} for each layer. {caption}"
@@ -99,7 +99,7 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
         FIGURE,
         "Step time over DEPTH",
         caption,
-        Lines("DEPTH", "time per step (ms)", (measured, *fitted), x_ticks=depths),
+        LinePlot("DEPTH", "time per step (ms)", (measured, *fitted), x_ticks=depths),
     )
 
 

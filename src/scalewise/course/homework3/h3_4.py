@@ -20,10 +20,10 @@ from scalewise.course.homework3.layers import (
     SHARES,
     Placed,
     at_once_cell,
+    busy_shares_text,
     copy_bytes,
     devices_phrase,
     placed_along,
-    share_text,
     shares_phrase,
     timeline_figure,
     why_in_turn,
@@ -37,7 +37,7 @@ from scalewise.report.cells import (
     said_with_interval,
     text_cell,
 )
-from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, Timeline
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, TimelinePlot
 
 ORDER = 40
 ROW, TABLE, PIPELINE, TIMELINE = "H3.4", "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
@@ -206,7 +206,7 @@ def _cells(point: Placed) -> tuple[Cell, ...]:
         count,
         point.step_cell,
         text_cell(memory),
-        text_cell(share_text(point.seen.devices)),
+        text_cell(busy_shares_text(point.seen.devices)),
         at_once_cell(point.seen),
     )
 
@@ -282,7 +282,7 @@ def _schedule_figure(one: Schedule) -> Figure:
     how = "as it is" if one.micro_batches == 1 else f"pipeline, m = {one.micro_batches}"
     caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} %."
     return Figure(
-        f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, Timeline(tuple(lanes), "time (ms)"), 0.33
+        f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, TimelinePlot(tuple(lanes), "time (ms)"), 0.33
     )
 
 

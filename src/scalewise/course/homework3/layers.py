@@ -12,7 +12,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, text_cell
-from scalewise.report.document import Cell, Figure, Lane, Mark, Timeline
+from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
 from scalewise.units import significant
 
 TWO = "two-devices"
@@ -126,7 +126,7 @@ def layers_cells(point: Placed, columns: int) -> tuple[Cell, ...]:
     return tuple(text_cell(text) for text in [*texts, *[""] * (columns - len(texts))])
 
 
-def share_text(devices: Sequence[DeviceShare]) -> str:
+def busy_shares_text(devices: Sequence[DeviceShare]) -> str:
     """Returns `22, 23`: the busy share of each device in turn, in percent."""
     return ", ".join(f"{round(100 * one.busy_share)}" for one in devices)
 
@@ -168,7 +168,7 @@ def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> F
     )
     if seen.together_share > AT_ONCE:
         caption = f"{caption.partition(' The devices')[0]} The devices were made to wait after every layer."
-    return Figure(id, title, caption, Timeline(lanes, "time in this step (ms)"), width)
+    return Figure(id, title, caption, TimelinePlot(lanes, "time in this step (ms)"), width)
 
 
 def _beside(point: Placed) -> str:

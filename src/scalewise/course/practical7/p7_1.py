@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, Curve, curve_of
+from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
 from scalewise.course.arms import figures_of
 from scalewise.course.captions import setting, why_lr
-from scalewise.course.measured import Change, Point, change_between, change_cell, point
+from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, said_with_interval, text_cell
@@ -34,7 +34,7 @@ FORMULA = Formula(
 
 
 @dataclass(frozen=True)
-class Accumulation:
+class AccumulationRuns:
     """Code 1 as it is, without no_sync(), and without the division of the loss."""
 
     whole: Point
@@ -42,9 +42,9 @@ class Accumulation:
     undivided: Point
     gradient: GradientRow | None  # the first gradient of Code 1 as it is
     undivided_gradient: GradientRow | None
-    change: Change | None  # change of the step without no_sync()
-    early: Curve | None  # losses of the first steps with and without no_sync()
-    late: Curve | None  # losses of all steps with and without no_sync()
+    change: StepChange | None  # change of the step without no_sync()
+    early: LossCurve | None  # losses of the first steps with and without no_sync()
+    late: LossCurve | None  # losses of all steps with and without no_sync()
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -67,11 +67,11 @@ def build(evidence: Evidence) -> Section:
     )
 
 
-def accumulation(evidence: Evidence) -> Accumulation:
+def accumulation(evidence: Evidence) -> AccumulationRuns:
     """Returns the data for P7.1."""
     whole = point(evidence, "as in the course", "no-sync", no_sync=1)
     talking = point(evidence, "without no_sync()", "no-sync", no_sync=0)
-    return Accumulation(
+    return AccumulationRuns(
         whole,
         talking,
         point(evidence, "loss not divided", "division", divide=0),
@@ -89,17 +89,17 @@ def first_gradient(inspection: Inspection | None) -> GradientRow | None:
     return next((row for row in rows if row.norm and not row.non_finite), None)
 
 
-def _curve(evidence: Evidence, a: Point, b: Point, first: int | None) -> Curve | None:
+def _curve(evidence: Evidence, a: Point, b: Point, first: int | None) -> LossCurve | None:
     one, two = figures_of(evidence, a.row), figures_of(evidence, b.row)
     if not one or not two:
         return None
     losses = one[0].losses[:first]
     # Sums in another order round differently, and each step inherits the difference of the previous one.
     tolerance = TOLERATED_ROUNDINGS * ROUNDOFF["float32"] * max(len(losses), 1)
-    return curve_of(two[0].losses[:first], losses, tolerance)
+    return loss_curve(two[0].losses[:first], losses, tolerance)
 
 
-def _table(evidence: Evidence, found: Accumulation) -> Table:
+def _table(evidence: Evidence, found: AccumulationRuns) -> Table:
     gradients = (found.gradient, None, found.undivided_gradient)
     return Table(
         id=TABLE,
@@ -127,7 +127,7 @@ def _table(evidence: Evidence, found: Accumulation) -> Table:
     )
 
 
-def _curve_note(found: Accumulation) -> tuple[str, ...]:
+def _curve_note(found: AccumulationRuns) -> tuple[str, ...]:
     if found.early is None:
         return ()
     distance = said(number_cell(found.early.largest_distance))
@@ -136,7 +136,7 @@ def _curve_note(found: Accumulation) -> tuple[str, ...]:
     )
 
 
-def _cells(found: Accumulation, one: Point, gradient: GradientRow | None) -> tuple[Cell, ...]:
+def _cells(found: AccumulationRuns, one: Point, gradient: GradientRow | None) -> tuple[Cell, ...]:
     row = one.row
     if row is None:
         return text_cell(one.label), *(empty_cell(one.missing) for _ in range(8))
@@ -153,7 +153,7 @@ def _cells(found: Accumulation, one: Point, gradient: GradientRow | None) -> tup
     )
 
 
-def _against(found: Accumulation, one: Point) -> Cell:
+def _against(found: AccumulationRuns, one: Point) -> Cell:
     """Returns the change of the step for the row that is compared, and an empty cell for the others."""
     if one is found.talking:
         return change_cell(found.change)
@@ -164,7 +164,7 @@ def _norm(gradient: GradientRow | None) -> Cell:
     return number_cell(gradient.norm if gradient else None, why_empty="its gradients were not looked at")
 
 
-def _figures(evidence: Evidence, found: Accumulation) -> list[Figure]:
+def _figures(evidence: Evidence, found: AccumulationRuns) -> list[Figure]:
     anatomy = anatomy_figure(
         "p7-1-anatomy",
         "The step with and without no_sync()",
@@ -183,7 +183,7 @@ def _figures(evidence: Evidence, found: Accumulation) -> list[Figure]:
     return [one for one in (anatomy, losses) if one]
 
 
-def _divide(found: Accumulation) -> Answer:
+def _divide(found: AccumulationRuns) -> Answer:
     rests_on = (TABLE,)
     count = found.micro_batches
     if found.gradient is None or found.undivided_gradient is None or count is None:
@@ -221,7 +221,7 @@ def _divide(found: Accumulation) -> Answer:
     )
 
 
-def _training(found: Accumulation, count: int) -> str:
+def _training(found: AccumulationRuns, count: int) -> str:
     """Returns the effect of the longer steps on the loss; empty if it was not seen."""
     whole, undivided = found.whole.row, found.undivided.row
     if undivided is not None and undivided.non_finite_steps:
@@ -233,7 +233,7 @@ def _training(found: Accumulation, count: int) -> str:
     return ""
 
 
-def _skip(found: Accumulation) -> Answer:
+def _skip(found: AccumulationRuns) -> Answer:
     whole, talking = found.whole, found.talking
     if whole.row is None or talking.row is None:
         return _unanswered(SKIP, [whole, talking], "")
@@ -271,7 +271,7 @@ def _skip(found: Accumulation) -> Answer:
     )
 
 
-def _without(found: Accumulation) -> Answer:
+def _without(found: AccumulationRuns) -> Answer:
     change, whole, talking = found.change, found.whole, found.talking
     if change is None:
         return _unanswered(WITHOUT, [whole, talking], "the two did not do the same work")

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.course.captions import on_gpus, setting
+from scalewise.course.captions import gpu_rows_heading, setting
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
-from scalewise.course.measured import MEGABYTE, Change, Point, change_between, change_cell, point
+from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell, point
 from scalewise.course.memory import SAME, memory_sign, witness_notes
-from scalewise.course.practical7.scaler import losses, scaler_runs, scaler_table, why_scaler, without_scaler
-from scalewise.course.practical7.sizes import (
+from scalewise.course.practical7.precision_sizes import (
     CROSSOVER,
     HALVES,
     SIZES,
@@ -19,6 +18,7 @@ from scalewise.course.practical7.sizes import (
     size_table,
     sizes_of,
 )
+from scalewise.course.practical7.scaling_losses import losses, scaler_runs, scaler_table, why_scaler, without_scaler
 from scalewise.report.cells import (
     count_cell,
     empty_cell,
@@ -43,7 +43,7 @@ class Precisions:
     """The data for P7.3."""
 
     points: dict[str, Point]
-    changes: dict[str, Change]  # changes against float32
+    changes: dict[str, StepChange]  # changes against float32
     sizes: tuple[Size, ...]
     ranks: int  # of the three precisions
     alone: Size | None  # the same model in bfloat16 on one rank of this CPU
@@ -111,7 +111,7 @@ def _table(evidence: Evidence, found: Precisions) -> Table:
         groups=(
             (
                 (0, "On this machine"),
-                (len(PRECISIONS), on_gpus(f"On two {found.gpu_name}", [one for _, one in steps], "DIM")),
+                (len(PRECISIONS), gpu_rows_heading(f"On two {found.gpu_name}", [one for _, one in steps], "DIM")),
             )
             if there
             else ()

@@ -11,7 +11,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
 from scalewise.course.captions import setting
-from scalewise.course.measured import Change, Point, change_between, change_cell, point
+from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.memory import SAME, memory_sign
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.cells import (
@@ -41,9 +41,9 @@ class Compared:
     base: Point
     accumulation: Point
     mixed: Point
-    accumulation_change: Change | None  # change of the step against the base
-    mixed_change: Change | None
-    between: Change | None  # mixed precision against accumulation
+    accumulation_change: StepChange | None  # change of the step against the base
+    mixed_change: StepChange | None
+    between: StepChange | None  # mixed precision against accumulation
     growing: tuple[tuple[int, Point], ...]  # ACCUM_STEPS, and the point with micro-batches of a fixed size
     product: Estimate | None  # seconds: the base times both ratios
     total: Estimate | None  # seconds: the base and what each technique adds to it
@@ -299,7 +299,7 @@ def _speed(found: Compared) -> Answer:
     )
 
 
-def _speed_verdict(accumulation: Change, mixed: Change, between: Change | None) -> str:
+def _speed_verdict(accumulation: StepChange, mixed: StepChange, between: StepChange | None) -> str:
     """Both against plain float32 DDP, as their intervals say."""
     named = (("accumulation", accumulation), ("mixed precision", mixed))
     faster = [name for name, change in named if change.verdict == "faster"]
@@ -318,7 +318,7 @@ def _speed_verdict(accumulation: Change, mixed: Change, between: Change | None) 
     return "Both are faster than plain DDP, and cannot be told apart."
 
 
-def _why_speed(accumulation: Change, mixed: Change) -> str:
+def _why_speed(accumulation: StepChange, mixed: StepChange) -> str:
     """The mechanisms, each as far as it agrees with what was seen."""
     pieces = "Cutting one batch into micro-batches sends as many bytes and makes more, smaller calls"
     if accumulation.verdict == "faster":

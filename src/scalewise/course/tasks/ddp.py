@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isclose
 
-from scalewise.analysis.stability import TOLERATED_ROUNDINGS, curve_of, tolerance_of
+from scalewise.analysis.stability import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
 from scalewise.course.tasks.anywhere import MEASURING, on_gpu, seeds
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
 from scalewise.doctor.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
@@ -232,7 +232,7 @@ def _trains_as_code_1(seen: Seen) -> Found:
     precision = sorted({note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast}) or ["float32"]
     tolerance = tolerance_of(precision)
     wanted = _until_moved(_losses(seen.reference), ENOUGH * tolerance)
-    curve = curve_of(_losses(seen.case.run), wanted, tolerance)
+    curve = loss_curve(_losses(seen.case.run), wanted, tolerance)
     if curve is None:
         raise Abstain("the losses could not be read")
     moved = _moved(wanted)

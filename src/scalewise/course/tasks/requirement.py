@@ -79,7 +79,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TaskVerdict:
     """The complete result of the check of a script."""
 
     task: Task
@@ -113,7 +113,7 @@ class Verdict:
         return f"{kept} of {whole} requirements of {self.task.title} {are} fulfilled, {' and '.join(words)}."
 
 
-def judge(task: Task, seen: Seen) -> tuple[Judged, ...]:
+def judge_task(task: Task, seen: Seen) -> tuple[Judged, ...]:
     """Judges every requirement of the task; one that cannot be decided is `not seen`, with the reason."""
     return tuple(_judge(task, seen))
 

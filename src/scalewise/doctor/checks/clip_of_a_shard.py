@@ -11,7 +11,7 @@ from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import SHARDED
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
 from scalewise.records.spec import Change
 
@@ -142,7 +142,7 @@ def _finding(case: Case, found: _Clipped) -> Finding:
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"{ranks_text(found.ranks)} each clip their shard of the gradient to {found.limit:.4g} by its own "
+        sentence=f"{named_ranks(found.ranks)} each clip their shard of the gradient to {found.limit:.4g} by its own "
         f"norm: the whole gradient is up to {found.longest:.4g} long.",
         evidence=(
             f"in {found.steps} of {found.seen} steps two or more shards have the very norm {found.limit:.4g} when "

@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price, Proof
 from scalewise.doctor.parting import short
-from scalewise.doctor.spans import Span, spans_of, undisturbed_from
+from scalewise.doctor.spans import ClockSpan, spans_of, undisturbed_from
 from scalewise.doctor.words import counted
 from scalewise.records.notes import BackwardNote, ClockNote, ForwardNote, Note, StepNote
 
@@ -37,8 +37,8 @@ CLOSE = 0.9  # share of the device's own time from which the script's time count
 class _Timed:
     """The spans that the same expression of the source measures."""
 
-    spans: list[Span]  # those with work in them
-    unwaited: list[Span]
+    spans: list[ClockSpan]  # those with work in them
+    unwaited: list[ClockSpan]
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -64,7 +64,7 @@ def asks_for_gpu(case: Case) -> bool:
 
 def _groups(rank: RankCase, begin: int) -> list[_Timed]:
     """Groups the spans that have work in them and begin at note `begin` or later, by what measures them."""
-    measured: dict[object, list[Span]] = defaultdict(list)
+    measured: dict[object, list[ClockSpan]] = defaultdict(list)
     spans = [span for span in spans_of(rank) if span.works]
     later = [span for span in spans if span.begin >= begin]
     if spans and not later:
@@ -94,7 +94,7 @@ def _leaves_nothing_out(rank: RankCase, timed: _Timed) -> bool:
     return sum(closed) >= (1 - MOST_SHARE) * len(closed)
 
 
-def _closed(rank: RankCase, before: Span, after: Span) -> bool:
+def _closed(rank: RankCase, before: ClockSpan, after: ClockSpan) -> bool:
     """Returns True if one reading ends the first span and begins the second, or two with no work in between do."""
     if before.end == after.begin:
         return True
@@ -146,7 +146,7 @@ def _finding(case: Case, rank: RankCase, wrong: list[_Timed]) -> Finding:
 _HOW = "the device's own time of the same work over the script's"
 
 
-def _work(span: Span) -> str:
+def _work(span: ClockSpan) -> str:
     kinds = ((ForwardNote, "forward pass"), (BackwardNote, "backward pass"), (StepNote, "step"))
     counts = [(sum(isinstance(note, kind) for note in span.notes), name) for kind, name in kinds]
     return ", ".join(counted(count, name) for count, name in counts if count)
@@ -164,7 +164,7 @@ def _ratio(case: Case, rank: RankCase, timed: _Timed) -> float | None:
     return median(ratios) if ratios else None
 
 
-def _device_ns(rank: RankCase, span: Span) -> int | None:
+def _device_ns(rank: RankCase, span: ClockSpan) -> int | None:
     """Returns the device's time of the whole steps in the span, or of its passes if it is shorter than a step."""
     done = sum(isinstance(note, StepNote) for note in rank.notes[: span.begin])
     rows = rank.record.steps[done : done + max(1, span.steps)]

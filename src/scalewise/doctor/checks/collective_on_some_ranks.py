@@ -20,7 +20,7 @@ from scalewise.doctor.parting import (
     standings,
     unmet,
 )
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BUFFERS
 
@@ -134,12 +134,12 @@ def _sentence(parting: _Parting, stood: dict[int, Standing]) -> str:
     other = stood[parting.outside[0]]
     there = f" at {short(other.place)}" if other.place else ""
     if other.left:
-        elsewhere = f"{ranks_text(parting.outside, small=True)} had left"
+        elsewhere = f"{named_ranks(parting.outside, small=True)} had left"
     elif other.operation is not None:
-        elsewhere = f"{ranks_text(parting.outside, small=True)} was in {other.operation.told()}{there}"
+        elsewhere = f"{named_ranks(parting.outside, small=True)} was in {other.operation.told()}{there}"
     else:
-        elsewhere = f"{ranks_text(parting.outside, small=True)} did not come to it{there}"
-    return f"{ranks_text(parting.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
+        elsewhere = f"{named_ranks(parting.outside, small=True)} did not come to it{there}"
+    return f"{named_ranks(parting.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
 
 
 def _counts(parting: _Parting) -> str:
@@ -160,5 +160,5 @@ def _fix(lonely: Operation, inside: Sequence[int]) -> str:
     if lonely.name == BACKWARD:
         return f"{text}  # as often on every rank: no rank may skip a step that the others make"
     if lonely.name == BUFFERS:
-        return f"{text}  # call model.module, not model, where {ranks_text(inside, small=True)} evaluates alone"
-    return f"{text}  # on every rank: move it out of the branch that only {ranks_text(inside, small=True)} took"
+        return f"{text}  # call model.module, not model, where {named_ranks(inside, small=True)} evaluates alone"
+    return f"{text}  # on every rank: move it out of the branch that only {named_ranks(inside, small=True)} took"

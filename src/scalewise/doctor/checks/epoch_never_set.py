@@ -26,7 +26,7 @@ CHECK = Check(
 
 
 @dataclass(frozen=True)
-class Pass:
+class SamplerPass:
     """One training pass through a sampler."""
 
     asked: SamplerNote
@@ -45,18 +45,18 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return tuple(finding for finding in found if finding is not None)
 
 
-def _made_anew(by_sampler: dict[int, list[Pass]]) -> list[list[Pass]]:
+def _made_anew(by_sampler: dict[int, list[SamplerPass]]) -> list[list[SamplerPass]]:
     """Returns the passes of loops that make a new sampler each time, if two bring the same rows in the same order."""
-    by_line: dict[int, list[Pass]] = {}
+    by_line: dict[int, list[SamplerPass]] = {}
     for passes in by_sampler.values():
         by_line.setdefault(passes[0].drawn_at, []).extend(passes)
     return [passes for passes in by_line.values() if len(passes) > 1 and _order(passes)]
 
 
-def _passes(rank: RankCase) -> dict[int, list[Pass]]:
+def _passes(rank: RankCase) -> dict[int, list[SamplerPass]]:
     feeding = training_loaders(rank)
     asked = [(index, note) for index, note in enumerate(rank.notes) if isinstance(note, SamplerNote)]
-    found: dict[int, list[Pass]] = {}
+    found: dict[int, list[SamplerPass]] = {}
     for position, (index, note) in enumerate(asked):
         ends = (later for later, other in asked[position + 1 :] if other.sampler == note.sampler)
         stretch = rank.notes[index : next(ends, len(rank.notes))]
@@ -66,7 +66,7 @@ def _passes(rank: RankCase) -> dict[int, list[Pass]]:
     return found
 
 
-def _pass(asked: SamplerNote, stretch: Sequence[Note], feeding: frozenset[int]) -> Pass | None:
+def _pass(asked: SamplerNote, stretch: Sequence[Note], feeding: frozenset[int]) -> SamplerPass | None:
     """Returns the pass that begins here, or None if its batches are not trained on."""
     first = next((note for note in stretch if isinstance(note, BatchNote)), None)
     if first is None or first.loader not in feeding:
@@ -75,10 +75,10 @@ def _pass(asked: SamplerNote, stretch: Sequence[Note], feeding: frozenset[int]) 
     if not any(isinstance(note, BackwardNote) for note in stretch[drawn[0] :]):
         return None
     fed = tuple(note for note in stretch if isinstance(note, ForwardNote) and note.trains and note.row_digests)
-    return Pass(asked, fed, len(drawn), first.place)
+    return SamplerPass(asked, fed, len(drawn), first.place)
 
 
-def _judge(rank: RankCase, passes: list[Pass]) -> Finding | None:
+def _judge(rank: RankCase, passes: list[SamplerPass]) -> Finding | None:
     samplers = {one.asked.sampler for one in passes}
     values = {(one.asked.seed, one.asked.epoch) for one in passes}
     told = [note.epoch for note in rank.all(SetEpochNote) if note.sampler in samplers]
@@ -92,7 +92,7 @@ def _judge(rank: RankCase, passes: list[Pass]) -> Finding | None:
     return _finding(rank, passes, told, order, proven=class_known or order is True)
 
 
-def _order(passes: list[Pass]) -> bool | None:
+def _order(passes: list[SamplerPass]) -> bool | None:
     """Returns True if two passes brought the same rows in the same order; None if the rows cannot be compared."""
     first, second = (rows_fed(one.fed) for one in passes[:2])
     count = min(len(first), len(second))
@@ -104,7 +104,7 @@ def _order(passes: list[Pass]) -> bool | None:
     return False if len(set(first) & set(second)) > 0.2 * count else None
 
 
-def _finding(rank: RankCase, passes: list[Pass], told: list[int], order: bool | None, proven: bool) -> Finding:
+def _finding(rank: RankCase, passes: list[SamplerPass], told: list[int], order: bool | None, proven: bool) -> Finding:
     epoch = passes[0].asked.epoch
     called = f"set_epoch was called {len(told)} times, always with {told[0]}" if told else "set_epoch was never called"
     return Finding(
@@ -120,7 +120,7 @@ def _finding(rank: RankCase, passes: list[Pass], told: list[int], order: bool | 
     )
 
 
-def _evidence(passes: list[Pass], called: str, order: bool | None) -> Iterator[str]:
+def _evidence(passes: list[SamplerPass], called: str, order: bool | None) -> Iterator[str]:
     seed, epoch = passes[0].asked.seed, passes[0].asked.epoch
     yield f"{len(passes)} training passes with seed {seed} and epoch {epoch}; {called}"
     if order:

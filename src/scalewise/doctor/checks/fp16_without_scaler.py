@@ -6,7 +6,7 @@ from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import LEAST_SCALE, precisions, require_working_scaler, scaler_device
+from scalewise.doctor.scaling import LEAST_SCALE, forward_precisions, require_working_scaler, scaler_device
 from scalewise.doctor.script_words import called_on, optimizer_name
 from scalewise.doctor.windows import Window
 from scalewise.records.spec import Change
@@ -45,7 +45,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 def _in_half(case: Case, window: Window) -> bool:
     model = case.first.record.model
-    return "float16" in precisions(window) or (
+    return "float16" in forward_precisions(window) or (
         model is not None
         and bool(window.forwards)
         and "float16" in {name.removeprefix("torch.") for name in model.dtypes}

@@ -3,7 +3,7 @@
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.notes import GroupNote
 
 CHECK = Check(
@@ -40,7 +40,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
         Finding(
             check=CHECK.name,
             severity="note",
-            sentence=f"{ranks_text(left)} ended without destroy_process_group(){end}.",
+            sentence=f"{named_ranks(left)} ended without destroy_process_group(){end}.",
             evidence=(
                 f"groups made on {len(made)} ranks, left on {len(left)}",
                 *((f"how the run ended: {outcome.sentence}",) if aborted else ()),

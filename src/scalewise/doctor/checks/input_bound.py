@@ -8,7 +8,7 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price, Proof, SweepPoint
-from scalewise.doctor.loaders import loader_of, place_of, training_loaders, with_arguments
+from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, with_arguments
 from scalewise.doctor.loading import copying, loading_of
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.settling import priced_by_time
@@ -70,7 +70,7 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
     worst = bound[number]
     rank = next(rank for rank in case.ranks if rank.rank == number)
     loader = loader_of(rank, worst.loader)
-    where = place_of(case, loader) if loader is not None and loader.place != NOWHERE else None
+    where = line_that_made(case, loader) if loader is not None and loader.place != NOWHERE else None
     only = {"loader": loader.index} if loader is not None else {}
     wait, whole = seconds_text(worst.wait_ns * NANO), seconds_text(worst.iteration_ns * NANO)
     return Finding(
@@ -124,10 +124,10 @@ def _spent(case: Case, rank: RankCase, loader: LoaderRow | None) -> Iterator[str
 def _fix(case: Case, loader: LoaderRow | None) -> str:
     if loader is None or loader.workers == 0:
         otherwise = "loader = DataLoader(dataset, num_workers=2, persistent_workers=True, ...)"
-        return with_arguments(place_of(case, loader), otherwise, num_workers="2", persistent_workers="True")
+        return with_arguments(line_that_made(case, loader), otherwise, num_workers="2", persistent_workers="True")
     more = 2 * loader.workers
     otherwise = f"loader = DataLoader(dataset, num_workers={more}, persistent_workers=True, prefetch_factor=4, ...)"
-    made = with_arguments(place_of(case, loader), otherwise, num_workers=str(more), persistent_workers="True")
+    made = with_arguments(line_that_made(case, loader), otherwise, num_workers=str(more), persistent_workers="True")
     return f"{made}\n# and, where the cores are all busy: prepare the samples once, before training"
 
 

@@ -7,7 +7,7 @@ from scalewise.doctor.checks.uneven_ranks import uneven
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
 from scalewise.doctor.parting import ENDED_BADLY, Operation, Standing, apart, sequences, short, standings, unmet
-from scalewise.doctor.words import counted, ranks_text
+from scalewise.doctor.words import counted, named_ranks
 from scalewise.records.examination import PlaceRow
 
 CHECK = Check(
@@ -60,12 +60,12 @@ def _finding(
     made = ", ".join(f"rank {rank} {len(operations)}" for rank, operations in by_rank.items())
     left = min(one.steps for one in gone)
     most = max(one.steps for one in waiting)
-    others = ranks_text([one.rank for one in waiting], small=True)
+    others = named_ranks([one.rank for one in waiting], small=True)
     at = f" at {short(operation.place)}" if operation.place else ""
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"{ranks_text(ranks)} left after {counted(left, 'step')} while {others} waited in "
+        sentence=f"{named_ranks(ranks)} left after {counted(left, 'step')} while {others} waited in "
         f"{operation.told()}{at}, in step {most + 1}.",
         evidence=(
             *(standing.told() for standing in stood.values()),

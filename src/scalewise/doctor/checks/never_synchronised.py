@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.accumulation import MicroBatch, Update, updates_of
-from scalewise.doctor.agreement import Comparison, comparisons
+from scalewise.doctor.agreement import ParameterComparison, comparisons
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
@@ -96,7 +96,7 @@ def _sends_itself(case: Case, wrapper: WrapperRow) -> bool:
 
 
 def _finding(
-    case: Case, wrapper: WrapperRow, seen: _Seen, apart: Comparison | None, last: Comparison | None
+    case: Case, wrapper: WrapperRow, seen: _Seen, apart: ParameterComparison | None, last: ParameterComparison | None
 ) -> Finding:
     rank, count = case.first, len(seen.alone)
     forward = rank.place(seen.alone[0].micro_batches[-1].forwards[-1])

@@ -9,9 +9,9 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups, require_own_batches, rows_fed, same_inputs
-from scalewise.doctor.loaders import epochs, place_of, training_lines, twin
+from scalewise.doctor.loaders import epochs, line_that_made, training_lines, twin
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 
@@ -38,7 +38,7 @@ CHECK = Check(
 
 
 @dataclass(frozen=True)
-class Overlap:
+class SharedRows:
     """The rows that two ranks have in common in the first pass over their loaders."""
 
     ranks: tuple[int, int]
@@ -82,18 +82,18 @@ def _one_size(case: Case, row: LoaderRow) -> bool:
     return len(sizes) == 1
 
 
-def _overlap(case: Case, group: Replicas, row: LoaderRow) -> Overlap | None:
+def _overlap(case: Case, group: Replicas, row: LoaderRow) -> SharedRows | None:
     members = [rank for rank in case.ranks if rank.rank in group.ranks]
     rows = [(rank, mate) for rank in members if (mate := twin(case.first, row, rank)) is not None and draws_all(mate)]
     overlaps = [overlap_of(rows[0], other) for other in rows[1:]]
     return max((one for one in overlaps if one.seen), key=lambda one: one.shared, default=None)
 
 
-def overlap_of(one: tuple[RankCase, LoaderRow], other: tuple[RankCase, LoaderRow]) -> Overlap:
+def overlap_of(one: tuple[RankCase, LoaderRow], other: tuple[RankCase, LoaderRow]) -> SharedRows:
     """Returns the rows that both ranks drew in their first pass; over several passes all rows are drawn anyway."""
     first, second = (Counter(_first_rows(rank, row)) for rank, row in (one, other))
     size = one[1].samples
-    return Overlap(
+    return SharedRows(
         ranks=(one[0].rank, other[0].rank),
         shared=len(first.keys() & second.keys()),
         seen=min(len(first), len(second)),
@@ -107,7 +107,7 @@ def _first_rows(rank: RankCase, row: LoaderRow) -> list[str]:
     return rows_fed(passes[0].fed) if passes else []
 
 
-def _shows(overlap: Overlap) -> bool:
+def _shows(overlap: SharedRows) -> bool:
     if overlap.shared < LEAST_SHARED or overlap.repeated > REPEATED_SHARE * overlap.shared:
         return False
     if overlap.expected is None:
@@ -115,7 +115,7 @@ def _shows(overlap: Overlap) -> bool:
     return overlap.shared >= LEAST_OF_EXPECTED * overlap.expected
 
 
-def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> Finding:
+def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: SharedRows) -> Finding:
     count = len(group.ranks)
     amount = f"all {row.drawn} samples" if row.drawn is not None else "the whole stream"
     return Finding(
@@ -124,7 +124,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> F
         sentence=f"Each of the {count} ranks draws {amount} in an epoch: every sample is trained on {count} times.",
         evidence=tuple(_evidence(row, overlap, count)),
         fix=sharding_fix(case, row),
-        where=place_of(case, row),
+        where=line_that_made(case, row),
         price=Price(
             (count - 1) / count,
             "share",
@@ -136,9 +136,9 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: Overlap) -> F
     )
 
 
-def _evidence(row: LoaderRow, overlap: Overlap, count: int) -> Iterator[str]:
+def _evidence(row: LoaderRow, overlap: SharedRows, count: int) -> Iterator[str]:
     yield (
-        f"{ranks_text(overlap.ranks)} met {overlap.shared} same rows among the first {overlap.seen} different rows "
+        f"{named_ranks(overlap.ranks)} met {overlap.shared} same rows among the first {overlap.seen} different rows "
         f"of one pass" + ("" if overlap.expected is None else f" ({overlap.expected:.0f} expected by chance)")
     )
     if row.drawn is not None:

@@ -4,7 +4,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.stages import Chain, chains, waiting_share
-from scalewise.doctor.words import counted, ranks_text
+from scalewise.doctor.words import counted, named_ranks
 from scalewise.records.examination import StagesRow
 from scalewise.records.notes import CollectiveNote
 
@@ -100,7 +100,7 @@ def _of_ranks(chain: Chain) -> Finding:
     return Finding(
         check=CHECK.name,
         severity="slow",
-        sentence=f"{ranks_text(numbers)} are {len(numbers)} stages of a pipeline with 1 piece of the batch in flight: "
+        sentence=f"{named_ranks(numbers)} are {len(numbers)} stages of a pipeline with 1 piece of the batch in flight: "
         "only one of them works at a time.",
         evidence=(
             f"rank {first.rank} waits for the gradient of each piece before it begins the next, in all of "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.words import counted, ranks_text
+from scalewise.doctor.words import counted, named_ranks
 from scalewise.records.examination import PlaceRow
 
 CHECK = Check(
@@ -81,8 +81,8 @@ def _finding(case: Case, gpu: str, shared: list[int], ranks: int) -> Finding:
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"{ranks_text(shared)} use the same GPU, {gpu if on_cpu else 'by its identity'}.",
-        evidence=(f"{ranks_text(shared)} of the {ranks} ranks on this machine {how}",),
+        sentence=f"{named_ranks(shared)} use the same GPU, {gpu if on_cpu else 'by its identity'}.",
+        evidence=(f"{named_ranks(shared)} of the {ranks} ranks on this machine {how}",),
         fix=CHECK.fix,
         where=_where(case, shared[-1]),
         ranks=tuple(shared),

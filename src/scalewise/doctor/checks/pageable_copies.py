@@ -6,7 +6,7 @@ from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.device import MOSTLY, by_line, gpu_settings, settled_windows
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loaders import place_of, training_rows, with_arguments
+from scalewise.doctor.loaders import line_that_made, training_rows, with_arguments
 from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
@@ -64,7 +64,11 @@ def _finding(case: Case, lines: dict[PlaceRow, float], size: float, windows: int
         sentence=f"{short(ordered[0])} copies {bytes_text(size)} per step to the GPU from memory that is not pinned.",
         evidence=(
             *(f"{short(line)}: {bytes_text(lines[line])} per step: {line.text}" for line in ordered),
-            *(f"the DataLoader of {short(place)} does not pin" for row in unpinned if (place := place_of(case, row))),
+            *(
+                f"the DataLoader of {short(place)} does not pin"
+                for row in unpinned
+                if (place := line_that_made(case, row))
+            ),
         ),
         fix=_fix(case, ordered[0], unpinned),
         where=ordered[0],
@@ -82,7 +86,9 @@ def _fix(case: Case, line: PlaceRow, unpinned: list[LoaderRow]) -> str:
         copy = f"{copy}  # with non_blocking=True"
     if not unpinned:
         return f"batch = batch.pin_memory()  # once, where the batch is made\n{copy}"
-    made = with_arguments(place_of(case, unpinned[0]), "loader = DataLoader(..., pin_memory=True)", pin_memory="True")
+    made = with_arguments(
+        line_that_made(case, unpinned[0]), "loader = DataLoader(..., pin_memory=True)", pin_memory="True"
+    )
     return f"{made}\n{copy}"
 
 

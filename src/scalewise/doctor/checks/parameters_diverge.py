@@ -1,7 +1,7 @@
 """Detects ranks that average their gradients, by DDP or by hand, but hold different parameters after a step."""
 
 from scalewise.analysis.relation import BY_AVERAGING
-from scalewise.doctor.agreement import TOLERANCE, Comparison, comparisons, comparisons_of
+from scalewise.doctor.agreement import TOLERANCE, ParameterComparison, comparisons, comparisons_of
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
@@ -30,7 +30,7 @@ AVERAGED = "the script averages whole models between steps, so the ranks may be 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Returns one finding per wrapper, or one for the parameters whose gradients the script reduces itself."""
     wrappers = [row for row in case.first.wrappers if row.wrapper == "DistributedDataParallel" and len(row.ranks) > 1]
-    compared: list[tuple[WrapperRow | None, tuple[Comparison, ...]]] = [
+    compared: list[tuple[WrapperRow | None, tuple[ParameterComparison, ...]]] = [
         (row, comparisons(case, row)) for row in wrappers
     ]
     by_hand = [group.ranks for group in replica_groups(case) if group.how == BY_HAND]
@@ -59,7 +59,7 @@ def _nothing_compared(case: Case) -> str:
     return "no parameters of ranks that average their gradients were noted on two ranks after the same step"
 
 
-def _finding(case: Case, wrapper: WrapperRow | None, compared: tuple[Comparison, ...]) -> Finding:
+def _finding(case: Case, wrapper: WrapperRow | None, compared: tuple[ParameterComparison, ...]) -> Finding:
     first = next(one for one in compared if one.gaps)
     last = compared[-1]
     name, gap = max(first.gaps.items(), key=lambda item: item[1])

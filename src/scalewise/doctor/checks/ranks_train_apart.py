@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from scalewise.doctor.agreement import Comparison, comparisons_of, fed_differently
+from scalewise.doctor.agreement import ParameterComparison, comparisons_of, fed_differently
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
@@ -48,7 +48,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return (_finding(case, last),)
 
 
-def _finding(case: Case, last: Comparison | None) -> Finding:
+def _finding(case: Case, last: ParameterComparison | None) -> Finding:
     rank, count = case.first, case.relation.ranks
     same = last is not None and last.tensors > 0 and not last.gaps
     outcome = "makes the same training" if same else "trains a model of its own"
@@ -82,7 +82,7 @@ def _may_average_later(case: Case) -> str:
     )
 
 
-def _evidence(case: Case, last: Comparison | None) -> Iterator[str]:
+def _evidence(case: Case, last: ParameterComparison | None) -> Iterator[str]:
     yield case.relation.evidence
     groups = [note for note in case.first.all(GroupNote) if note.event == "init"]
     if groups:

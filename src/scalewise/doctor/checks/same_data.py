@@ -10,14 +10,14 @@ from scalewise.doctor.inputs import (
     LEAST_BATCHES,
     Replicas,
     SameInputs,
-    compared,
+    comparable_inputs,
     replica_groups,
     require_own_batches,
     same_inputs,
 )
-from scalewise.doctor.loaders import dataset_name, place_of, training_rows, with_arguments
+from scalewise.doctor.loaders import dataset_name, line_that_made, training_rows, with_arguments
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 
@@ -42,7 +42,7 @@ CHECK = Check(
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the digests of the first training inputs within each data-parallel group."""
     groups = require_own_batches(case)
-    if all(compared(case, group) < LEAST_BATCHES for group in groups):
+    if all(comparable_inputs(case, group) < LEAST_BATCHES for group in groups):
         raise Abstain(f"needs {LEAST_BATCHES} training inputs of two ranks")
     return tuple(_findings(case, groups))
 
@@ -58,8 +58,8 @@ def _findings(case: Case, groups: tuple[Replicas, ...]) -> Iterator[Finding]:
 
 def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
     loader = next(iter(training_rows(case.first)), None)
-    where = place_of(case, loader) or case.first.place(same.first)
-    names = ranks_text(same.ranks)
+    where = line_that_made(case, loader) or case.first.place(same.first)
+    names = named_ranks(same.ranks)
     fixed = same.distinct == 1
     if fixed:
         sentence = f"{names} train on one and the same tensor in every step, as a benchmark does."
@@ -81,7 +81,7 @@ def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
 
 def _evidence(group: Replicas, same: SameInputs, loader: LoaderRow | None) -> Iterator[str]:
     yield (
-        f"the first {same.batches} training inputs are equal on {ranks_text(same.ranks, small=True)}, "
+        f"the first {same.batches} training inputs are equal on {named_ranks(same.ranks, small=True)}, "
         f"{same.distinct} different among themselves"
     )
     yield f"these ranks average their gradients by {group.how}"
@@ -110,7 +110,7 @@ def sharding_fix(case: Case, loader: LoaderRow | None) -> str:
     if loader.knows_ranks:
         return "sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=dist.get_rank())"
     plain = "loader = DataLoader(dataset, sampler=sampler, ...)  # without shuffle=True"
-    place = place_of(case, loader)
+    place = line_that_made(case, loader)
     made = with_arguments(place, plain, shuffle="", sampler="sampler")
     shuffled = loader.sampler == "RandomSampler"
     return (

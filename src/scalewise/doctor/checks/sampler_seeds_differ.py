@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
-from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, Overlap, overlap_of
+from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedRows, overlap_of
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.loaders import place_of, training_lines, training_rows, twin
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
 
@@ -65,8 +65,8 @@ def _draws_a_share(row: LoaderRow, ranks: int) -> bool:
     return abs(row.drawn * ranks - row.samples) < ranks
 
 
-def _suspicion(case: Case, row: LoaderRow, overlap: Overlap) -> Finding:
-    names = ranks_text(overlap.ranks, small=True)
+def _suspicion(case: Case, row: LoaderRow, overlap: SharedRows) -> Finding:
+    names = named_ranks(overlap.ranks, small=True)
     return Finding(
         check=CHECK.name,
         severity="wrong",
@@ -76,7 +76,7 @@ def _suspicion(case: Case, row: LoaderRow, overlap: Overlap) -> Finding:
         ),
         fix="generator = torch.Generator().manual_seed(seed + epoch)  # the same on all ranks\n"
         "order = torch.randperm(len(dataset), generator=generator).tolist()[rank::world_size]",
-        where=place_of(case, row),
+        where=line_that_made(case, row),
         price=Price(overlap.shared / overlap.seen, "share", "a rank's first samples that another met", "counted"),
         proof="suspected",
         ranks=overlap.ranks,
@@ -108,7 +108,7 @@ def _judge(case: Case, by_rank: dict[int, list[SamplerNote]]) -> Finding | None:
     return _finding(case, differing, len(rounds), overlap)
 
 
-def _overlap(case: Case) -> Overlap | None:
+def _overlap(case: Case) -> SharedRows | None:
     for row in training_rows(case.first):
         mates = [(rank, mate) for rank in case.ranks if (mate := twin(case.first, row, rank)) is not None]
         if row.knows_ranks and len(mates) > 1:
@@ -116,7 +116,7 @@ def _overlap(case: Case) -> Overlap | None:
     return None
 
 
-def _finding(case: Case, differing: list[dict[int, SamplerNote]], rounds: int, overlap: Overlap | None) -> Finding:
+def _finding(case: Case, differing: list[dict[int, SamplerNote]], rounds: int, overlap: SharedRows | None) -> Finding:
     notes = differing[0]
     first = next(iter(notes.values()))
     what = "seed" if len({note.seed for note in notes.values()}) > 1 else "epoch"
@@ -142,9 +142,9 @@ def _made(case: Case, note: SamplerNote) -> int:
     return rows[0].place if rows else note.place
 
 
-def _evidence(differing: list[dict[int, SamplerNote]], rounds: int, overlap: Overlap | None) -> Iterator[str]:
+def _evidence(differing: list[dict[int, SamplerNote]], rounds: int, overlap: SharedRows | None) -> Iterator[str]:
     first = next(iter(differing[0].values()))
     yield f"in {len(differing)} of {rounds} passes the {first.replicas} samplers shuffled by different numbers"
     if overlap is not None and overlap.shared:
-        names = ranks_text(overlap.ranks, small=True)
+        names = named_ranks(overlap.ranks, small=True)
         yield f"{names} met {overlap.shared} same rows among their first {overlap.seen} in one pass; 0 would be right"

@@ -6,7 +6,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import precisions, require_working_scaler, scaler_device, scaler_names
+from scalewise.doctor.scaling import forward_precisions, require_working_scaler, scaler_device, scaler_names
 from scalewise.doctor.settling import priced_by_time
 from scalewise.doctor.windows import Window
 from scalewise.records.spec import Change
@@ -41,7 +41,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 def _in_bfloat16(case: Case, window: Window) -> bool:
     """Returns True if every training forward pass ran under bfloat16 autocast, or in bfloat16 parameters without it."""
-    found = precisions(window)
+    found = forward_precisions(window)
     if found == {None}:
         model = case.first.record.model
         return model is not None and {name.removeprefix("torch.") for name in model.dtypes} == {"bfloat16"}

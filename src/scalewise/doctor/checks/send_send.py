@@ -4,7 +4,7 @@ from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.parting import ENDED_BADLY, Standing, short, standings
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 
 CHECK = Check(
     name="send-send",
@@ -64,7 +64,7 @@ def _finding(case: Case, ring: tuple[Standing, ...]) -> Finding:
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"{ranks_text(sorted(ranks))} wait for each other in a blocking {name} at {lines}: {arrows}, and "
+        sentence=f"{named_ranks(sorted(ranks))} wait for each other in a blocking {name} at {lines}: {arrows}, and "
         f"nobody {opposite}.",
         evidence=(
             *(standing.told() for standing in ring),

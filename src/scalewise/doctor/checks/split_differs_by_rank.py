@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loaders import loader_of, place_of, training_loaders, twin
+from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow, PartRow, PlaceRow
 from scalewise.records.spec import Change
 
@@ -80,12 +80,12 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"{ranks_text(ranks)} each have a part of the dataset of their own, {what}, though a sampler "
+        sentence=f"{named_ranks(ranks)} each have a part of the dataset of their own, {what}, though a sampler "
         "shares it out as if it were one.",
         evidence=tuple(_evidence(case, pair)),
         fix=_fix(made),
-        where=made or place_of(case, pair.loader),
-        also=tuple(one for one in (place_of(case, pair.loader),) if one is not None and made is not None),
+        where=made or line_that_made(case, pair.loader),
+        also=tuple(one for one in (line_that_made(case, pair.loader),) if one is not None and made is not None),
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),

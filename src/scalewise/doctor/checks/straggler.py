@@ -12,7 +12,7 @@ from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, require_replicas
 from scalewise.doctor.own_time import PHASES, OwnTime, longest_pause_at, own_times, quantile
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, Note
 from scalewise.units import NANO, seconds_text
@@ -200,7 +200,7 @@ def _evidence(case: Case, one: Behind) -> Iterator[str]:
     yield f"in {one.share:.0%} of {one.steps} steps"
     parts = ", ".join(f"{phase} {seconds_text(value * NANO)}" for phase, value in one.phases.items())
     yield f"longer on rank {one.rank}, by phase: {parts}"
-    yield f"{ranks_text(rest)} wait{'s' if len(rest) == 1 else ''} {seconds_text(one.waited * NANO)} longer per step"
+    yield f"{named_ranks(rest)} wait{'s' if len(rest) == 1 else ''} {seconds_text(one.waited * NANO)} longer per step"
 
 
 def _where(rank: RankCase, phase: str) -> PlaceRow | None:

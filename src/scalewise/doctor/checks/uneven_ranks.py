@@ -7,7 +7,15 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, require_replicas
-from scalewise.doctor.loaders import Epoch, epochs, place_of, training_loaders, training_rows, twin, with_arguments
+from scalewise.doctor.loaders import (
+    Epoch,
+    epochs,
+    line_that_made,
+    training_loaders,
+    training_rows,
+    twin,
+    with_arguments,
+)
 from scalewise.doctor.words import counted
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
@@ -132,7 +140,7 @@ def _finding(case: Case, group: Replicas, found: Uneven) -> Finding:
         sentence=f"The ranks have different numbers of batches in epoch {found.number}: {counts}.",
         evidence=tuple(_evidence(case, group, outcome.sentence if outcome else "")),
         fix=_fix(case, found.loader),
-        where=place_of(case, found.loader),
+        where=line_that_made(case, found.loader),
         price=Price(spare, "steps", "batches beyond the shortest rank's, which have no partner", "counted"),
         ranks=tuple(sorted(found.batches)),
         steps_seen=len(case.first.windows),
@@ -148,7 +156,7 @@ def _evidence(case: Case, group: Replicas, outcome: str) -> Iterator[str]:
 
 def _fix(case: Case, row: LoaderRow) -> str:
     otherwise = "loader = DataLoader(dataset, sampler=DistributedSampler(dataset), drop_last=True, ...)"
-    made = with_arguments(place_of(case, row), otherwise, drop_last="True")
+    made = with_arguments(line_that_made(case, row), otherwise, drop_last="True")
     return (
         f"{made}  # after giving each rank equally many samples\n"
         "# or, where the parts cannot be made equal:\n"

@@ -8,7 +8,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.parting import short
-from scalewise.doctor.spans import Span, spans_of
+from scalewise.doctor.spans import ClockSpan, spans_of
 from scalewise.doctor.words import counted
 from scalewise.records.notes import ClockNote, StepNote
 
@@ -36,7 +36,7 @@ LEAST_SECONDS = 0.03  # least extra time of the first steps: the close examinati
 class _Average:
     """The average that the script computed, and what it would be without the first steps."""
 
-    spans: list[Span]
+    spans: list[ClockSpan]
     steps: int
     mean: float  # seconds per step
     settled: float
@@ -59,31 +59,31 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return (_finding(rank, max(averages, key=lambda one: one.excess)),) if averages else ()
 
 
-def _groups(rank: RankCase) -> list[list[Span]]:
+def _groups(rank: RankCase) -> list[list[ClockSpan]]:
     """Returns the spans of which an average is made: one that holds many steps, or many of one step each."""
     spans = [span for span in spans_of(rank) if span.measure is not None and span.steps]
     longest = {(span.where.index, span.measure): span for span in spans if _divided(span) and _is_first(rank, span)}
     for span in spans:  # a clock that is restarted now and then measures settled steps, too
         if not _is_first(rank, span):
             longest.pop((span.where.index, span.measure), None)
-    single: dict[object, list[Span]] = {}
+    single: dict[object, list[ClockSpan]] = {}
     for span in spans:
         if span.steps == 1 and span.measure is not None and span.measure.gathered:
             single.setdefault((span.where.index, span.measure), []).append(span)
     return [*([span] for span in longest.values() if span.steps > 1), *single.values()]
 
 
-def _is_first(rank: RankCase, span: Span) -> bool:
+def _is_first(rank: RankCase, span: ClockSpan) -> bool:
     """Returns True if the span begins before the first step of the run."""
     return not any(isinstance(note, StepNote) for note in rank.notes[: span.begin])
 
 
-def _divided(span: Span) -> bool:
+def _divided(span: ClockSpan) -> bool:
     measure = span.measure
     return measure is not None and (measure.averaged or span.steps in measure.divisors)
 
 
-def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
+def _average(rank: RankCase, spans: list[ClockSpan]) -> _Average | None:
     """Returns the average over the spans; None unless they begin before the first step and hold enough steps."""
     if not _is_first(rank, spans[0]):
         return None
@@ -97,7 +97,7 @@ def _average(rank: RankCase, spans: list[Span]) -> _Average | None:
     return _Average(spans, len(seconds), mean, settled, max(work[:FIRST]), later) if settled > 0 else None
 
 
-def _step_seconds(rank: RankCase, span: Span) -> list[float]:
+def _step_seconds(rank: RankCase, span: ClockSpan) -> list[float]:
     """Returns the times from the end of one step to the end of the next."""
     ends = [note.at_ns for note in span.notes if isinstance(note, StepNote)]
     edges = [rank.notes[span.begin].at_ns, *ends]

@@ -3,7 +3,7 @@
 from scalewise.doctor.accumulation import Accumulation
 from scalewise.doctor.case import Case
 from scalewise.doctor.check import Check
-from scalewise.doctor.epoch_ends import EpochEnd, ends_of, epochs, micro_batches
+from scalewise.doctor.epoch_ends import EpochEnd, ends_of, epochs_ended, micro_batches
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
@@ -36,14 +36,14 @@ def examine(case: Case) -> tuple[Finding, ...]:
     lost = tuple(end for end in ends if end.fate in ("dropped", "left"))
     thrown_away = any(end.fate == "dropped" for end in lost)
     # Micro-batches left after the last of several epochs may be the end of a loop that counts through all epochs.
-    if not lost or len(ends) > 2 * len(lost) or not (thrown_away or epochs(found) == 1):
+    if not lost or len(ends) > 2 * len(lost) or not (thrown_away or epochs_ended(found) == 1):
         return ()
     return (_finding(found, lost),)
 
 
 def _finding(found: Accumulation, dropped: tuple[EpochEnd, ...]) -> Finding:
     rank, size = found.rank, found.size
-    lost, all_of_them, count = sum(end.micro_batches for end in dropped), micro_batches(found), epochs(found)
+    lost, all_of_them, count = sum(end.micro_batches for end in dropped), micro_batches(found), epochs_ended(found)
     backward = rank.place(dropped[0].update.backwards[0])
     step = found.updates[0].steps[0]
     zero = next((rank.place(end.zero) for end in dropped if end.zero is not None), None)

@@ -8,10 +8,10 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
 from scalewise.doctor.inputs import Replicas, replica_groups, same_inputs
-from scalewise.doctor.loaders import place_of, training_lines, twin
+from scalewise.doctor.loaders import line_that_made, training_lines, twin
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.script_words import text_of
-from scalewise.doctor.words import ranks_text
+from scalewise.doctor.words import named_ranks
 from scalewise.records.examination import LoaderRow, PlaceRow, WorkerSeedRow
 from scalewise.records.notes import NOWHERE, SeedNote
 from scalewise.records.spec import Change
@@ -107,7 +107,7 @@ def _same(across: str, looks: dict[int, WorkerSeedRow]) -> Equal | None:
 
 def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
     who = _who(equal)
-    loader = place_of(case, row)
+    loader = line_that_made(case, row)
     seeded = _seeded_at(case.first, equal) if equal.across == "ranks" else None
     return Finding(
         check=CHECK.name,
@@ -132,7 +132,7 @@ def _seeded_at(rank: RankCase, equal: Equal) -> PlaceRow | None:
 
 def _who(equal: Equal) -> str:
     if equal.across == "ranks":
-        return ranks_text(equal.numbers)
+        return named_ranks(equal.numbers)
     listed = ", ".join(map(str, equal.numbers))
     return f"Workers {listed} of the loader" if equal.across == "workers" else f"Epochs {listed}"
 

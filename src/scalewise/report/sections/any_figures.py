@@ -8,7 +8,7 @@ from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
 from scalewise.plan.words import short_text, value_text
 from scalewise.report.cells import mark_of
-from scalewise.report.document import Bars, Figure, Lines, Part, Series, Span
+from scalewise.report.document import BarPlot, Figure, LinePlot, Part, PlotSeries, ShadedSpan
 
 MOST_BARS = 10
 WORTH_DRAWING = 1.1  # bars that differ by less are not drawn; the table's note gives the number
@@ -26,8 +26,8 @@ def speedup(experiment: ExperimentAnalysis) -> Figure | None:
     if not lines:
         return None
     ranks = sorted({row.ranks for rows in lines.values() for row in rows})
-    ideal = Series("ideal", (ranks[0], ranks[-1]), (1.0, ranks[-1] / ranks[0]), style="ideal")
-    plot = Lines(
+    ideal = PlotSeries("ideal", (ranks[0], ranks[-1]), (1.0, ranks[-1] / ranks[0]), style="ideal")
+    plot = LinePlot(
         "ranks", "speedup", (ideal, *(_speedups(name, rows) for name, rows in lines.items())), x_ticks=tuple(ranks)
     )
     return Figure(f"{experiment.name}-speedup", "Speedup", "Bars are 95 % intervals.", plot)
@@ -39,9 +39,9 @@ def _line_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     return ", ".join(words) or "measured"
 
 
-def _speedups(name: str, rows: Sequence[ArmRow]) -> Series:
+def _speedups(name: str, rows: Sequence[ArmRow]) -> PlotSeries:
     found = [(row.ranks, row.scaling.speedup) for row in rows if row.scaling.speedup]
-    return Series(
+    return PlotSeries(
         name,
         tuple(float(ranks) for ranks, _ in found),
         tuple(one.value for _, one in found),
@@ -58,19 +58,19 @@ def trace(experiment: ExperimentAnalysis) -> Figure | None:
     if not chosen:
         return None
     warm = max(run.warmup_steps for _, run in chosen)
-    plot = Lines(
+    plot = LinePlot(
         "step",
         "step time (ms)",
         tuple(_steps(row, run) for row, run in chosen),
-        (Span(0.5, warm + 0.5, "warm-up"),) if warm else (),
+        (ShadedSpan(0.5, warm + 0.5, "warm-up"),) if warm else (),
         log_y=_spread(chosen) > 8,
     )
     return Figure(f"{experiment.name}-trace", "Step by step", "First run of each arm; shaded: left out.", plot)
 
 
-def _steps(row: ArmRow, run: RunFigures) -> Series:
+def _steps(row: ArmRow, run: RunFigures) -> PlotSeries:
     numbers = tuple(float(number) for number in range(1, len(run.step_seconds) + 1))
-    return Series(row.label, numbers, tuple(seconds * 1e3 for seconds in run.step_seconds))
+    return PlotSeries(row.label, numbers, tuple(seconds * 1e3 for seconds in run.step_seconds))
 
 
 def _spread(chosen: Sequence[tuple[ArmRow, RunFigures]]) -> float:
@@ -86,7 +86,9 @@ def anatomy(experiment: ExperimentAnalysis) -> Figure | None:
     parts = [Part(phase, tuple(_milliseconds(row.phase_seconds.get(phase)) for row in rows)) for phase in PHASES]
     shown = tuple(part for part in parts if any(value > 0 for value in part.values))
     marks = tuple(mark_of(row) for row in rows)
-    plot = Bars(tuple(_bar_name(row, experiment) for row in rows), shown, "ms per step, mean over ranks", marks=marks)
+    plot = BarPlot(
+        tuple(_bar_name(row, experiment) for row in rows), shown, "ms per step, mean over ranks", marks=marks
+    )
     return Figure(f"{experiment.name}-anatomy", "Where the time of a step goes", "", plot)
 
 
@@ -110,7 +112,7 @@ def memory(experiment: ExperimentAnalysis) -> Figure | None:
     if not known or max(peak for _, peak in known) < WORTH_DRAWING * min(peak for _, peak in known):
         return None
     what = "peak device memory of a rank (MiB)" if device else "peak memory of a rank's process (MiB)"
-    plot = Bars(
+    plot = BarPlot(
         tuple(_bar_name(row, experiment) for row, _ in known),
         (Part("peak", tuple(peak / MEBI for _, peak in known)),),
         what,

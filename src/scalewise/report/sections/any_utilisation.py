@@ -6,7 +6,7 @@ from scalewise.analysis.summary import ExperimentAnalysis
 from scalewise.analysis.utilisation import Share, Utilisation
 from scalewise.records.utilisation import FAMILIES, HOST
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, text_cell
-from scalewise.report.document import Bars, Block, Cell, Column, Figure, Part, Table
+from scalewise.report.document import BarPlot, Block, Cell, Column, Figure, Part, Table
 
 MOST_BARS = 8
 MOST_FAMILIES = 6  # more colours cannot be told apart
@@ -89,7 +89,7 @@ def _figure(name: str, rows: Sequence[Utilisation]) -> Iterator[Figure]:
     ]
     rest = tuple(sum(share for family, share in shares.items() if family not in largest) for shares in by_row)
     parts += [Part(REST, rest)] if any(share >= 1 for share in rest) else []
-    plot = Bars(tuple(row.arm for row in shown), tuple(parts), "% of the profiled step")
+    plot = BarPlot(tuple(row.arm for row in shown), tuple(parts), "% of the profiled step")
     what = "kernels on the device" if shown[0].families_of == "kernels" else "operators in the main thread"
     caption = f"Time of one profiled step by {what}; {REST}: families with less time than these."
     yield Figure(f"{name}-families", "Time by kernel family", caption, plot)

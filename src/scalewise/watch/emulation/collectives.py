@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from scalewise.watch.emulation.carrier import Carrier, Message
-from scalewise.watch.emulation.sizes import message_bytes
+from scalewise.watch.emulation.sizes import bytes_to_send
 from scalewise.watch.hooks.collectives import KIND_OF, put
 
 _OBJECTS = ("_object", "_object_list")
@@ -52,7 +52,7 @@ def _held_back(
         ranks = 0 if getattr(inside, "now", False) or not dist.is_initialized() else dist.get_world_size(group)
         if ranks < 2:
             return original(*args, **kwargs)
-        message = carrier.ready(message_bytes(name, args, kwargs, ranks), rank_among_all(group))
+        message = carrier.ready(bytes_to_send(name, args, kwargs, ranks), rank_among_all(group))
         inside.now = True
         try:
             result = original(*args, **kwargs)

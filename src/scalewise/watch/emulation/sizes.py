@@ -44,7 +44,7 @@ _WHOLE = {
 }
 
 
-def message_bytes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: int) -> int:
+def bytes_to_send(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: int) -> int:
     """The bytes that a call of that function sends among so many ranks; 0 if it sends nothing but a signal."""
     if name == "batch_isend_irecv":
         return _larger_way(args[0] if args else kwargs.get("p2p_op_list"))

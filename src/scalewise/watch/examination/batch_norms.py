@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.examination.tensors import quietly, readable
 
 PASSES = 6  # of each model
@@ -20,7 +20,7 @@ class BatchNorms:
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._layers = Numbers()
+        self._layers = ObjectNumbers()
         self.looking = False
 
     def begin(self, trains: bool, passes: int) -> None:

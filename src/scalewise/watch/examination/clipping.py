@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad
 from scalewise.watch.arguments import Argument
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.probes import Probe
+from scalewise.watch.examination.probes import GradientProbe
 from scalewise.watch.examination.tensors import number, readable
 
 _FUNCTIONS = {"clip_grad_norm_": "norm", "clip_grad_value_": "value", "_clip_grads_with_norm_": "given"}
@@ -75,7 +75,7 @@ def _watched(loop: Loop, original: Any, how: str, inside: _Inside) -> Any:
     return clip
 
 
-def _remember(loop: Loop, probe: Probe | None, before: float | None) -> None:
+def _remember(loop: Loop, probe: GradientProbe | None, before: float | None) -> None:
     """Keeps the clipping's own factor, so that the step's ratio can leave it out and hold all other changes."""
     after = probe.ratio(loop.early) if probe is not None and before else None
     if probe is not None and before and after:

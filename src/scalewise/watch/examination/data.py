@@ -12,8 +12,8 @@ from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loading import FetchTimer
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
-from scalewise.watch.examination.parts import Parts
+from scalewise.watch.examination.numbers import ObjectNumbers
+from scalewise.watch.examination.parts import DatasetParts
 from scalewise.watch.examination.samplers import Samplers, sampler_of
 from scalewise.watch.examination.workers import Workers
 
@@ -36,8 +36,8 @@ class _Loaders:
     def __init__(self, notebook: Notebook, samplers: Samplers) -> None:
         self.notebook = notebook
         self.samplers = samplers
-        self.numbers, self.iterators = Numbers(), Numbers()
-        self._parts = Parts(notebook)
+        self.numbers, self.iterators = ObjectNumbers(), ObjectNumbers()
+        self._parts = DatasetParts(notebook)
         self._parts.install()
 
     def describe(self, loader: Any) -> int:

@@ -9,7 +9,7 @@ import torch
 
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.examination.probes import Probes
 
 EARLY_WINDOWS = 12  # in which values are read, from a device, too
@@ -29,7 +29,7 @@ class Loop:
         self.wrapper, self.sync = NOWHERE, False  # called last inside the outermost module call
         self.in_wrapper = 0
         self.hooks_on_saved = False  # saved tensors are the script's to unpack: reading one could recompute it
-        self._optimizers, self._numbers = list[weakref.ref[Any]](), Numbers()
+        self._optimizers, self._numbers = list[weakref.ref[Any]](), ObjectNumbers()
         self.probes = Probes()
         self.on_backward: list[Callable[[list[torch.Tensor]], None]] = []  # called with the tensors of each backward
         self.on_scaler: Callable[[Any, str], None] = lambda scaler, call: None

@@ -4,7 +4,7 @@ import weakref
 from typing import Any
 
 
-class Numbers:
+class ObjectNumbers:
     """A number for each object, in the order they were first met."""
 
     def __init__(self) -> None:

@@ -73,7 +73,7 @@ class _Steps:
         """The counts of an optimizer's gradients; later taken only now and then, as there may be thousands."""
         number, windows = self._loop.optimizer(optimizer), self._loop.windows
         if windows < COUNTED_WINDOWS or windows % COUNTED_WINDOWS == 0 or number not in self._counted:
-            self._counted[number] = gradients_of(optimizer)
+            self._counted[number] = gradient_counts(optimizer)
         return self._counted[number]
 
     def end(self, optimizer: Optimizer) -> None:
@@ -82,7 +82,7 @@ class _Steps:
             return
         lasted_ns = now_ns() - self._began_ns
         if self._closure:
-            self._gradients = gradients_of(optimizer)
+            self._gradients = gradient_counts(optimizer)
         self.done += 1
         self.note(optimizer, lasted_ns, skipped=False, measured=self._measured)
 
@@ -90,7 +90,7 @@ class _Steps:
         """Notes a step that ran, or that a scaler skipped."""
         loop = self._loop
         number = loop.optimizer(optimizer)
-        have, could = gradients_of(optimizer) if skipped else self._gradients
+        have, could = gradient_counts(optimizer) if skipped else self._gradients
         ratio, left, norm = measured
         if number not in self._described:
             self._described.add(number)
@@ -123,7 +123,7 @@ def learning_rates(optimizer: Any) -> tuple[float, ...]:
     return tuple(map(float, rates)) if all(type(rate) in (int, float) for rate in rates) else ()
 
 
-def gradients_of(optimizer: Any) -> tuple[int, int]:
+def gradient_counts(optimizer: Any) -> tuple[int, int]:
     """The numbers of an optimizer's parameters that have a gradient, and that could have one."""
     parameters = parameters_of(optimizer)
     return sum(one.grad is not None for one in parameters), sum(one.requires_grad for one in parameters)

@@ -11,20 +11,20 @@ from scalewise.records.examination import PartRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 
 MOST_INDICES = 5_000_000
 FIRST = 2_000  # first samples of the whole dataset, for which the row says whether they are in the part
 _MOST_NESTED = 4
 
 
-class Parts:
+class DatasetParts:
     """A registry of whole datasets, which describes the parts that loaders draw from."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._numbers = Numbers()
-        self._lines = Numbers()  # that made each Subset
+        self._numbers = ObjectNumbers()
+        self._lines = ObjectNumbers()  # that made each Subset
 
     def install(self) -> None:
         """Remembers which line made a Subset, directly or by `random_split`."""

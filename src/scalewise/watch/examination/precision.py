@@ -9,13 +9,13 @@ from torch.amp.grad_scaler import GradScaler
 
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.examination.tensors import number, readable
 
 
 def install(notebook: Notebook) -> None:
     """Wraps the base classes, so that torch.cuda.amp's are seen, too. The scaler's step is noted when it is called."""
-    loop, numbers = loop_of(notebook), Numbers()
+    loop, numbers = loop_of(notebook), ObjectNumbers()
 
     def on_scaler(scaler: GradScaler, call: str) -> None:
         known = numbers.of(scaler)

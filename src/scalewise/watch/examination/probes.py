@@ -16,7 +16,7 @@ _TRIES = 4
 _LOUD = 0.01  # of the largest candidate: a bias before a normalisation has a gradient of rounding errors
 
 
-class Probe:
+class GradientProbe:
     """One parameter of an optimizer, and what the last backward pass left in its gradient."""
 
     def __init__(self, parameter: torch.Tensor) -> None:
@@ -101,18 +101,18 @@ class Probes:
     """The probes of all optimizers."""
 
     def __init__(self) -> None:
-        self._of: dict[int, Probe] = {}  # by the optimizer's number
+        self._of: dict[int, GradientProbe] = {}  # by the optimizer's number
         self._tries: Counter[int] = Counter()  # times that an optimizer had no gradient to choose
 
-    def of(self, optimizer: int) -> Probe | None:
+    def of(self, optimizer: int) -> GradientProbe | None:
         """The probe of one optimizer."""
         return self._of.get(optimizer)
 
-    def all(self) -> Iterable[Probe]:
+    def all(self) -> Iterable[GradientProbe]:
         """The probes, each once."""
         return self._of.values()
 
-    def among(self, parameters: Iterable[Any]) -> Probe | None:
+    def among(self, parameters: Iterable[Any]) -> GradientProbe | None:
         """A probe whose parameter is among the given ones; None if there is none."""
         wanted = {id(parameter) for parameter in parameters}
         return next((probe for probe in self.all() if id(probe.parameter) in wanted), None)
@@ -125,12 +125,12 @@ class Probes:
                 self._tries[number] += 1
                 parameter = _small_one(parameters_of(optimizer), early, finite=self._tries[number] < _TRIES)
                 if parameter is not None:
-                    probe = Probe(parameter)
+                    probe = GradientProbe(parameter)
                     probe.had = False if empty else None
                     probe.after(early, close=True)
                     self._of[number] = probe
 
-    def reached(self) -> Probe | None:
+    def reached(self) -> GradientProbe | None:
         """A probe that the last backward pass added to, preferably one that was empty before."""
         touched = [probe for probe in self.all() if probe.touched]
         return next((probe for probe in touched if probe.had is False), touched[0] if touched else None)

@@ -9,7 +9,7 @@ from torch.utils.data import BatchSampler, DistributedSampler
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 
 _MARK = "_scalewise_noted"
 _MOST_NESTED = 4  # a batch sampler around a sampler around another one
@@ -28,7 +28,7 @@ class Samplers:
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._numbers = Numbers()
+        self._numbers = ObjectNumbers()
 
     def install(self) -> None:
         """Watches torch's own class from the start: its epoch may be set before any loader is made with it."""

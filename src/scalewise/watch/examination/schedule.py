@@ -9,7 +9,7 @@ from torch.optim import lr_scheduler
 
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.examination.tensors import number
 
 _Base: Any = lr_scheduler.LRScheduler
@@ -17,7 +17,7 @@ _Base: Any = lr_scheduler.LRScheduler
 
 def install(notebook: Notebook) -> None:
     """Wraps `step` in every class of torch's that has its own; schedulers made of schedulers count once."""
-    loop, numbers = loop_of(notebook), Numbers()
+    loop, numbers = loop_of(notebook), ObjectNumbers()
     under_way = False
 
     def watched(original: Any) -> Any:
@@ -50,7 +50,7 @@ def _constructs() -> bool:
     return caller.f_code.co_name in ("_initial_step", "__init__") and caller.f_code.co_filename == lr_scheduler.__file__
 
 
-def _note(loop: Loop, numbers: Numbers, scheduler: Any) -> None:
+def _note(loop: Loop, numbers: ObjectNumbers, scheduler: Any) -> None:
     known = numbers.of(scheduler)
     index = numbers.give(scheduler) if known is None else known
     optimizer = scheduler.optimizer

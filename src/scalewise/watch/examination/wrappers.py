@@ -13,7 +13,7 @@ from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import Numbers
+from scalewise.watch.examination.numbers import ObjectNumbers
 from scalewise.watch.layout import averaging_ranks
 
 _OPTIONS = (
@@ -30,7 +30,7 @@ class Wrappers:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._numbers, self._inner = Numbers(), Numbers()
+        self._numbers, self._inner = ObjectNumbers(), ObjectNumbers()
         self._made: list[weakref.ref[Any]] = []
         self._sharded_in: weakref.WeakKeyDictionary[nn.Module, weakref.ref[nn.Module] | None]
         self._sharded_in = weakref.WeakKeyDictionary()

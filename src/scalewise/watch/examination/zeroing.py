@@ -10,7 +10,7 @@ from torch.optim.optimizer import Optimizer
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.probes import Probe, parameters_of
+from scalewise.watch.examination.probes import GradientProbe, parameters_of
 
 
 def install(notebook: Notebook) -> None:
@@ -55,7 +55,7 @@ def _of_module(loop: Loop, module: nn.Module) -> bool:
     return _loses(loop, loop.probes.among(parameters), parameters)
 
 
-def _loses(loop: Loop, probe: Probe | None, parameters: list[torch.Tensor]) -> bool:
+def _loses(loop: Loop, probe: GradientProbe | None, parameters: list[torch.Tensor]) -> bool:
     """Returns whether gradients are thrown away: zeros that an earlier call has left do not count."""
     if probe is None or probe.parameter is None:
         return any(one.grad is not None for one in parameters)

@@ -10,7 +10,7 @@ from scalewise.records.events import FORWARD, ROOT
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.axis import Looking
 from scalewise.watch.hooks.optimizer import steps_under_way
-from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, Call, Root, Roots, Uses, follow
+from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, FollowedCall, Root, Roots, Uses, follow
 from scalewise.watch.hooks.transforms import transform_level
 from scalewise.watch.probe_torch import TorchProbe
 from scalewise.watch.recorder import Recorder
@@ -84,7 +84,7 @@ def _inside(recorder: Recorder, looking: Looking | None, module: nn.Module, args
         recorder.broke("forward", error)
 
 
-def _after(recorder: Recorder, looking: Looking | None, call: Call | None, result: Any) -> None:
+def _after(recorder: Recorder, looking: Looking | None, call: FollowedCall | None, result: Any) -> None:
     """Ends the look when the outermost module has returned."""
     try:
         if looking is not None:
@@ -109,7 +109,7 @@ class _TrainedCalls:
         self._last_number = -1  # of the module called last
         self._opened_by = TRAINED  # standing of the module that opened the step
 
-    def outermost(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[Call | None, Looking | None]:
+    def outermost(self, module: nn.Module, args: Any, kwargs: Any) -> tuple[FollowedCall | None, Looking | None]:
         """Handles a module called from outside all others: a trained one opens a step or belongs to it."""
         recorder, roots = self._recorder, self._roots
         if not torch.is_grad_enabled():
@@ -131,7 +131,9 @@ class _TrainedCalls:
         looking.look(module, args, kwargs)
         return call, looking
 
-    def _begin(self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+    def _begin(
+        self, module: nn.Module, root: Root, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> FollowedCall | None:
         """Begins a call of the module; returns the record to follow its result with, if it is followed."""
         recorder = self._recorder
         self._classes.add(type(module))

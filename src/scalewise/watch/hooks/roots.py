@@ -113,7 +113,7 @@ class Roots:
         Optimizer.add_param_group = add_param_group  # type: ignore[method-assign]
 
 
-class Call:
+class FollowedCall:
     """A call whose use is followed."""
 
     __slots__ = ("number", "rows", "stamp", "used")
@@ -134,7 +134,7 @@ class Uses:
         self._recorder = recorder
         self.several = False  # the script calls a module several times before one backward pass
         self._all_used = 0  # passes in a row, of those with several calls of a module, that used every call
-        self._calls: list[Call] = []
+        self._calls: list[FollowedCall] = []
         self._not_followed = 0  # calls before the pass that came before following began
         self._first_pass = True
 
@@ -149,7 +149,7 @@ class Uses:
         """Returns whether the calls of the open step are followed."""
         return self._recorder.sampled or (self.several and self._all_used < ENOUGH_PASSES)
 
-    def called(self, root: Root, number: int, rows: int | None) -> Call | None:
+    def called(self, root: Root, number: int, rows: int | None) -> FollowedCall | None:
         """Takes a call of a trained module, just stamped; returns the record to follow its result with, if any."""
         recorder = self._recorder
         if root.last_pass == recorder.passes and not self.several and not recorder.optimizer_depth:
@@ -158,7 +158,7 @@ class Uses:
         if not self.following:
             self._not_followed += 1
             return None
-        call = Call(number, rows, recorder.pulse[STAMP])
+        call = FollowedCall(number, rows, recorder.pulse[STAMP])
         self._calls.append(call)
         return call
 
@@ -194,7 +194,7 @@ class Uses:
         self._not_followed = 0
 
 
-def follow(call: Call, result: Any) -> None:
+def follow(call: FollowedCall, result: Any) -> None:
     """Puts a hook on the last nodes of the call's graph; a result that cannot be followed counts as used."""
     if torch._C._get_tracing_state() is not None:
         return  # torch.jit.trace calls the module to record it: no gradient will come

@@ -21,7 +21,7 @@ from scalewise.watch.step_profile import (
     now_ns,
     when_the_script_profiles,
 )
-from scalewise.watch.work import Work, WorkMode
+from scalewise.watch.work import StepCounts, WorkMode
 
 COUNTED_STEP = 3  # the close look at memory is over, and one more step is left for the timeline alone
 PREPARED_STEP = 4
@@ -36,7 +36,7 @@ class DeviceUse:
 
     def __init__(self, recorder: Recorder, folder: RunFolder) -> None:
         self._recorder, self._folder = recorder, folder
-        self._work = Work(lambda: self._counting and recorder.open, lambda: bool(recorder.backward_depth))
+        self._work = StepCounts(lambda: self._counting and recorder.open, lambda: bool(recorder.backward_depth))
         self._mode: Any = None
         self._counting = False
         self._count_refused = ""

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import LOGICAL_PREFIX, TransferRow
-from scalewise.watch.inspection.ledger import Entry, Ledger
+from scalewise.watch.inspection.ledger import Ledger, StorageEntry
 from scalewise.watch.inspection.places import asking_line, device_of, logical_device_of
 
 NAMESPACE = LOGICAL_PREFIX.rstrip(":")  # of the operators that hand over between logical devices
@@ -82,7 +82,7 @@ class Books:
         """The script's line that is running; none in backward, which torch runs for no line in particular."""
         return ("", 0) if self._moment.phase == "backward" else asking_line()
 
-    def own(self, tensor: torch.Tensor, purpose: str) -> Entry:
+    def own(self, tensor: torch.Tensor, purpose: str) -> StorageEntry:
         """The tensor's entry, on the device that the script has put it on."""
         entry = self.ledger.own(tensor, device_of(tensor), purpose)
         logical = logical_device_of(tensor)
@@ -90,7 +90,7 @@ class Books:
             self.ledger.move(entry, logical)
         return entry
 
-    def _copied(self, entry: Entry, weight: torch.Tensor, copy: torch.Tensor, moved: bool) -> None:
+    def _copied(self, entry: StorageEntry, weight: torch.Tensor, copy: torch.Tensor, moved: bool) -> None:
         """Labels a weight's copy: on another device it is a replica, in fewer bytes autocast's."""
         if copy.shape == weight.shape and copy.dtype.itemsize < weight.dtype.itemsize:
             self.ledger.label(entry, "half copies")

@@ -20,7 +20,7 @@ from scalewise.watch.inspection.close_look import CloseLook
 from scalewise.watch.inspection.device_use import QUIET_STEPS, DeviceUse
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.places import in_main_thread
-from scalewise.watch.inspection.timeline import Timeline, now_ns
+from scalewise.watch.inspection.timeline import LayerTimes, now_ns
 from scalewise.watch.recorder import Recorder
 
 LOOK_STEPS = range(3)  # memory and transfers: every operation is looked at
@@ -52,7 +52,7 @@ class Inspector:
         self._optimizers: dict[int, Optimizer] = {}
         self._look = CloseLook(self, self.broke)
         self._use = DeviceUse(recorder, folder)
-        self._timeline: Timeline | None = Timeline(self.broke)
+        self._timeline: LayerTimes | None = LayerTimes(self.broke)
         self._module_hooks: list[Any] = []
         self._scaling = False  # a scaler is at its step, and has shown its gradients
 
@@ -252,7 +252,7 @@ class Inspector:
     def _abstain(self, what: str, why: str) -> None:
         self.broke(what, Abstained(why))
 
-    def _quietly(self, where: str, act: Callable[[Timeline], None]) -> None:
+    def _quietly(self, where: str, act: Callable[[LayerTimes], None]) -> None:
         if self._timeline is None:
             return
         try:

@@ -13,7 +13,7 @@ from scalewise.records.inspection import PURPOSES
 _STRENGTH = {purpose: len(PURPOSES) - place for place, purpose in enumerate(PURPOSES)}
 
 
-class Entry:
+class StorageEntry:
     """One storage; its entry keeps the purpose after the storage has been freed, for later questions."""
 
     __slots__ = ("device", "key", "line", "purpose", "reference", "size")
@@ -32,8 +32,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._alive: dict[int, Entry] = {}
-        self._dead: deque[Entry] = deque()
+        self._alive: dict[int, StorageEntry] = {}
+        self._dead: deque[StorageEntry] = deque()
         self._now = 0
         self._on_device: Counter[str] = Counter()
         self._for_purpose: Counter[str] = Counter()
@@ -44,12 +44,12 @@ class Ledger:
         """Begins to count the peaks of a new step; those of the devices go on."""
         self._book_deaths()
         self.peak_bytes = self._now
-        self._at_peak: list[Entry] | None = None
+        self._at_peak: list[StorageEntry] | None = None
         self._purpose_peaks = Counter(self._for_purpose)
 
     def own(
         self, tensor: torch.Tensor, device: str, purpose: str, made_at: Callable[[], tuple[str, int]] | None = None
-    ) -> Entry:
+    ) -> StorageEntry:
         """The entry of the tensor's storage, made if it is new; `made_at` is then asked for the script's line."""
         with self._lock:
             self._book_deaths()
@@ -60,7 +60,7 @@ class Ledger:
                 entry.line = made_at() if made_at is not None else ("", 0)
             return entry
 
-    def move(self, entry: Entry, device: str) -> None:
+    def move(self, entry: StorageEntry, device: str) -> None:
         """Moves a storage to the device where it really lies, as the script has said."""
         with self._lock:
             if entry.device != device:
@@ -68,7 +68,7 @@ class Ledger:
                 entry.device = device
                 self._charge(entry, entry.size)
 
-    def label(self, entry: Entry, purpose: str) -> None:
+    def label(self, entry: StorageEntry, purpose: str) -> None:
         """Gives a storage a purpose if it is stronger than the present one: a saved weight stays a weight."""
         with self._lock:
             if _STRENGTH[purpose] > _STRENGTH[entry.purpose]:
@@ -77,7 +77,7 @@ class Ledger:
                 entry.purpose = purpose
                 self._charge(entry, size)
 
-    def is_alive(self, entry: Entry) -> bool:
+    def is_alive(self, entry: StorageEntry) -> bool:
         """Returns whether the entry's storage still exists."""
         with self._lock:
             self._book_deaths()
@@ -101,18 +101,18 @@ class Ledger:
             found[entry.purpose, entry.line] += entry.size
         return [(purpose, line, size) for (purpose, line), size in found.most_common()]
 
-    def _peak_entries(self) -> list[Entry]:
+    def _peak_entries(self) -> list[StorageEntry]:
         return list(self._alive.values()) if self._at_peak is None else self._at_peak
 
-    def _new(self, storage: Any, device: str, purpose: str) -> Entry:
-        entry = Entry(storage._cdata, storage.nbytes(), device, purpose)
+    def _new(self, storage: Any, device: str, purpose: str) -> StorageEntry:
+        entry = StorageEntry(storage._cdata, storage.nbytes(), device, purpose)
         dead = self._dead
         entry.reference = weakref.ref(storage, lambda _: dead.append(entry))
         self._alive[entry.key] = entry
         self._charge(entry, entry.size)
         return entry
 
-    def _charge(self, entry: Entry, size: int) -> None:
+    def _charge(self, entry: StorageEntry, size: int) -> None:
         self._now += size
         self._on_device[entry.device] += size
         self._for_purpose[entry.purpose] += size

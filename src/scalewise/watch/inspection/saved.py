@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from scalewise.watch.inspection.dispatch import Books
-from scalewise.watch.inspection.ledger import Entry
+from scalewise.watch.inspection.ledger import StorageEntry
 
 _hooks: Any = torch._C._autograd
 
@@ -27,7 +27,7 @@ class SavedTensors:
         self._broke = broke
         self.on = True
         self._thread = _Thread()
-        self._kept: dict[tuple[int, int, int], tuple[Entry, int]] = {}
+        self._kept: dict[tuple[int, int, int], tuple[StorageEntry, int]] = {}
 
     def push(self) -> None:
         """Puts the hooks on this thread's stack, if they may be there and are not."""

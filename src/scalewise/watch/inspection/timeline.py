@@ -69,7 +69,7 @@ class _Thread(threading.local):
         self.seen = 0  # layers since the step opened
 
 
-class Timeline:
+class LayerTimes:
     """The layers in the order of their first call, and their busy times in chosen steps."""
 
     def __init__(self, broke: Broke) -> None:

@@ -7,7 +7,7 @@ run, and the report says so if a script looks at them.
 from scalewise.records.spec import Rehearsed
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal import group, heard, object_lists, polling, streams
-from scalewise.watch.rehearsal.stage import Stage
+from scalewise.watch.rehearsal.stage import MessageSink
 from scalewise.watch.rehearsal.tape import TapeRecorder
 
 
@@ -17,7 +17,7 @@ def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
     tape.install()
     lanes = streams.Lanes(tape)
     lanes.install()
-    stage = Stage(tape, lanes, heard.Ears(recorder))
+    stage = MessageSink(tape, lanes, heard.Ears(recorder))
     rank = rehearsal.rank + local_rank
     group.install(recorder, stage, rehearsal.world_size, rank)
     object_lists.install(recorder, rank)

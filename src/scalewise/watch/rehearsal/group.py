@@ -11,13 +11,13 @@ from scalewise.records.rehearsal import UnrehearsedRow
 from scalewise.watch.arguments import Argument
 from scalewise.watch.crash import for_the_script
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.rehearsal.stage import Stage, StageGroup
+from scalewise.watch.rehearsal.stage import MessageSink, StageGroup
 
 NAME = "rehearsed"
 _KNOWN = ("undefined", "gloo", "nccl", "cpu:gloo", "cuda:nccl", "xccl", "fake")
 
 
-def install(recorder: Recorder, stage: Stage, world_size: int, rank: int) -> None:
+def install(recorder: Recorder, stage: MessageSink, world_size: int, rank: int) -> None:
     """Makes every group of the size asked for, and tells the script the backend that it asked for."""
     dist.Backend.register_backend(
         NAME, lambda store, group_rank, size, timeout: StageGroup(stage, group_rank, size), devices=["cpu", "cuda"]
@@ -94,7 +94,7 @@ def _replace_split_group(new_group: Any) -> None:
     bind("split_group", split_group)
 
 
-def _replace_batch(stage: Stage) -> None:
+def _replace_batch(stage: MessageSink) -> None:
     original = dist.batch_isend_irecv
 
     @functools.wraps(original)

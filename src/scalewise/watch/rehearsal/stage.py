@@ -24,7 +24,7 @@ _DEVICES = ("cpu", "cuda")
 _ProcessGroup: Any = dist.ProcessGroup  # its methods are overloaded more than ours are called
 
 
-class Stage:
+class MessageSink:
     """The state that all groups of this process share."""
 
     def __init__(self, tape: TapeRecorder, lanes: Lanes, ears: Ears) -> None:
@@ -66,7 +66,7 @@ class Stage:
 class StageGroup(_ProcessGroup):  # type: ignore[misc]
     """One group of ranks; its methods have the names that torch calls them by, old and new."""
 
-    def __init__(self, stage: Stage, rank: int, size: int) -> None:
+    def __init__(self, stage: MessageSink, rank: int, size: int) -> None:
         from torch._C._distributed_c10d import FakeProcessGroup
 
         super().__init__(rank, size)

@@ -8,11 +8,11 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.course.arms import step_ratio
-from scalewise.course.captions import on_gpus, setting
+from scalewise.course.captions import gpu_rows_heading, setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.measured import point
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, said, text_cell
-from scalewise.report.document import Cell, Column, Figure, Lines, Mark, Series, Table
+from scalewise.report.document import Cell, Column, Figure, LinePlot, Mark, PlotSeries, Table
 
 SIZES, CROSSOVER = "p7-3-sizes", "p7-3-crossover"
 HALVES = ("bfloat16", "float16")
@@ -145,7 +145,7 @@ def _heading(evidence: Evidence, gpu_name: str) -> str:
         for record in known.alike(one, 1)
         if record.step is not None
     ]
-    return on_gpus(f"On one {gpu_name}", found, "STEPS")
+    return gpu_rows_heading(f"On one {gpu_name}", found, "STEPS")
 
 
 def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
@@ -159,7 +159,7 @@ def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
         if len(known) > 1:
             name = f"{precision}, {gpu_name if on_gpu else 'this CPU'}"
             series.append(
-                Series(
+                PlotSeries(
                     name,
                     tuple(one.weights for one in known),
                     tuple(one.ratio.value for one in known),
@@ -170,8 +170,8 @@ def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
     if not series:
         return None
     ends = [x for one in series for x in one.x]
-    same = Series("as fast as float32", (min(ends), max(ends)), (1.0, 1.0), style="ideal")
-    plot = Lines("weights (millions)", "step over that of float32", (*series, same), log_x=True)
+    same = PlotSeries("as fast as float32", (min(ends), max(ends)), (1.0, 1.0), style="ideal")
+    plot = LinePlot("weights (millions)", "step over that of float32", (*series, same), log_x=True)
     return Figure(CROSSOVER, "Where mixed precision pays", "Below 1 it is faster. Whiskers: 95 % intervals.", plot)
 
 
