@@ -270,7 +270,8 @@ def _further(found: StrongScaling) -> str:
         said_of.append(f"{ranks_phrase(found.predicted[-1].ranks)} would reach {said(found.predicted[-1].speedup)}")
     gpus = [one for one in found.gpus if one.ranks > 1]
     if gpus:
-        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {said(gpus[-1].speedup)}")
+        verb = "" if said_of else "would reach "
+        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {verb}{said(gpus[-1].speedup)}")
     return f"By prediction {' and '.join(said_of)}." if said_of else ""
 
 

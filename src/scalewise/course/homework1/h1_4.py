@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
+from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
 from scalewise.course.arms import figures_of, step_ratio
@@ -27,7 +27,7 @@ from scalewise.course.homework1.h1_4_figures import (
     strips_figure,
 )
 from scalewise.course.homework1.rows import EQUAL, MARGIN, again, on_gpus, rows_of, volume
-from scalewise.course.homework1.steadiness import Steadiness, steadiness
+from scalewise.course.homework1.steadiness import Steadiness, steadier, steadiness, why_steadier
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
     empty_cell,
@@ -327,9 +327,9 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
     return Answer(
         ROW,
         COMPARED,
-        _steadier(word, change.value),
+        steadier(word, change.value),
         number,
-        _steadier_why(word, change.value),
+        why_steadier(word, change.value),
         f"{memory} {_used_words(found)}".strip(),
         decided="Standard deviation over mean of the steps after warm-up, DataParallel over DDP: the interval of the "
         f"ratio above or below 1, within {MARGIN:.0%} of it, or none of these. Intervals: blocks of steps drawn "
@@ -337,28 +337,6 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
         rests_on=(TABLE, STRIPS, OVER_TIME),
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
         hint=HINTS[COMPARED],
-    )
-
-
-def _steadier(word: Equivalence, times: float) -> str:
-    if word == "cannot tell":
-        return "Which of them has the steadier steps cannot be told from these runs."
-    if word == "equal within margin":
-        return "Both have equally steady steps."
-    return f"{DDP if times > 1 else DP} has the steadier steps."
-
-
-def _steadier_why(word: Equivalence, times: float) -> str:
-    if word != "different":
-        return "A delay in DataParallel's one process delays all devices; in DDP a delay on any rank delays all ranks."
-    if times > 1:
-        return (
-            "DataParallel's single process hands out the batch, starts every device and collects the results, so a "
-            "delay in that process delays all devices."
-        )
-    return (
-        "A step of DDP ends when the slowest rank has exchanged its gradients, so a delay on one rank makes the step "
-        "of all ranks longer."
     )
 
 

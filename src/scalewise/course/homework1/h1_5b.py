@@ -396,10 +396,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
     limits = ""
     if found.bound is not None and found.fit is not None:
-        reached = found.fit.limit_per_second.high >= found.bound
-        limits = f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}" + (
-            ", so large batches are limited by arithmetic." if reached else ": the rest is memory traffic and waiting."
-        )
+        limits = _bounded_words(found.fit.limit_per_second, found.bound)
     elif found.bound is not None:
         limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
     if found.fit is None:
@@ -462,6 +459,16 @@ def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
             f"({said(one[0], 'ms')}), so there is hardly any computing yet that more GPUs could divide"
         )
     return f"{told}."
+
+
+def _bounded_words(limit: Estimate, bound: float) -> str:
+    """The line's limit against what arithmetic allows; a line knows nothing of it, and may lie above."""
+    most = said(number_cell(bound), "samples/s")
+    if limit.value > bound:
+        return f"Arithmetic alone would allow {most}, less than where the line tends: so arithmetic is the limit."
+    if limit.high >= bound:
+        return f"Arithmetic alone would allow {most}, so large batches are limited by arithmetic."
+    return f"Arithmetic alone would allow {most}: the rest is memory traffic and waiting."
 
 
 def _one_rank(found: Batches) -> str:

@@ -7,7 +7,9 @@ from math import sqrt
 import numpy as np
 
 from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate
+from scalewise.analysis.ratio import Equivalence
 from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.homework1.devices import DDP, DP
 
 BLOCK = 20  # most steps of a block; blocks are drawn and not single steps, since neighbouring steps resemble each other
 DRAWS = 1000
@@ -64,3 +66,27 @@ def _of_run(steps: Floats, seed: int) -> RunMedian:
     low, high = np.quantile(again.std(axis=1) / again.mean(axis=1), (0.025, 0.975))
     value = float(steps.std() / steps.mean())
     return RunMedian(value, min(float(low), value), max(float(high), value), len(steps), COURSE_LEVEL)
+
+
+def steadier(word: Equivalence, times: float) -> str:
+    """In words, from how many times DDP's relative deviation DataParallel has."""
+    if word == "cannot tell":
+        return "Which of them has the steadier steps cannot be told from these runs."
+    if word == "equal within margin":
+        return "Both have equally steady steps."
+    return f"{DDP if times > 1 else DP} has the steadier steps."
+
+
+def why_steadier(word: Equivalence, times: float) -> str:
+    """What can hold up either of them; of one only where a difference was seen."""
+    if word != "different":
+        return "A delay in DataParallel's one process delays all devices; in DDP a delay on any rank delays all ranks."
+    if times > 1:
+        return (
+            "DataParallel's single process hands out the batch, starts every device and collects the results, so a "
+            "delay in that process delays all devices."
+        )
+    return (
+        "A step of DDP ends when the slowest rank has exchanged its gradients, so a delay on one rank makes the step "
+        "of all ranks longer."
+    )
