@@ -462,7 +462,7 @@ def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
 
 
 def _bounded_words(limit: Estimate, bound: float) -> str:
-    """The line's limit against what arithmetic allows; a line knows nothing of it, and may lie above."""
+    """A sentence on the line's limit and the rate that arithmetic allows, which a fitted line may exceed."""
     most = said(number_cell(bound), "samples/s")
     if limit.value > bound:
         return f"Arithmetic alone would allow {most}, less than where the line tends: so arithmetic is the limit."

@@ -69,7 +69,7 @@ def _of_run(steps: Floats, seed: int) -> RunMedian:
 
 
 def steadier(word: Equivalence, times: float) -> str:
-    """In words, from how many times DDP's relative deviation DataParallel has."""
+    """A sentence on which method has the steadier steps; `times` is DataParallel's relative deviation over DDP's."""
     if word == "cannot tell":
         return "Which of them has the steadier steps cannot be told from these runs."
     if word == "equal within margin":
@@ -78,7 +78,7 @@ def steadier(word: Equivalence, times: float) -> str:
 
 
 def why_steadier(word: Equivalence, times: float) -> str:
-    """What can hold up either of them; of one only where a difference was seen."""
+    """The reason why steps can vary: for the unsteadier method if they differ, else for both."""
     if word != "different":
         return "A delay in DataParallel's one process delays all devices; in DDP a delay on any rank delays all ranks."
     if times > 1:
