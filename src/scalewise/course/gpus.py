@@ -145,9 +145,14 @@ def known_of(evidence: Evidence) -> Records | None:
 
 
 def hand_over_seconds(link: str, size_bytes: float) -> float:
-    """Returns the time to copy so many bytes from one GPU to its neighbour over the link, by its data sheet."""
+    """What one copy of so many bytes from one GPU to its neighbour takes over the link."""
+    return sum(hand_over_parts(link, size_bytes))
+
+
+def hand_over_parts(link: str, size_bytes: float) -> tuple[float, float]:
+    """The same in two parts: the latency of a hop, which no data sheet gives, and the bytes over the bandwidth."""
     wire = catalogue().entries[link].wire
-    return wire.hop_seconds + size_bytes / wire.bytes_per_second
+    return wire.hop_seconds, size_bytes / wire.bytes_per_second
 
 
 def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
