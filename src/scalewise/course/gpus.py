@@ -145,7 +145,7 @@ def known_of(evidence: Evidence) -> Records | None:
 
 
 def hand_over_seconds(link: str, size_bytes: float) -> float:
-    """What one copy of so many bytes from one GPU to its neighbour takes over the link."""
+    """The seconds that one copy of so many bytes from one GPU to its neighbour takes over the link."""
     return sum(hand_over_parts(link, size_bytes))
 
 
