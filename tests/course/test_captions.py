@@ -22,7 +22,7 @@ from course_evidence import (
 from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.captions import BRACKET, on_gpus, setting, why_lr
+from scalewise.course.captions import BRACKET, gpu_rows_heading, setting, why_lr
 from scalewise.course.pages import pages_of
 from scalewise.report.document import Table
 from scalewise.report.gather import section_modules
@@ -92,7 +92,7 @@ def test_a_model_that_was_made_smaller_is_not_said_to_fit_no_memory():
 
 def test_rows_of_gpus_say_their_own_size():
     step = gpus.GpuStep(2, None, "measured", None, None, 0.0, {"DIM": "1024", "STEPS": "60"}, "")  # type: ignore[arg-type]
-    assert on_gpus("On two NVIDIA H200", [step], "DIM", "STEPS") == "On two NVIDIA H200, DIM 1024, 60 steps"
+    assert gpu_rows_heading("On two NVIDIA H200", [step], "DIM", "STEPS") == "On two NVIDIA H200, DIM 1024, 60 steps"
 
 
 def test_a_large_lr_is_explained_only_where_one_was_set():

@@ -27,7 +27,7 @@ DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so at 95 % there 
 LEAST_UNLIKE = 3  # different amounts of bytes: accumulation has two (steps with and without), a sweep many
 LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last steps of the others are out of turn
 WATCHING_SECONDS = 55e-6  # what watching added to each step of DDP's tutorial (2 CPU cores, 2026-11-19, docs/log.md)
-MOST_WATCHING = 0.05  # of the step, before it is said
+MOST_WATCHING = 0.05  # share of the step above which it is reported
 OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 
 

@@ -89,7 +89,7 @@ def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
 
 
 def layer_rows(inspection: Inspection) -> tuple[BusyRow, ...]:
-    """When layers worked: forward and backward, without the optimizer."""
+    """The rows of the layers' work: forward and backward, without the optimizer."""
     return tuple(row for row in inspection.timeline if row.phase != "optimizer")
 
 
@@ -100,10 +100,10 @@ def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None 
 
 
 def copies_seconds(inspection: Inspection) -> tuple[float, ...]:
-    """What each copy between two devices takes: its pause, less the median pause between layers on the same device.
+    """The seconds of each copy between two devices: its pause, less the median pause between layers on one device.
 
-    Of one step whose devices waited after every layer, forward and back. Empty where nothing was copied, or where the
-    pauses do not differ.
+    They are those of one step whose devices waited after every layer, forward and back. Empty if nothing was copied, or
+    if the pauses do not differ.
     """
     rows = sorted(layer_rows(inspection), key=lambda row: row.begin_ns)
     pauses: dict[bool, list[int]] = {True: [], False: []}

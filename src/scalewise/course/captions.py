@@ -70,7 +70,7 @@ def _why_smaller(runs: Sequence[Run]) -> str:
 
 
 def _times(runs: Sequence[Run]) -> str:
-    """How often each arm was measured; arms may differ."""
+    """A phrase on how often each arm was measured; arms may differ."""
     counts: dict[tuple[object, ...], int] = {}
     for run in runs:
         arm = (

@@ -37,7 +37,7 @@ def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
 
 
 def memory_sign(before: int | None, after: int | None) -> Sign:
-    """Whether the second peak is less or more than the first, by the one rule of all answers."""
+    """Tells whether the second peak is less or more than the first, by the one rule of all answers."""
     a, b = before or 0, after or 0
     if abs(b - a) <= SAME * max(a, 1):
         return "same"
@@ -45,7 +45,7 @@ def memory_sign(before: int | None, after: int | None) -> Sign:
 
 
 def witness_notes(witnesses: Iterable[str], more: str = "") -> tuple[str, ...]:
-    """What the numbers of a column of memory are; one that is no peak of tensors is not to be compared with those."""
+    """The notes on what a column of memory shows; the heap of a process is not to be compared with peaks of tensors."""
     said = list(dict.fromkeys(filter(None, witnesses)))
     if not said:
         return ()

@@ -289,7 +289,7 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
 
 
 def _warm_up_verdict(slow: bool, too_high: bool) -> str:
-    """What is measured, and no more: the first step alone, and the mean of the run, may say different things."""
+    """The verdict, which claims only what is measured: the first step and the run's mean may say different things."""
     if slow and too_high:
         return "The first steps take longer than the others, so a mean that includes them is too high."
     if slow:

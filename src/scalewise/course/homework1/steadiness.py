@@ -1,4 +1,4 @@
-"""How much steps vary: their variance over all runs of an arm, and how well the runs fix it."""
+"""The variation of steps: their variance over all runs of an arm, and how well the runs determine it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from scalewise.analysis.ratio import Equivalence
 from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.homework1.devices import DDP, DP
 
-BLOCK = 20  # neighbouring steps resemble each other, so blocks of them are drawn and not single steps; at most so long
+BLOCK = 20  # most steps of a block; blocks are drawn and not single steps, since neighbouring steps resemble each other
 DRAWS = 1000
 LEAST_BLOCKS = 4
 LEAST_STEPS = 8
@@ -19,7 +19,7 @@ LEAST_STEPS = 8
 
 @dataclass(frozen=True)
 class Steadiness:
-    """The steps of several runs around the mean of their own run, in seconds."""
+    """The variation of the steps of several runs around the mean of their own run, in seconds."""
 
     variance: float  # mean over the runs
     relative: Estimate  # standard deviation over mean
@@ -32,7 +32,7 @@ class Steadiness:
 
 
 def steadiness(runs: Sequence[Sequence[float]]) -> Steadiness | None:
-    """Of the steps after warm-up, run by run; None where no run is long enough."""
+    """Returns the steadiness of the steps after warm-up, given run by run; None if no run is long enough."""
     known = [np.array(steps, dtype=np.float64) for steps in runs if len(steps) >= LEAST_STEPS]
     if not known:
         return None
@@ -47,7 +47,7 @@ def steadiness(runs: Sequence[Sequence[float]]) -> Steadiness | None:
 
 
 def _around(value: float, runs: Sequence[Floats]) -> Estimate:
-    """With the interval that drawing blocks of each run again, and the spread between runs, give it."""
+    """Returns the value with an interval, from blocks of each run drawn again and from the spread between runs."""
     drawn = [_of_run(steps, seed) for seed, steps in enumerate(runs)]
     if min(one.low for one in drawn) <= 0:
         steps = sum(one.steps for one in drawn)
@@ -58,7 +58,7 @@ def _around(value: float, runs: Sequence[Floats]) -> Estimate:
 
 
 def _of_run(steps: Floats, seed: int) -> RunMedian:
-    """One run's relative deviation; the draws are the same in every report of these steps."""
+    """The relative deviation of one run; the draws are the same in every report of these steps."""
     length = min(BLOCK, len(steps) // LEAST_BLOCKS)
     blocks = steps[: len(steps) // length * length].reshape(-1, length)
     chosen = np.random.default_rng(seed).integers(0, len(blocks), (DRAWS, len(blocks)))
@@ -69,7 +69,7 @@ def _of_run(steps: Floats, seed: int) -> RunMedian:
 
 
 def steadier(word: Equivalence, times: float) -> str:
-    """In words, from how many times DDP's relative deviation DataParallel has."""
+    """A sentence on which method has the steadier steps; `times` is DataParallel's relative deviation over DDP's."""
     if word == "cannot tell":
         return "Which of them has the steadier steps cannot be told from these runs."
     if word == "equal within margin":
@@ -78,7 +78,7 @@ def steadier(word: Equivalence, times: float) -> str:
 
 
 def why_steadier(word: Equivalence, times: float) -> str:
-    """What can hold up either of them; of one only where a difference was seen."""
+    """The reason why steps can vary: for the unsteadier method if they differ, else for both."""
     if word != "different":
         return "A delay in DataParallel's one process delays all devices; in DDP a delay on any rank delays all ranks."
     if times > 1:

@@ -10,7 +10,7 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """Whether Code 3 is right, and where its time and memory come from."""
+    """Returns the verdicts on whether Code 3 is right, and on where its time and memory come from."""
     wanted = (
         ("H2.1", 0, "Code 3 trains as Code 1"),
         ("H2.3", 0, "where time goes"),

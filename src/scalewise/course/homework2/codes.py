@@ -27,7 +27,7 @@ def beside_point(evidence: Evidence, experiment: str, intervention: str = "none"
 
 
 def product_precision(one: Point) -> str:
-    """What the products were computed in, as it was seen: `float16`; empty where it was not."""
+    """Returns the precision in which products were seen to be computed, such as `float16`; empty if none was seen."""
     if one.row is None or not one.row.precision:
         return ""
     mixed = [word.removeprefix("autocast ") for word in one.row.precision if word.startswith("autocast ")]

@@ -76,7 +76,7 @@ class Split:
 
     @property
     def optimizer_ms(self) -> float | None:
-        """Of the step without communication: optimizer and scaler."""
+        """The time of optimizer and scaler in the step without communication."""
         row = self.computing.row
         seconds = row.phase_seconds.get("optimizer") if row else None
         return None if seconds is None else 1e3 * seconds
@@ -92,7 +92,7 @@ class Splits:
 
     @property
     def rows(self) -> tuple[Split, ...]:
-        """Of the table."""
+        """The rows of the table."""
         beside = [one for one in (self.plain,) if one.whole.row]
         return (*beside, *self.codes.values(), *([self.bfloat] if self.bfloat.whole.row else []))
 
@@ -152,19 +152,19 @@ def _time_table(evidence: Evidence, splits: Splits) -> Table:
 
 
 def _silent_note(evidence: Evidence, splits: Splits) -> str:
-    """What the step without communication is, and the comparisons of it that have no row."""
+    """A note on what the step without communication is, with the comparisons of it that have no row."""
     told = [f"{name} {said_with_interval(change.cell, '%')}" for name, change in _changes(evidence, splits)[1:]]
     note = "Without communication: the same run, with every all-reduce left out."
     return f"{note} There, in time: {'; '.join(told)}." if told else note
 
 
 def _computing_change(evidence: Evidence, one: Split, other: Split) -> StepChange | None:
-    """Of the step without communication; on one rank, of the step itself."""
+    """The change of the step without communication; on one rank, of the step itself."""
     return change_between(evidence, one.computing, other.computing)
 
 
 def _changes(evidence: Evidence, splits: Splits) -> list[tuple[str, StepChange]]:
-    """What the answer about time rests on, in words; those that were measured."""
+    """Returns the measured changes that the answer about time rests on, each with its name."""
     one, two, three = (splits.codes[code] for code in (ACCUMULATION, MIXED, BOTH))
     pairs = (
         ("Code 3 against Code 1", one, three),

@@ -29,7 +29,7 @@ NEAR = 0.15  # of a size: a part this near to that of a tensor is that tensor
 
 @dataclass(frozen=True)
 class Effect:
-    """What one technique changes in the peak."""
+    """The change of the peak by one technique."""
 
     name: str
     told: str  # which rows were compared
@@ -38,7 +38,7 @@ class Effect:
 
     @property
     def sign(self) -> Sign:
-        """Of the peak, by the one rule of all answers."""
+        """The direction of the peak's change, by the one rule of all answers."""
         return memory_sign(self.before.peak_bytes, self.after.peak_bytes)
 
 
@@ -86,7 +86,7 @@ def _megabytes(size: float) -> Cell:
 
 
 def _layer_weights(evidence: Evidence) -> int | None:
-    """Of one layer of the codes' model; None where no run says."""
+    """The number of weights in one layer of the codes' model; None if the runs do not tell."""
     found = {
         run.spec.env["DIM"]
         for run in evidence.loaded.runs
@@ -130,7 +130,7 @@ def _answer(evidence: Evidence, parts: dict[str, MemoryParts], plain: MemoryPart
 
 
 def effects(parts: dict[str, MemoryParts], plain: MemoryParts | None) -> tuple[Effect, Effect]:
-    """Of accumulation and of AMP: each alone against float32 DDP; where that was not measured, on top of the other."""
+    """The effects of accumulation and of AMP, each alone against float32 DDP; without it, on top of each other."""
     one, two, three = (parts[code] for code in (ACCUMULATION, MIXED, BOTH))
     if plain is not None and plain.peak_bytes is not None:
         return (
@@ -163,7 +163,7 @@ def _peaks(one: Effect) -> str:
 
 
 def _activations(one: Effect) -> str:
-    """What became of them at the peak: ` (0.0655 to 0.0328 MB)`."""
+    """A phrase on the activations at the peak, before and after: ` (0.0655 to 0.0328 MB at the peak)`."""
     before, after = (_megabytes(each.parts["activations"]) for each in (one.before, one.after))
     return f" ({said(before)} to {said(after, 'MB')} at the peak)"
 

@@ -10,7 +10,7 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """Whether layers and devices make it faster, which devices are used, and what moves."""
+    """Returns the verdicts on whether layers and devices make it faster, which devices are used, and what is moved."""
     wanted = (
         ("H3.2", 0, "more layers"),
         ("H3.4", 0, "all devices used"),

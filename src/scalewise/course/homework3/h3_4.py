@@ -185,7 +185,7 @@ def _table(evidence: Evidence, found: OnDevices) -> Table:
 
 
 def _gpu_notes(evidence: Evidence) -> list[str]:
-    """Where rows of GPUs come from: one GPU was measured, more of them are that step and its copies."""
+    """The notes on the source of rows of GPUs: one GPU was measured; more GPUs are that step and its copies."""
     known = known_of(evidence)
     told = told_source(evidence, predicted=False)
     if known is None or not known.link:
@@ -321,7 +321,7 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
 
 
 def _rest(most: Placed) -> str:
-    """What the devices' shares leave over."""
+    """A sentence on the time that the devices' shares leave over."""
     if most.seen is None or most.seen.together_share > AT_ONCE:
         return ""
     return " What these shares leave over is what starts the work: Python, launching, copies, the loss."
@@ -370,7 +370,7 @@ def _faster(found: OnDevices) -> Answer:
 
 
 def _pipeline_words(found: OnDevices) -> str:
-    """Which number of micro-batches would help, and which would not, by the intervals of the table."""
+    """A sentence on the numbers of micro-batches that would help, or would not, by the intervals of the table."""
     whole = next((one for one in found.schedules if one.micro_batches == 1), None)
     pieces = [one for one in found.schedules if one.micro_batches > 1]
     if whole is None or not pieces:

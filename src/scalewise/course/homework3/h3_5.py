@@ -124,7 +124,7 @@ def _ends(copies: Sequence[float]) -> str:
 
 
 def _apart(found: tuple[Transfers, ...]) -> list[str]:
-    """Why copies of one size do not all take as long; nothing where they do."""
+    """The note on why copies of one size do not all take as long; empty if they do."""
     times = [median(one.copies) for one in found if one.copies]
     if len(times) < 2 or max(times) <= ALIKE * min(times):
         return []

@@ -149,7 +149,7 @@ def why_in_turn(pipeline: Pipeline) -> str:
 
 
 def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> Figure | None:
-    """Which device worked when in one step; None where it was not seen."""
+    """Returns a figure of when each device worked in one step; None if that was not seen."""
     inspected, seen = point.inspected, point.seen
     rows = layer_rows(inspected) if inspected else ()
     if inspected is None or seen is None or not rows:
@@ -172,7 +172,7 @@ def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> F
 
 
 def _beside(point: Placed) -> str:
-    """What the table has in its place, with the optimizer."""
+    """A phrase with the step of the table, which includes the optimizer."""
     if point.step_cell.number is None:
         return ""
     return f" (the step of the table, with its optimizer: {said(point.step_cell, 'ms')})"

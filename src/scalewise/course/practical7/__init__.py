@@ -10,7 +10,7 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """What removing no_sync() costs, whether mixed precision pays, and what both do together."""
+    """Returns the verdicts on the cost of removing no_sync(), on mixed precision, and on what both do together."""
     wanted = (
         ("P7.1", 2, "without no_sync()"),
         ("P7.3", 0, "mixed precision"),

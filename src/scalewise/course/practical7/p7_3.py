@@ -200,7 +200,7 @@ def _not_clearly(found: Precisions, name: str) -> str:
 
 
 def _why_here(found: Precisions) -> str:
-    """Why a precision lost time, or why its gain shows or is hidden; empty where nothing is known of it."""
+    """The reason why a precision lost time, or why its gain shows or is hidden; empty if nothing is known of it."""
     return " ".join(filter(None, (_hidden(found), _why_slower(found))))
 
 

@@ -300,7 +300,7 @@ def _speed(found: Compared) -> Answer:
 
 
 def _speed_verdict(accumulation: StepChange, mixed: StepChange, between: StepChange | None) -> str:
-    """Both against plain float32 DDP, as their intervals say."""
+    """The verdict on both techniques against plain float32 DDP, by their intervals."""
     named = (("accumulation", accumulation), ("mixed precision", mixed))
     faster = [name for name, change in named if change.verdict == "faster"]
     slower = [name for name, change in named if change.verdict == "slower"]
@@ -345,7 +345,7 @@ def _growing_words(found: Compared) -> str:
 
 
 def _together_words(found: Compared) -> str:
-    """Which of the two predictions the measured step agrees with, by the interval of their ratio."""
+    """A sentence on which of the two predictions agrees with the measured step, by the interval of their ratio."""
     if found.code3 is None or found.product is None or found.total is None:
         return ""
     measured = f" Homework 2 measured {said(estimate_cell(found.code3, 1e3), 'ms')}."

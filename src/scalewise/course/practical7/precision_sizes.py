@@ -55,7 +55,7 @@ class Size:
 
 
 def sizes_of(evidence: Evidence) -> tuple[Size, ...]:
-    """On the CPU of this machine, and on GPUs."""
+    """The sizes on the CPU of this machine, and on GPUs."""
     return (*_sizes_here(evidence), *_sizes_on_gpus(evidence))
 
 
@@ -133,7 +133,7 @@ def _model_cells(found: Sequence[Size], shown: Sequence[str]) -> tuple[Cell, ...
 
 
 def _heading(evidence: Evidence, gpu_name: str) -> str:
-    """With the steps of all recordings: one size may have been recorded in several experiments."""
+    """The heading with the steps of all recordings, since one size may be recorded in several experiments."""
     known = known_of(evidence)
     if known is None:
         return f"On one {gpu_name}"
@@ -232,7 +232,7 @@ def _precision_words(name: str, found: Sequence[Size], first: Size | None) -> st
 
 
 def _launches(known: dict[str, list[Size]]) -> str:
-    """Why small models gain nothing on a GPU; empty where their steps are not those of launches."""
+    """A sentence on why small models gain nothing on a GPU; empty if their steps do not consist of launches."""
     below = [[one for one in found if not one.pays] for found in known.values()]
     longest = max(below, key=len)
     if len(longest) < 2:

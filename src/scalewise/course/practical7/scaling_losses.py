@@ -47,7 +47,7 @@ def scaler_runs(evidence: Evidence) -> ScalerRuns:
 
 
 def _stability(evidence: Evidence, scaler: int | None) -> Stability | None:
-    """Of the float16 run with or without the scaler beside float32; None: float32 itself."""
+    """The stability of the float16 run with or without the scaler beside float32; of float32 itself for None."""
     reference = figures_of(evidence, usable(evidence, "scaler-reference"))
     if scaler is None:
         return stability(reference, None, ())
@@ -114,7 +114,7 @@ def _zeros(found: ScalerRuns, label: str) -> Cell:
 
 
 def why_scaler(found: ScalerRuns) -> Answer:
-    """What becomes 0 without it."""
+    """Returns the answer on why a scaler is used: which gradients become 0 without it."""
     general = (
         "float16 has no positive number below 6e-8: smaller gradients become exactly 0, and their weights learn"
         " nothing."
@@ -148,7 +148,7 @@ def why_scaler(found: ScalerRuns) -> Answer:
 
 
 def without_scaler(found: ScalerRuns) -> Answer:
-    """What float16 alone does to the training, and why the scale is not a fixed one."""
+    """Returns the answer on what float16 alone does to the training, and why the scale is not a fixed one."""
     bare, scaled = found.bare, found.scaled
     if bare is None or scaled is None or bare.curve is None or scaled.curve is None:
         return Answer(ROW, WITHOUT, "This cannot be answered: one of the two runs is missing.", rests_on=(SCALER,))
@@ -183,7 +183,7 @@ def without_scaler(found: ScalerRuns) -> Answer:
 
 
 def _dynamic(found: ScalerRuns) -> str:
-    """Why the scale moves: as it was seen with a loss that is too large for the first one."""
+    """A sentence on why the scale changes, as seen with a loss that is too large for the first scale."""
     why = " A fixed scale fits one loss only:"
     large = found.large
     if large is None or not large.skipped_steps or len(large.scales) < 2:
@@ -195,7 +195,7 @@ def _dynamic(found: ScalerRuns) -> str:
 
 
 def losses(evidence: Evidence) -> Figure | None:
-    """Of the runs with and without the scaler, and of float32."""
+    """Returns the figure of the losses with and without the scaler, and of float32."""
     places = ((PLAIN, "scaler-reference", None), (SCALED, "scaler", 1), ("no scaler", "scaler", 0))
     series = []
     for label, name, scaler in places:
