@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from factories import make_estimate, make_outcome, make_run, noisy
 from scalewise.analysis.series import series
 from scalewise.predict.answer import Checked
-from scalewise.predict.differing import differences, doings
 from scalewise.predict.prediction import LEVEL, QUANTILE
+from scalewise.predict.rank_differences import differences, doings
 from scalewise.predict.self_check import UNCHECKED, measured, model_error, model_spread
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.spec import Rehearsed

@@ -8,12 +8,12 @@ from scalewise.analysis.arms import ArmRuns, arm_of
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.work import equal_work
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.check import Rule, rules
-from scalewise.doctor.diagnose import MOST_LETTERS, worst_first
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed, Spared
 from scalewise.doctor.replay_plan import plan_replays
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Rule, rules
+from scalewise.doctor.run_checks import MOST_LETTERS, worst_first
 from scalewise.errors import BadRequest
 from scalewise.plan.replays import MOST_SECONDS, Replay
 from scalewise.records.changes import declared

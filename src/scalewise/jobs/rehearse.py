@@ -21,20 +21,20 @@ from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.rehearse_stage import RehearsalStage
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.python_file import check_is_python
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
+from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
-from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
 from scalewise.predict.prediction import Predicted, Spread, predict
+from scalewise.predict.prediction_text import stood_for
+from scalewise.predict.rank_differences import differences, doings
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.rescaled import rescaled
+from scalewise.predict.rescale import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
-from scalewise.predict.steadiness import compute_spread
-from scalewise.predict.telling import stood_for
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.spec import Change

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate
-from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.selected_arms import COURSE_LEVEL
 
 BLOCK = 20  # neighbouring steps resemble each other, so blocks of them are drawn and not single steps; at most so long
 DRAWS = 1000

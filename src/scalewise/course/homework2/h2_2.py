@@ -4,12 +4,12 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import fit_line, spread_of
 from scalewise.analysis.stability import Stability, stability
-from scalewise.course.arms import figures_of, numbers_along
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point
 from scalewise.course.measured import GIGABYTE, MEGABYTE, Point, StepChange, change_between, point
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
+from scalewise.course.selected_arms import figures_of, numbers_along
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 

@@ -7,11 +7,11 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
-from scalewise.course.arms import figures_of, step_ratio, usable
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell, point
 from scalewise.course.page_pieces import loss_figure, loss_series
+from scalewise.course.selected_arms import figures_of, step_ratio, usable
 from scalewise.report.cells import (
     count_cell,
     empty_cell,

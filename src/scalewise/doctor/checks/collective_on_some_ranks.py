@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.send_send import ring_of
 from scalewise.doctor.checks.uneven_ranks import uneven
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.parting import (
+from scalewise.doctor.collective_order import (
     BACKWARD,
     ENDED_BADLY,
     Operation,
@@ -20,7 +17,10 @@ from scalewise.doctor.parting import (
     standings,
     unmet,
 )
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.inputs import replica_groups
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BUFFERS
 

@@ -1,13 +1,22 @@
 """Detects a rank that ends in order while the others wait for it in an operation that it used to enter."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.collective_on_some_ranks import left_before
 from scalewise.doctor.checks.uneven_ranks import uneven
+from scalewise.doctor.collective_order import (
+    ENDED_BADLY,
+    Operation,
+    Standing,
+    apart,
+    sequences,
+    short,
+    standings,
+    unmet,
+)
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.parting import ENDED_BADLY, Operation, Standing, apart, sequences, short, standings, unmet
-from scalewise.doctor.words import counted, named_ranks
+from scalewise.doctor.rank_names import counted, named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 
 CHECK = Check(

@@ -1,10 +1,10 @@
 """Detects ranks that all send to each other, or all receive from each other, before any does the opposite."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
+from scalewise.doctor.collective_order import ENDED_BADLY, Standing, short, standings
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parting import ENDED_BADLY, Standing, short, standings
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 
 CHECK = Check(
     name="send-send",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from scalewise.records.examination import DeviceUseRow
 
 if TYPE_CHECKING:
-    from scalewise.watch.redirect.account import Account
-    from scalewise.watch.redirect.belief import Belief
+    from scalewise.watch.redirect.redirected_calls import Account
+    from scalewise.watch.redirect.virtual_device import Belief
 
 _installed: "tuple[Account, Belief] | None" = None
 
@@ -40,9 +40,9 @@ def install(devices: int = 0) -> None:
         wrappers,
     )
     from scalewise.watch.redirect import devices as questions
-    from scalewise.watch.redirect.account import Account
-    from scalewise.watch.redirect.belief import Belief
     from scalewise.watch.redirect.held import Held
+    from scalewise.watch.redirect.redirected_calls import Account
+    from scalewise.watch.redirect.virtual_device import Belief
 
     real = "cuda:0" if devices and torch.cuda.is_available() else "cpu"
     account, belief = Account(), Belief(real, Held() if devices else None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
+from scalewise.watch.redirect.redirected_calls import Account
 
 
 def install(account: Account) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
-from scalewise.watch.redirect.belief import Belief
+from scalewise.watch.redirect.redirected_calls import Account
+from scalewise.watch.redirect.virtual_device import Belief
 
 _PARALLEL = "torch.nn.parallel"
 

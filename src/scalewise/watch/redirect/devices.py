@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account, answer_outside, stand_in
-from scalewise.watch.redirect.belief import Belief, gpu_index
+from scalewise.watch.redirect.redirected_calls import Account, answer_outside, stand_in
+from scalewise.watch.redirect.virtual_device import Belief, gpu_index
 
 NAME = "CPU in place of a GPU"
 CAPABILITY = (8, 0)  # has bfloat16

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from scalewise.watch.arguments import Argument
-from scalewise.watch.redirect.account import Account, answer_outside
-from scalewise.watch.redirect.belief import gpu_index
+from scalewise.watch.call_arguments import Argument
+from scalewise.watch.redirect.redirected_calls import Account, answer_outside
+from scalewise.watch.redirect.virtual_device import gpu_index
 
 _AVERAGED = {"all_reduce": "tensor", "reduce_scatter_tensor": "output", "reduce_scatter": "output", "reduce": "tensor"}
 

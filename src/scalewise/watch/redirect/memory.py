@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account, answer_outside, stand_in
-from scalewise.watch.redirect.belief import Belief, gpu_index
 from scalewise.watch.redirect.held import Held
+from scalewise.watch.redirect.redirected_calls import Account, answer_outside, stand_in
+from scalewise.watch.redirect.virtual_device import Belief, gpu_index
 
 _NUMBERS = (
     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",

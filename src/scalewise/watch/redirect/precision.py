@@ -8,7 +8,7 @@ import torch
 from torch.amp.autocast_mode import autocast
 from torch.amp.grad_scaler import GradScaler
 
-from scalewise.watch.redirect.account import Account, asked_inside
+from scalewise.watch.redirect.redirected_calls import Account, asked_inside
 
 _QUESTIONS = ("is_autocast_enabled", "get_autocast_dtype", "is_autocast_available")
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
-from scalewise.watch.redirect.belief import Belief, gpu_index
+from scalewise.watch.redirect.redirected_calls import Account
+from scalewise.watch.redirect.virtual_device import Belief, gpu_index
 
 _MOST_DEEP = 6  # levels of dictionaries in a checkpoint
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from scalewise.watch.crash import for_the_script
-from scalewise.watch.redirect.account import Account, stand_in
+from scalewise.watch.redirect.redirected_calls import Account, stand_in
 
 
 class Event:

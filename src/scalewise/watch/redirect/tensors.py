@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scalewise.records.inspection import LOGICAL_PREFIX
-from scalewise.watch.redirect.account import Account, asked_inside
-from scalewise.watch.redirect.belief import Belief, gpu_index, is_host
+from scalewise.watch.redirect.redirected_calls import Account, asked_inside
+from scalewise.watch.redirect.virtual_device import Belief, gpu_index, is_host
 
 _Tensor: Any = torch.Tensor
 _Call = Callable[..., Any]

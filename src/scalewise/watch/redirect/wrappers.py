@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 
-from scalewise.watch.arguments import Argument
-from scalewise.watch.redirect.account import Account
-from scalewise.watch.redirect.belief import Belief
+from scalewise.watch.call_arguments import Argument
+from scalewise.watch.redirect.redirected_calls import Account
+from scalewise.watch.redirect.virtual_device import Belief
 
 
 def install(account: Account, belief: Belief) -> None:
