@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.doctor.collective_order import BACKWARD, Operation, apart
+from scalewise.doctor.collective_order import BACKWARD, Operation, first_mismatch
 from scalewise.records.examination import PlaceRow
 
 OPERATIONS = st.builds(
@@ -16,12 +16,12 @@ OPERATIONS = st.builds(
 
 @given(st.lists(OPERATIONS), st.integers(0, 20))
 def test_a_rank_that_is_only_behind_is_not_apart(operations, length):
-    assert apart({0: operations, 1: operations[:length], 2: list(operations)}) is None
+    assert first_mismatch({0: operations, 1: operations[:length], 2: list(operations)}) is None
 
 
 @given(st.lists(OPERATIONS), st.lists(OPERATIONS))
 def test_ranks_go_apart_at_another_operation_and_nowhere_before(common, later):
-    here = apart(
+    here = first_mismatch(
         {0: [*common, Operation("barrier", 0, None), *later], 1: [*common, Operation("reduce", 0, None), *later]}
     )
     assert here is not None and {one.name for one in here.values()} == {"barrier", "reduce"}

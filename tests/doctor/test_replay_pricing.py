@@ -5,7 +5,7 @@ from case_factory import Sheet, make_case
 
 from factories import make_estimate
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed, Spared
+from scalewise.doctor.replay import Replayed, TimeSaved
 from scalewise.doctor.replay_pricing import priced_by_time, priced_or_dismissed
 from scalewise.records.spec import Change
 
@@ -14,7 +14,7 @@ FINDING = Finding("tiny-buckets", "slow", "Small.", ("8 buckets",), "fix")
 
 def settled(low=1.0, high=3.0, applied=2, trouble="", timed=True, settle=priced_by_time):
     case = make_case(Sheet().windows(2))
-    spared = Spared(make_estimate((low + high) / 2, low, high), 10.0, "measured in turns") if timed else None
+    spared = TimeSaved(make_estimate((low + high) / 2, low, high), 10.0, "measured in turns") if timed else None
     return settle(FINDING, Replayed(Change("ddp_option"), case, case, applied, spared, trouble), "small pieces")
 
 

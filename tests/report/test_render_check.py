@@ -5,12 +5,12 @@ from dataclasses import replace
 from specimen import SPEEDUP, TABLE, specimen
 
 from scalewise.report.document import Document, Figure, LinePlot, Paragraph, PlotSeries, Section
-from scalewise.report.render_check import sound
+from scalewise.report.render_check import showable
 
 
 def holes(*blocks) -> tuple[list[str], list[str]]:
     said: list[str] = []
-    document = sound(Document("d", "D", "", (Section("s", "S", blocks),), None), said.append)
+    document = showable(Document("d", "D", "", (Section("s", "S", blocks),), None), said.append)
     return [block.text for block in document.sections[0].blocks if isinstance(block, Paragraph)], said
 
 
@@ -29,4 +29,4 @@ def test_a_table_whose_rows_do_not_fit_its_head_is_a_sentence():
 
 def test_what_is_sound_stays_as_it_is():
     said: list[str] = []
-    assert sound(specimen(), said.append) == specimen() and not said
+    assert showable(specimen(), said.append) == specimen() and not said

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from scalewise.watch import idle_threads
-from scalewise.watch.idle_threads import MOST_IN_VAIN, Stillness, others_run
+from scalewise.watch.idle_threads import MOST_IN_VAIN, IdleThreads, others_run
 
 BLOCK = bytes(1 << 24)
 
@@ -53,14 +53,14 @@ def test_a_thread_at_work_is_seen_and_one_that_sleeps_is_not() -> None:
 def test_waiting_ends_when_the_others_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([True, True, True, False])
     monkeypatch.setattr(idle_threads, "others_run", lambda: next(looks))
-    Stillness().wait()
+    IdleThreads().wait()
     assert next(looks, None) is None
 
 
 def test_a_thread_that_never_sleeps_is_waited_for_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_threads, "others_run", lambda: True)
     monkeypatch.setattr(idle_threads, "MOST_SECONDS", 0.002)
-    still = Stillness()
+    still = IdleThreads()
     for _ in range(MOST_IN_VAIN):
         still.wait()
     monkeypatch.setattr(idle_threads, "others_run", lambda: pytest.fail("looked again"))
@@ -69,7 +69,7 @@ def test_a_thread_that_never_sleeps_is_waited_for_a_few_times_only(monkeypatch: 
 
 def test_a_pause_in_between_starts_the_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    still = Stillness()
+    still = IdleThreads()
     monkeypatch.setattr(idle_threads, "MOST_SECONDS", 0.0)
     for runs in [True] * (MOST_IN_VAIN - 1) + [False] + [True] * (MOST_IN_VAIN - 1):
         monkeypatch.setattr(idle_threads, "others_run", lambda runs=runs: runs)

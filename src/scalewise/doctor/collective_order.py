@@ -64,7 +64,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RankState:
     """The state of one rank when the run ended."""
 
     rank: int
@@ -93,7 +93,7 @@ def short(place: PlaceRow) -> str:
     return f"{Path(place.file).name}:{place.line}"
 
 
-def standings(case: Case) -> dict[int, Standing]:
+def rank_states(case: Case) -> dict[int, RankState]:
     """Returns the state of each rank that left notes."""
     ends = {end.rank: end for end in case.run.outcome.ranks} if case.run.outcome else {}
     backward_lines = {
@@ -102,7 +102,7 @@ def standings(case: Case) -> dict[int, Standing]:
     return {rank.rank: _standing(rank, ends.get(rank.rank), backward_lines) for rank in case.ranks}
 
 
-def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str, int]]) -> Standing:
+def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str, int]]) -> RankState:
     left = end is not None and end.exit_code == 0
     place = _last_line(rank, end)
     operation = None if left else _entered(rank)
@@ -113,7 +113,7 @@ def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str
         operation = Operation(found["name"] if found else end.doing, 0, place)
     if operation is not None and operation.place is not None:
         place = operation.place
-    return Standing(rank.rank, operation, place, left, len(rank.windows))
+    return RankState(rank.rank, operation, place, left, len(rank.windows))
 
 
 def _entered(rank: RankCase) -> Operation | None:
@@ -179,7 +179,7 @@ def _last_line(rank: RankCase, end: RankEnd | None) -> PlaceRow | None:
     return None
 
 
-def sequences(case: Case, stood: dict[int, Standing]) -> dict[tuple[int, ...], dict[int, list[Operation]]]:
+def sequences(case: Case, stood: dict[int, RankState]) -> dict[tuple[int, ...], dict[int, list[Operation]]]:
     """Returns each group's operations by rank, in the order they were entered; the last may never have returned."""
     found: dict[tuple[int, ...], dict[int, list[Operation]]] = {}
     for rank in case.ranks:
@@ -192,7 +192,7 @@ def sequences(case: Case, stood: dict[int, Standing]) -> dict[tuple[int, ...], d
     }
 
 
-def _operations(rank: RankCase, standing: Standing) -> list[Operation]:
+def _operations(rank: RankCase, standing: RankState) -> list[Operation]:
     found = []
     armed = False
     called: list[Note] = []
@@ -210,7 +210,7 @@ def _operations(rank: RankCase, standing: Standing) -> list[Operation]:
     return found
 
 
-def apart(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:
+def first_mismatch(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:
     """Returns the first operations of a group that cannot meet, by rank; None if the ranks agree as far as they got."""
     shortest = min(map(len, by_rank.values()), default=0)
     for index in range(shortest):
@@ -221,7 +221,9 @@ def apart(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:
     return None
 
 
-def unmet(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) -> tuple[Operation, list[int]] | None:
+def missing_ranks(
+    by_rank: dict[int, list[Operation]], stood: dict[int, RankState]
+) -> tuple[Operation, list[int]] | None:
     """Returns an operation in which a rank is blocked, with the ranks that never entered it; None if there is none."""
     for rank, operations in by_rank.items():
         if not operations or not stood[rank].blocked or operations[-1].line != _line_of(stood[rank]):
@@ -232,5 +234,5 @@ def unmet(by_rank: dict[int, list[Operation]], stood: dict[int, Standing]) -> tu
     return None
 
 
-def _line_of(standing: Standing) -> tuple[str, int] | None:
+def _line_of(standing: RankState) -> tuple[str, int] | None:
     return standing.operation.line if standing.operation else None

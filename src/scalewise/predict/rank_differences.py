@@ -13,7 +13,7 @@ FROM_RANK_TO_RANK = {"send", "recv", "batch_isend_irecv"}
 
 
 @dataclass(frozen=True)
-class Doing:
+class RankWork:
     """The usual step of one rehearsed rank."""
 
     rank: int  # the rank that the process represented
@@ -21,7 +21,7 @@ class Doing:
     samples: float | None
 
 
-def doings(run: Run) -> tuple[Doing, ...]:
+def work_by_rank(run: Run) -> tuple[RankWork, ...]:
     """The usual step of every process of a rehearsed run."""
     found = []
     first = run.spec.rehearsed.rank if run.spec.rehearsed else 0
@@ -31,11 +31,11 @@ def doings(run: Run) -> tuple[Doing, ...]:
             continue
         usual = Counter(row.messages for row in taped).most_common(1)[0][0]
         samples = [row.samples for row in rank.steps if row.samples is not None]
-        found.append(Doing(first + rank.rank, usual, median(samples) if samples else None))
+        found.append(RankWork(first + rank.rank, usual, median(samples) if samples else None))
     return tuple(found)
 
 
-def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
+def differences(ranks: Sequence[RankWork]) -> tuple[str, ...]:
     """Sentences about what the first of these ranks does differently from another; at most one."""
     said = []
     for other in ranks[1:]:
@@ -58,11 +58,11 @@ def differences(ranks: Sequence[Doing]) -> tuple[str, ...]:
     return tuple(said[:1])
 
 
-def _kinds(doing: Doing) -> set[str]:
+def _kinds(doing: RankWork) -> set[str]:
     return {kind for kind, _, _ in doing.messages}
 
 
-def _text(doing: Doing) -> str:
+def _text(doing: RankWork) -> str:
     kinds = Counter(kind for kind, _, _ in doing.messages)
     size = sum(size for _, size, _ in doing.messages)
     return (" and ".join(f"{count} {kind}" for kind, count in kinds.items()) or "none") + f", {size} bytes"

@@ -7,7 +7,7 @@ from scalewise.report.document import Block, Document, Figure, Paragraph, Table
 from scalewise.report.draw import draw
 
 
-def sound(document: Document, say: Callable[[str], None]) -> Document:
+def showable(document: Document, say: Callable[[str], None]) -> Document:
     """Returns the document with a sentence for each figure that cannot be drawn or table whose rows do not fit."""
     sections = tuple(
         replace(section, blocks=tuple(_shown(block, say) for block in section.blocks)) for section in document.sections

@@ -129,10 +129,10 @@ def write_document(
 
     The page links to the raw rows only on request: such links break when the page is handed in without the runs.
     """
-    from scalewise.report.render_check import sound
+    from scalewise.report.render_check import showable
     from scalewise.report.tables import file_name
 
-    document = sound(document, say)
+    document = showable(document, say)
     name = file_name(document.id)
     made: list[Path] = []
     try:

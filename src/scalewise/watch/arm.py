@@ -44,7 +44,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
-        process_setup.take_seat(spec, folder, rank, local_rank)
+        process_setup.pin_and_register(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.changes)
         recorder.spec = spec
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)

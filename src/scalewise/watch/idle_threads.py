@@ -14,7 +14,7 @@ MOST_IN_VAIN = 3  # in a row: then there is a thread with work of its own, and w
 RUNNING = b"R"
 
 
-class Stillness:
+class IdleThreads:
     """A wait for the other threads of this process, as far as they can be seen."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ PR_SET_PDEATHSIG = 1
 _open_files: list[IO[str]] = []  # faulthandler keeps only the descriptor: the file object must outlive it
 
 
-def take_seat(spec: RunSpec, out: RunFolder, rank: int, local_rank: int) -> None:
+def pin_and_register(spec: RunSpec, out: RunFolder, rank: int, local_rank: int) -> None:
     """Pins the process, ties its life to its parent's and makes its stacks available on request."""
     if spec.shares and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, spec.shares[local_rank % len(spec.shares)])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from scalewise.records.events import TURN, TURN_END, TURN_LEFT
 from scalewise.records.folder import RunFolder
 from scalewise.records.spec import RunSpec, Turns
-from scalewise.watch.idle_threads import Stillness
+from scalewise.watch.idle_threads import IdleThreads
 
 TOKEN, GOODBYE = b".", b"x"
 BEAT_MILLISECONDS = 500  # between two looks whether the partners are still there
@@ -40,7 +40,7 @@ class Ring:
         self._patience_seconds = max(spec.stall_seconds, LEAST_PATIENCE_SECONDS)
         self._inbox = -1
         self._outboxes: list[int] = []
-        self._stillness = Stillness()
+        self._stillness = IdleThreads()
 
     def take_turn(self, stamp: Callable[[int], None], beat: Callable[[], None]) -> bool:
         """Hands the turn on and waits until it comes back; False: the ring is broken, and this rank has left it."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from scalewise.watch.rehearsal import remote_values as module
-from scalewise.watch.rehearsal.remote_values import MOST_ELEMENTS, Ears, Heard
+from scalewise.watch.rehearsal.remote_values import MOST_ELEMENTS, ReadTracker, RemoteTensor
 
 
 class Recorder:
@@ -26,7 +26,7 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch):
-    monkeypatch.setattr(Heard, "tell", Heard.tell)
+    monkeypatch.setattr(RemoteTensor, "tell", RemoteTensor.tell)
     monkeypatch.setattr(module, "register_optimizer_step_pre_hook", lambda hook: None)
     monkeypatch.setattr(module, "_asked_by_script", lambda: True)
     return Recorder()
@@ -34,7 +34,7 @@ def recorder(monkeypatch):
 
 @pytest.fixture
 def ears(recorder):
-    return Ears(recorder)
+    return ReadTracker(recorder)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_gradients_of_few_elements_are_gradients(ears, told):
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     layer(torch.ones(1, 2)).sum().backward()
     ears.hear("all_reduce", layer.bias.grad)
-    assert type(layer.bias.grad) is Heard  # nobody knows yet
+    assert type(layer.bias.grad) is RemoteTensor  # nobody knows yet
     ears._learn(optimizer, (), {})
     assert type(layer.bias.grad) is torch.Tensor
     ears.hear("all_reduce", layer.bias.grad)

@@ -17,8 +17,8 @@ _INNER = tuple(name.rpartition("/")[0] + "/" for name in (torch.__file__, __file
 _DATA_PARALLEL = os.path.join("torch", "nn", "parallel", "data_parallel.py")
 
 
-class Account:
-    """The account of one process; its listener gets a row for every new call, and one with the last counts at exit."""
+class RedirectedCalls:
+    """The redirected calls of one process; its listener gets a row for every new call, and the last counts at exit."""
 
     def __init__(self) -> None:
         self._asked: dict[str, None] = {}
@@ -61,7 +61,7 @@ class Account:
             self._tell(self.row())
 
 
-def stand_in(account: Account, owner: Any, name: str, deed: Callable[..., Any], unseen: bool = False) -> None:
+def stand_in(calls: RedirectedCalls, owner: Any, name: str, deed: Callable[..., Any], unseen: bool = False) -> None:
     """Replaces the function that `owner` has by this name, if it has one; its calls are counted."""
     original = getattr(owner, name, None)
     if original is None:
@@ -70,15 +70,15 @@ def stand_in(account: Account, owner: Any, name: str, deed: Callable[..., Any], 
 
     @functools.wraps(original)
     def standing_in(*args: Any, **kwargs: Any) -> Any:
-        account.redirect(call)
+        calls.redirect(call)
         if unseen:
-            account.miss(call)
+            calls.miss(call)
         return deed(*args, **kwargs)
 
     setattr(owner, name, standing_in)
 
 
-def answer_outside(account: Account, owner: Any, name: str, answer: Callable[..., Any]) -> None:
+def answer_outside(calls: RedirectedCalls, owner: Any, name: str, answer: Callable[..., Any]) -> None:
     """Gives another answer to calls from outside torch; torch itself must know what is really there."""
     original = getattr(owner, name, None)
     if original is None:
@@ -89,7 +89,7 @@ def answer_outside(account: Account, owner: Any, name: str, answer: Callable[...
     def answered(*args: Any, **kwargs: Any) -> Any:
         if asked_inside(sys._getframe(1).f_code):
             return original(*args, **kwargs)
-        account.redirect(call)
+        calls.redirect(call)
         return answer(*args, **kwargs)
 
     setattr(owner, name, answered)

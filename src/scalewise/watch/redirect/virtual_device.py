@@ -9,7 +9,7 @@ import torch
 from scalewise.watch.redirect.held import Held
 
 
-class Belief:
+class VirtualTensors:
     """The places of tensors, kept by storage, so that views, parameters and set `data` need no extra care."""
 
     def __init__(self, real: str = "cpu", held: Held | None = None) -> None:

@@ -17,7 +17,7 @@ def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
     tape.install()
     lanes = streams.Lanes(tape)
     lanes.install()
-    stage = MessageSink(tape, lanes, remote_values.Ears(recorder))
+    stage = MessageSink(tape, lanes, remote_values.ReadTracker(recorder))
     rank = rehearsal.rank + local_rank
     group.install(recorder, stage, rehearsal.world_size, rank)
     object_lists.install(recorder, rank)

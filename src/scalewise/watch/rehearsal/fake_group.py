@@ -16,7 +16,7 @@ import torch.distributed as dist
 from scalewise.watch.rehearsal import values
 from scalewise.watch.rehearsal.handle import Handle
 from scalewise.watch.rehearsal.message_log import TapeRecorder
-from scalewise.watch.rehearsal.remote_values import Ears
+from scalewise.watch.rehearsal.remote_values import ReadTracker
 from scalewise.watch.rehearsal.streams import Lanes
 
 Tensors = Sequence[torch.Tensor]
@@ -27,7 +27,7 @@ _ProcessGroup: Any = dist.ProcessGroup  # its methods are overloaded more than o
 class MessageSink:
     """The state that all groups of this process share."""
 
-    def __init__(self, tape: TapeRecorder, lanes: Lanes, ears: Ears) -> None:
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, ears: ReadTracker) -> None:
         self.tape, self.lanes, self.ears = tape, lanes, ears
         self._batch: list[tuple[str, int, Handle]] | None = None
 

@@ -26,7 +26,7 @@ _ASK_FOR_TYPE = {"__format__", "__deepcopy__", "__reduce_ex__", "__array__", "__
 _PLAIN = torch.Tensor
 
 
-class Heard(torch.Tensor):
+class RemoteTensor(torch.Tensor):
     """A tensor that came from others, or was computed from one that did."""
 
     tell: ClassVar[Callable[[str, str], None]] = lambda call, kind: None
@@ -37,9 +37,9 @@ class Heard(torch.Tensor):
         kind = _kind_among(args)
         name = getattr(func, "__name__", "")
         if name in _READS:
-            Heard.tell(name, kind)
+            RemoteTensor.tell(name, kind)
         if name in _ASK_FOR_TYPE:
-            args = tuple(_plain(one) if type(one) is Heard else one for one in args)
+            args = tuple(_plain(one) if type(one) is RemoteTensor else one for one in args)
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
         if type(result) is _PLAIN and not any(result is one for one in args):
@@ -48,14 +48,14 @@ class Heard(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """The text of a plain tensor."""
-        Heard.tell("__repr__", self.__dict__.get("kind", ""))
+        RemoteTensor.tell("__repr__", self.__dict__.get("kind", ""))
         return repr(_plain(self))
 
 
 def _kind_among(args: Any) -> str:
     """The kind of the first marked tensor among the arguments, in lists of tensors as well; empty if there is none."""
     inside = (one for value in args if isinstance(value, (tuple, list)) for one in value)
-    return next((one.__dict__.get("kind", "") for one in (*args, *inside) if type(one) is Heard), "")
+    return next((one.__dict__.get("kind", "") for one in (*args, *inside) if type(one) is RemoteTensor), "")
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -65,7 +65,7 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
 
 def _become(tensor: torch.Tensor, kind: str) -> None:
     if tensor.numel() <= MOST_ELEMENTS and not tensor.requires_grad:
-        tensor.__class__ = Heard
+        tensor.__class__ = RemoteTensor
         tensor.__dict__["kind"] = kind
 
 
@@ -73,14 +73,14 @@ def _unhear(tensor: Any) -> None:
     tensor.__class__ = _PLAIN
 
 
-class Ears:
+class ReadTracker:
     """The marker of messages' results in one process, which reports reads of them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._told: set[tuple[str, int]] = set()
         self._small: list[torch.Tensor] = []  # parameters whose gradients could be taken for statistics
-        Heard.tell = self._tell
+        RemoteTensor.tell = self._tell
         register_optimizer_step_pre_hook(self._learn)
         self._learned: set[int] = set()
 
@@ -98,7 +98,7 @@ class Ears:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._small += [one for one in parameters if one.numel() <= MOST_ELEMENTS]
         for one in self._small:
-            if type(one.grad) is Heard:
+            if type(one.grad) is RemoteTensor:
                 _unhear(one.grad)
 
     def _tell(self, call: str, kind: str) -> None:
