@@ -72,6 +72,9 @@ for step in range(STEPS):
     loss.backward()  # the gradient goes back the same way, with a copy where the device changes
     optimizer.step()
     times.append(clock() - start)
+    if len(times) == WARMUP and model.devices[0].type == "cuda":
+        for device in model.devices:
+            torch.cuda.reset_peak_memory_stats(device)  # the peak of the steps that count
     note = "  (warm-up)" if step < WARMUP else ""
     print(f"step {step:3}  {times[-1] * 1000:9.3f} ms  loss {loss.item():.6g}{note}", flush=True)
 print("layer devices:", *model.layer_devices)

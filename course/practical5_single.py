@@ -63,7 +63,7 @@ dist.init_process_group("nccl" if gpus >= int(os.environ["LOCAL_WORLD_SIZE"]) el
 model = DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))
 loss_fn = nn.MSELoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-# With the same seed every rank draws the same batch, takes its own part, and cuts it into micro-batches.
+# With the same seed every rank draws the same batch and cuts its own part of it; with SEED=none, of another batch.
 xs = torch.randn(batch, DIM).chunk(ranks)[rank].to(device).chunk(ACCUM_STEPS)
 ys = torch.randn(batch, DIM).chunk(ranks)[rank].to(device).chunk(ACCUM_STEPS)
 scaler = GradScaler(device.type, enabled=AMP and DTYPE == torch.float16)  # bfloat16 keeps small gradients

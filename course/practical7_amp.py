@@ -60,7 +60,7 @@ dist.init_process_group("nccl" if gpus >= int(os.environ["LOCAL_WORLD_SIZE"]) el
 model = DistributedDataParallel(LargeLinearModel(DIM, DEPTH).to(device))
 loss_fn = nn.MSELoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-# With the same seed every rank draws the same batch, and takes its own part of it.
+# With the same seed every rank draws the same batch and takes its own part of it; with SEED=none, of another batch.
 x = torch.randn(BATCH, DIM).chunk(ranks)[rank].to(device)
 y = torch.randn(BATCH, DIM).chunk(ranks)[rank].to(device)
 dtype = getattr(torch, PRECISION)

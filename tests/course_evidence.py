@@ -179,3 +179,26 @@ def devices_evidence(
         shown = make_pipeline(count, 20, together=together, alternate=alternate)
         inspected.append(course_inspection("all-devices", {"devices": count}, ranks=1, shown=shown))
     return put_together(runs, inspected)
+
+
+def beside_evidence(plain: float = 0.015, bfloat: float = 0.010, held: int = 11000) -> Evidence:
+    """H2.3: float32 DDP without accumulation, and Code 3 in bfloat16, each with its communication and without."""
+    runs, inspected = [], []
+    for experiment, seconds, step in (
+        ("plain", plain, {"micro_batches": 1}),
+        ("bfloat16", bfloat, {"micro_batches": 4, "autocast": "bfloat16"}),
+    ):
+        runs.append(course_arm(experiment, seconds + 0.010, {}, collectives=reduces(), **step))
+        runs.append(course_arm(experiment, seconds, {}, removed=True, collectives=reduces(), **step))
+    inspected.append(course_inspection("plain", {}, memory=make_parts(activation=2000), peak_bytes=held))
+    return put_together(runs, inspected)
+
+
+def overflow_evidence(scales: tuple[float, ...] = (65536.0, 32768.0, 16384.0)) -> list[Run]:
+    """P7.3: float16 with the scaler and a loss too large for its first scale, which is halved in the first steps."""
+    run = course_arm("overflow", 0.01, {}, loss=1.0, autocast="float16", scale=scales[-1])
+    ranks = []
+    for rank in run.ranks:
+        early = [replace(step, scale=scale, skipped=True) for step, scale in zip(rank.steps, scales[:-1], strict=False)]
+        ranks.append(replace(rank, steps=(*early, *rank.steps[len(early) :])))
+    return [replace(run, ranks=tuple(ranks))]

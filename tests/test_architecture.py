@@ -1,6 +1,7 @@
 """The rules of the house: imports go down the stairs, torch stays in its rooms, files and functions stay short."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,13 @@ STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report"
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
+# First words of texts that go on from the name above them ("Of the first device", "Where the rank starts").
+FRAGMENT_WORDS = (
+    "of as from where in by that than or and but with without for to at on into over under between beside among after "
+    "before until till since while when whether if how which who whose what whatever why because so also now likewise "
+    "none nothing not then here there them they it its their his her he she this these those such same more most less "
+    "least both either neither only even still again rather instead otherwise else"
+)
 
 # One name, one thing. Public functions that may have the same name in several files, and why:
 INTERFACES = [  # each file of a kind has one
@@ -132,6 +140,40 @@ def test_only_the_command_line_parses_words_and_only_the_console_knows_a_termina
 
 def test_every_file_says_what_it_is():
     assert [ids(path) for path in FILES if not ast.get_docstring(parsed(path))] == []
+
+
+def is_command(node: ast.AST) -> bool:
+    """True for a verb of the command line, whose docstring is its help text and follows its name there."""
+    calls = [one.func if isinstance(one, ast.Call) else one for one in getattr(node, "decorator_list", ())]
+    return any(isinstance(one, ast.Attribute) and one.attr in ("command", "group") for one in calls)
+
+
+def fragments(tree: ast.Module) -> list[str]:
+    """The docstrings that do not stand alone, as a tool shows them where the name is not beside them."""
+    found, words = [], set(FRAGMENT_WORDS.split())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and not is_command(node):
+            text = ast.get_docstring(node) or ""
+            first = re.match(r"\W*([A-Za-z]+)", text)
+            if first and first[1].lower() in words:
+                found.append(f"{getattr(node, 'name', 'module')}: {text.splitlines()[0]}")
+    return found
+
+
+def test_docstrings_are_sentences_that_stand_alone():
+    assert {ids(path): texts for path in FILES if (texts := fragments(parsed(path)))} == {}
+
+
+def test_a_docstring_that_goes_on_from_a_name_is_found():
+    tree = ast.parse(
+        '"""Rows of a table."""\n'
+        "class Row:\n"
+        '    def first(self):\n        """Of the first device."""\n'
+        '    async def second(self):\n        """Returns the second."""\n'
+        '@verbs.command("go")\ndef go():\n    """What there is."""\n'
+        '@cache\ndef stay():\n    """Whether it stays."""\n'
+    )
+    assert sorted(fragments(tree)) == ["first: Of the first device.", "stay: Whether it stays."]
 
 
 def test_files_are_short():

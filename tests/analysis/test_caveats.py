@@ -67,8 +67,8 @@ def test_every_caveat_has_evidence_in_numbers_and_a_remedy():
         "watcher incomplete",
         "read an earlier run's file",
     }
-    others = "drift, hooks that were left out, ranks apart and unknown samples have tests of their own"
-    assert len(CHECKS) == len(found) + 4, others
+    others = "drift, hooks left out, ranks apart, unknown samples and short steps have tests of their own"
+    assert len(CHECKS) == len(found) + 5, others
     for caveat in found.values():
         assert caveat.remedy
         assert any(letter.isdigit() for letter in caveat.evidence), caveat
@@ -250,3 +250,10 @@ def test_samples_that_could_not_be_counted_are_said_with_the_module_and_the_reas
 
 def test_old_files_give_no_reason_and_get_no_caveat():
     assert named(good(samples_in_all=None)) == {}
+
+
+def test_steps_that_watching_makes_longer_are_said_and_longer_ones_are_not():
+    (short,) = (one for one in named(good(seconds=noisy(80, 0.0002, 1))).values() if one.name == "short steps")
+    assert short.severity == "note"
+    assert "watching it takes some 55.0 us" in short.evidence
+    assert "short steps" not in named(good(seconds=noisy(80, 0.0012, 1)))

@@ -1,11 +1,13 @@
 """Tests of listings: the lines of the script that was run, with their numbers; nothing where there are none."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from evidence_factories import arm, make_evidence
-from scalewise.course.listings import function_listing, lines_listing
+from scalewise.course.homework2 import h2_1
+from scalewise.course.listings import function_listing, lines_listing, stretch_listings
 
 SCRIPT = """import torch
 
@@ -68,3 +70,39 @@ def test_no_listing_without_the_script_the_experiment_or_a_line_that_matters(evi
 def test_a_function_of_another_axis_value_is_not_taken(evidence):
     found = function_listing(evidence, "all-devices", "Model.forward", id="x", title="x", devices=2)
     assert found is not None and found.first_line == 9
+
+
+FAR_APART = (
+    """scaler = GradScaler()
+"""
+    + "\n".join(f"line{number} = 0" for number in range(40))
+    + """
+with autocast():
+    loss = 1
+optimizer.zero_grad()
+"""
+)
+
+
+def test_no_line_that_matters_is_cut_off_however_long_the_script_is(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(FAR_APART)
+    run = arm("codes", [0.1] * 40, 1)
+    evidence = make_evidence(replace(run, spec=replace(run.spec, script=str(script))))
+    marks = ("GradScaler(", "autocast(", "zero_grad(")
+    found = stretch_listings(evidence, "codes", marks, id="h2-1-code", title="Code 3")
+    assert [one.id for one in found] == ["h2-1-code", "h2-1-code-1"]
+    assert [line for one in found for line in one.marked] == [1, 42, 44]
+    assert stretch_listings(evidence, "other", marks, id="x", title="x") == ()
+
+
+def test_the_listing_of_code_3_has_the_scaler_and_the_cleared_gradients_and_marks_no_clock(tmp_path):
+    run = arm("codes", [0.1] * 40, 1)
+    script = Path(__file__).parents[2] / "course" / "practical5_single.py"
+    evidence = make_evidence(replace(run, spec=replace(run.spec, script=str(script))))
+    (listing,) = stretch_listings(evidence, "codes", h2_1.MARKS, id="h2-1-code", title="Code 3")
+    lines = listing.text.splitlines()
+    assert "GradScaler(" in lines[0] and "optimizer.zero_grad()" in lines[-1]
+    marked = [lines[number - listing.first_line] for number in listing.marked]
+    assert any("talk = (step + 1)" in line for line in marked)
+    assert not any("if step % ACCUM_STEPS == 0" in line for line in marked)

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from course_evidence import course_arm, course_inspection, put_together
 from inspection_factory import make_parts
-from scalewise.course.memory import parts_of, peak_of
+from scalewise.course.memory import HEAP, memory_sign, parts_of, peak_of, witness_notes
 
 PRECISION = {"precision": "float32"}
 
@@ -32,3 +34,17 @@ def test_a_peak_that_one_step_alone_has_is_not_taken_for_the_rule():
     evidence = put_together([course_arm("amp", 0.01, PRECISION)], [(looked_at, inspected)])
     found = parts_of(evidence, "amp", **PRECISION)
     assert found is not None and (found.peak_bytes, found.outside_bytes) == (10000, 3000)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sign"), [(1000, 1009, "same"), (1000, 991, "same"), (1000, 989, "less"), (1000, 1011, "more")]
+)
+def test_peaks_within_one_percent_are_the_same_everywhere(before, after, sign):
+    assert memory_sign(before, after) == sign
+
+
+def test_the_heap_of_a_process_is_told_apart_from_the_peak_of_tensors():
+    (tensors,) = witness_notes(["most bytes that tensors held at once", "", "most bytes that tensors held at once"])
+    (heap,) = witness_notes([HEAP])
+    assert "not to be compared" not in tensors and "not to be compared" in heap
+    assert witness_notes(["", ""]) == ()

@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 
 from specimen import hand_in, specimen
 
-from scalewise.report.document import Document, Formula, Section
+from scalewise.report.document import Cell, Column, Document, Formula, Section, Table
 from scalewise.report.html import html_text
+from scalewise.report.html_table import table_markup
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -127,3 +128,11 @@ def test_a_report_with_hints_shows_what_to_use_and_not_the_answers():
     for answer in ("two ranks are slower", "The upper end of the 95", "1.48 on 4 GPUs"):
         assert answer in html_text(hand_in()) and answer not in text
     assert 'title="1.47959' in text, "tables stay full"
+
+
+def test_a_table_of_many_columns_is_set_more_tightly_than_one_of_few():
+    def markup(columns: int) -> str:
+        cell = Cell("1.00", 1.0, 0.5, 1.5, interval="[0.5, 1.5]")
+        return table_markup(Table("t", "T", (Column("a", "ms"),) * columns, ((cell,) * columns,)), 1)
+
+    assert '<table class="dense">' in markup(8) and "<table>" in markup(4)

@@ -144,7 +144,21 @@ def test_on_a_phone_letters_of_a_wide_figure_stay_readable(page):
         "Math.min(...[...document.querySelectorAll('svg.plot')]"
         ".map((one) => one.getBoundingClientRect().width / one.viewBox.baseVal.width))"
     )
-    assert scale >= 1.09, "letters of 8 points are at least 8.7 pixels high"
+    assert scale >= 1.39, "letters of 8 points are at least 11 pixels high"
+    page.resize(1100, 900)
+
+
+def test_a_figure_beyond_the_edge_says_that_it_scrolls(page):
+    hints = (
+        "[...document.querySelectorAll('figure.drawn')].map((one) => [one.querySelector('.scroll'),"
+        " one.querySelector('.scrolls')]).map(([place, hint]) =>"
+        " [place.scrollWidth > place.clientWidth + 1, !hint.hidden])"
+    )
+    page.resize(400, 800)
+    page.until(f"{hints}.some(([wide, told]) => wide && told)")
+    assert all(wide == told for wide, told in page.run(hints))
+    page.resize(1280, 900)
+    page.until(f"!{hints}.some(([, told]) => told)")
     page.resize(1100, 900)
 
 
@@ -158,6 +172,18 @@ def test_a_formula_is_laid_out_and_no_head_of_a_table_stands_above_empty_space(p
         heads = "[...document.querySelectorAll('#table1 thead, #table3 thead, #table4 thead')]"
         assert page.run(f"Math.max(...{heads}.map((one) => one.getBoundingClientRect().height))") < 60
     page.resize(1100, 900)
+
+
+def test_limits_do_not_lie_on_the_sign_of_their_sum(page):
+    gap = page.run(
+        "(() => { const sum = document.createElement('div');"
+        " sum.innerHTML = '<math display=\"block\"><munderover><mo>∑</mo><mi>i</mi><mi>B</mi></munderover></math>';"
+        " document.querySelector('main').append(sum);"
+        " const [sign, low, high] = [...sum.querySelector('munderover').children];"
+        " const found = [low, high].map((one) => parseFloat(getComputedStyle(one).paddingTop));"
+        " sum.remove(); return Math.min(...found); })()"
+    )
+    assert gap > 2
 
 
 def test_how_an_answer_was_decided_opens(page):

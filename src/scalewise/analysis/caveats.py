@@ -15,6 +15,7 @@ from scalewise.records.changes import declared
 from scalewise.records.spec import Change, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
 from scalewise.results.run import Run
+from scalewise.units import seconds_text
 
 FEWEST_STEPS = 20  # over all runs: with fewer, the correlation of neighbouring steps cannot be estimated
 LEAST_STEPS = 30  # the course asks for 30; with fewer, an interval of a median is wider than most effects
@@ -25,6 +26,8 @@ DRIFT_CONFIDENCE = 0.99  # every arm of every suite is tested, so at 95 % there 
 
 LEAST_UNLIKE = 3  # different amounts of bytes: accumulation has two (steps with and without), a sweep many
 LAST_STEPS_OUT_OF_TURN = 2  # a ring ends when its first run does: the last steps of the others are out of turn
+WATCHING_SECONDS = 55e-6  # what watching added to each step of DDP's tutorial (2 CPU cores, 2026-11-19, docs/log.md)
+MOST_WATCHING = 0.05  # share of the step above which it is reported
 OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 
 
@@ -343,6 +346,21 @@ def samples_unknown(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def short_steps(arm: ArmRuns) -> Caveat | None:
+    """A caveat about steps so short that watching them is a noticeable part of each."""
+    if not arm.measured:
+        return None
+    seconds = min(float(np.median(one.series.slowest_seconds[one.series.settled])) for one in arm.measured)
+    if not 0 < seconds * MOST_WATCHING < WATCHING_SECONDS:
+        return None
+    return Caveat(
+        "short steps",
+        "note",
+        f"a step takes {seconds_text(seconds)}; watching it takes some {seconds_text(WATCHING_SECONDS)} of that",
+        "compare such steps with one another, not with a time from elsewhere; a larger batch makes the share small",
+    )
+
+
 CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     failed,
     oversubscribed,
@@ -359,4 +377,5 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     ranks_apart,
     resumed,
     samples_unknown,
+    short_steps,
 )

@@ -1,4 +1,8 @@
-"""Describes a model spread over devices in one inspected step: layers, transfers, work over time, and the ideal."""
+"""A model spread over devices in one inspected step: layers, hand-overs, who works when, and the ideal beside it.
+
+Shares are of the time from the first layer's forward to the last layer's backward, whatever the number of devices. The
+optimizer is left out: on several devices at once it cannot be seen whose turn it is.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,8 +22,8 @@ class DeviceShare:
 
     device: str
     layers: tuple[str, ...]
-    busy_seconds: float
-    busy_share: float  # of the step
+    busy_seconds: float  # forward and backward
+    busy_share: float  # of forward and backward
     peak_bytes: int | None
 
 
@@ -52,10 +56,10 @@ class Pipeline:
     hand_overs: tuple[HandOver, ...]
     forward: Moves
     backward: Moves
-    step_seconds: float  # of the inspected step, which is slower than an ordinary one
-    one_busy_share: float  # of the step, with exactly one device at work
-    together_share: float  # of the step, with more than one
-    idle_share: float  # of the step, with none
+    layers_seconds: float  # of the inspected step: from the first layer's forward to the last layer's backward
+    one_busy_share: float  # of that: exactly one device at work
+    together_share: float  # of that: more than one
+    idle_share: float  # of that: none
 
     @property
     def device_count(self) -> int:
@@ -67,20 +71,26 @@ def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
     """The pipeline seen in the inspected step; None if no layer was seen."""
     if inspection is None or not inspection.layers:
         return None
-    begin, end = _extent(inspection.timeline)
-    depth = _depth(inspection.timeline)
+    rows = layer_rows(inspection)
+    begin, end = _extent(rows)
+    depth = _depth(rows)
     length = max(end - begin, 1)
     return Pipeline(
-        devices=tuple(_device(inspection, device, length) for device in inspection.devices),
+        devices=tuple(_device(inspection, rows, device, length) for device in inspection.devices),
         layers=inspection.layers,
         hand_overs=_hand_overs(inspection),
         forward=_moves(inspection, "forward"),
         backward=_moves(inspection, "backward"),
-        step_seconds=(end - begin) * NANO,
+        layers_seconds=(end - begin) * NANO,
         one_busy_share=depth.get(1, 0) / length,
         together_share=sum(time for count, time in depth.items() if count > 1) / length,
-        idle_share=1 - sum(depth.values()) / length if inspection.timeline else 0.0,
+        idle_share=1 - sum(depth.values()) / length if rows else 0.0,
     )
+
+
+def layer_rows(inspection: Inspection) -> tuple[BusyRow, ...]:
+    """The rows of the layers' work: forward and backward, without the optimizer."""
+    return tuple(row for row in inspection.timeline if row.phase != "optimizer")
 
 
 def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None = None) -> float:
@@ -89,21 +99,22 @@ def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None 
     return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
 
 
-def copy_seconds(inspection: Inspection) -> float | None:
-    """The time of one copy between two devices: the pause there, minus the pause between layers on one device.
+def copies_seconds(inspection: Inspection) -> tuple[float, ...]:
+    """The seconds of each copy between two devices: its pause, less the median pause between layers on one device.
 
-    Medians over one step whose devices waited after every layer. None if nothing was copied, or if the pauses do not
-    differ.
+    They are those of one step whose devices waited after every layer, forward and back. Empty if nothing was copied, or
+    if the pauses do not differ.
     """
-    rows = sorted(inspection.timeline, key=lambda row: row.begin_ns)
+    rows = sorted(layer_rows(inspection), key=lambda row: row.begin_ns)
     pauses: dict[bool, list[int]] = {True: [], False: []}
     for before, after in pairwise(rows):
-        if before.phase == after.phase and after.phase in ("forward", "backward"):
+        if before.phase == after.phase:
             pauses[before.device != after.device].append(after.begin_ns - before.end_ns)
     if not pauses[True] or not pauses[False]:
-        return None
-    longer = (median(pauses[True]) - median(pauses[False])) * NANO
-    return longer if longer > 0 else None
+        return ()
+    same = median(pauses[False])
+    found = tuple((pause - same) * NANO for pause in pauses[True])
+    return found if median(found) > 0 else ()
 
 
 def placement_rule(devices: Sequence[str]) -> str | None:
@@ -164,8 +175,8 @@ def _depth(rows: Sequence[BusyRow]) -> dict[int, int]:
     return found
 
 
-def _device(inspection: Inspection, device: str, length: int) -> DeviceShare:
-    own = union((row.begin_ns, row.end_ns) for row in inspection.timeline if row.device == device)
+def _device(inspection: Inspection, rows: Sequence[BusyRow], device: str, length: int) -> DeviceShare:
+    own = union((row.begin_ns, row.end_ns) for row in rows if row.device == device)
     busy = sum(end - begin for begin, end in own)
     peak = next((row.peak_bytes for row in inspection.device_memory if row.device == device), None)
     layers = tuple(layer.name for layer in inspection.layers if layer.device == device)

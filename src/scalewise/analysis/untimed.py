@@ -29,7 +29,7 @@ class RehearsedRun:
 
 
 def examined_runs_of(runs: Iterable[Run]) -> tuple[ExaminedRun, ...]:
-    """Of a folder, in the order in which they were started."""
+    """The examined runs of a folder, in the order in which they were started."""
     found = sorted((run for run in runs if run.spec.examined), key=lambda run: run.started_unix_seconds or 0.0)
     return tuple(
         ExaminedRun(

@@ -20,7 +20,7 @@ def _kinds(analysis: Analysis) -> tuple[Lines, ...]:
 
 
 def _inspected(analysis: Analysis) -> Lines:
-    """How many runs were looked into."""
+    """Tells how many runs were inspected, and which of them show nothing."""
     count, failed = analysis.inspected_runs, analysis.failed_inspections
     if not count:
         return "", []
@@ -41,7 +41,7 @@ def _examined(analysis: Analysis) -> Lines:
 
 
 def _rehearsed(analysis: Analysis) -> Lines:
-    """What stood for ranks that are not here."""
+    """Tells which rehearsals stood for ranks that are not here, and which of them show nothing."""
     good = [one for one in analysis.rehearsed_runs if not one.failure]
     stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
     holes = [

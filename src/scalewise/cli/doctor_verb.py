@@ -1,4 +1,4 @@
-"""What `scalewise doctor` was asked, and its diagnosis: in the terminal or as JSON, and in files."""
+"""The request of `scalewise doctor`, and its diagnosis: in the terminal or as JSON, and in files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

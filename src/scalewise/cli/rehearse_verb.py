@@ -1,4 +1,4 @@
-"""What `scalewise rehearse` was asked, checked as a whole, and its answer: in the terminal, as JSON or as a page."""
+"""The request of `scalewise rehearse`, checked as a whole, and its answer: in the terminal, as JSON or as a page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ def present_rehearsal(
 
 
 def exit_code(answer: RehearsalAnswer) -> int:
-    """What is not there weighs more than what is in doubt."""
+    """Returns the exit code; missing predictions and failed checks outrank predictions in doubt."""
     if answer.refused or answer.check_failed:
         return FAILED
     return DONE if all(check.inside for check in answer.checks) else DOUBTFUL

@@ -1,4 +1,4 @@
-"""What a person asked `scalewise run` for, in values."""
+"""The request of `scalewise run`, read from its options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -11,7 +11,7 @@ from scalewise.records.spec import Nodes
 
 
 def spelled(option: str, value: object = "") -> str:
-    """As it is written on the command line."""
+    """Returns an option as it is written on the command line: `--limit 5`."""
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 

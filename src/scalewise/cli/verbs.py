@@ -352,7 +352,7 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
 
 
 def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
-    """Where results go, and who tells what a job does meanwhile."""
+    """Returns the output for results, and the reporter that tells what a job does meanwhile."""
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
 
@@ -400,7 +400,7 @@ def _verdict(analysis: "Analysis") -> int:
 
 
 def _interrupted(words: Sequence[str]) -> str:
-    """Only measurements of a suite go on where they stopped."""
+    """The message for an interruption; only measurements and the course continue where they stopped."""
     continues = bool({"run", "course"} & set(words[:1]))
     return f"interrupted; the same command {'continues' if continues else 'begins anew'}\n"
 

@@ -145,9 +145,14 @@ def known_of(evidence: Evidence) -> Records | None:
 
 
 def hand_over_seconds(link: str, size_bytes: float) -> float:
-    """Returns the time to copy so many bytes from one GPU to its neighbour over the link, by its data sheet."""
+    """The seconds that one copy of so many bytes from one GPU to its neighbour takes over the link."""
+    return sum(hand_over_parts(link, size_bytes))
+
+
+def hand_over_parts(link: str, size_bytes: float) -> tuple[float, float]:
+    """The same in two parts: the latency of a hop, which no data sheet gives, and the bytes over the bandwidth."""
     wire = catalogue().entries[link].wire
-    return wire.hop_seconds + size_bytes / wire.bytes_per_second
+    return wire.hop_seconds, size_bytes / wire.bytes_per_second
 
 
 def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
@@ -167,7 +172,7 @@ def told_source(evidence: Evidence, *, predicted: bool = True) -> str:
 
 
 def told_recordings(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
-    """For the first table that shows a configuration recorded several times: how far the recordings differ."""
+    """A note for the first table with a configuration recorded several times: how far the recordings differ."""
     known = known_of(evidence)
     base = known.of(evidence.loaded.name, experiment, 1, axes) if known else None
     steps = [one.step for one in known.alike(base, 1) if one.step is not None] if known and base else []
@@ -222,7 +227,7 @@ def _predicted(known: Records, found: Record, error: ModelError | None) -> Predi
 
 
 def _error(known: Records, base: Record | None) -> ModelError | None:
-    """By how much one rehearsed rank was off the measured one, recording by recording; None without such a pair."""
+    """The error of one rehearsed rank against the measured one, recording by recording; None without such a pair."""
     measured = known.measured(base) if base is not None else None
     if base is None or measured is None:
         return None

@@ -10,6 +10,7 @@ from scalewise.report.document import Listing
 
 AROUND = 1  # lines of context before and after the found lines
 MOST_LINES = 24
+FAR = 8  # lines without any that matters: what follows is another stretch
 
 
 def function_listing(
@@ -44,6 +45,30 @@ def lines_listing(
     if last - first + 1 > MOST_LINES:
         last = first + MOST_LINES - 1
     return _listing(id, title, file, lines, range(first, last + 1), marks)
+
+
+def stretch_listings(
+    evidence: Evidence, experiment: str, marks: Sequence[str], *, id: str, title: str, **axes: AxisValue
+) -> tuple[Listing, ...]:
+    """All lines that hold one of `marks`, with what lies between them; lines far from the others make a listing apart.
+
+    Nothing is cut off at the ends: a line that matters is in one of the listings, however long the script is.
+    """
+    read = _script(evidence, experiment, axes)
+    if read is None:
+        return ()
+    file, lines = read
+    stretches: list[range] = []
+    for number in (number for number, line in enumerate(lines, 1) if _marked(line, marks)):
+        before = stretches[-1] if stretches else None
+        if before is not None and number - before.stop < FAR and number - before.start < MOST_LINES:
+            stretches[-1] = range(before.start, number + 1)
+        else:
+            stretches.append(range(number, number + 1))
+    return tuple(
+        _listing(f"{id}-{count}" if count else id, title, file, lines, stretch, marks)
+        for count, stretch in enumerate(stretches)
+    )
 
 
 def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> tuple[Path, list[str]] | None:

@@ -1,12 +1,17 @@
 """The peak of memory of an arm, by the best source there is, and its parts by purpose."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import MemoryParts, memory_parts
 from scalewise.course.selected_arms import usable
 from scalewise.records.inspection import MemoryPartsRow
+
+HEAP = "C heap in use when backward begins"
+SAME = 0.01  # of a peak: less is no difference worth a word
+Sign = Literal["same", "less", "more"]
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,25 @@ def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
     if inspected and inspected.peak_bytes is not None:
         return Peak(inspected.peak_bytes, "most bytes that tensors held at once on rank 0, from an inspected run")
     if memory and memory.heap_at_backward_bytes is not None:
-        return Peak(memory.heap_at_backward_bytes, "C heap in use when backward begins, largest over the ranks")
+        return Peak(memory.heap_at_backward_bytes, f"{HEAP}, largest over the ranks")
     return None
+
+
+def memory_sign(before: int | None, after: int | None) -> Sign:
+    """Tells whether the second peak is less or more than the first, by the one rule of all answers."""
+    a, b = before or 0, after or 0
+    if abs(b - a) <= SAME * max(a, 1):
+        return "same"
+    return "less" if b < a else "more"
+
+
+def witness_notes(witnesses: Iterable[str], more: str = "") -> tuple[str, ...]:
+    """The notes on what a column of memory shows; the heap of a process is not to be compared with peaks of tensors."""
+    said = list(dict.fromkeys(filter(None, witnesses)))
+    if not said:
+        return ()
+    apart = "; the whole heap of the process, so not to be compared with other tables" if HEAP in " ".join(said) else ""
+    return (f"Memory: {'; or '.join(said)}{more}{apart}.",)
 
 
 def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | None:

@@ -21,7 +21,7 @@ NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 
 
 def work_key(suite: str, experiment: str, axes: Mapping[str, str], env: Mapping[str, str]) -> tuple[object, ...]:
-    """What two recordings of the same work have in common: the script, and the variables that change a step."""
+    """Returns what all recordings of the same work have in common: the script, and the variables that change a step."""
     script = _script(suite, experiment, axes)
     told = {
         name: value
@@ -66,7 +66,7 @@ def _scripts(suite: str) -> Mapping[str, str]:
 
 
 def _script(suite: str, experiment: str, axes: Mapping[str, str]) -> str:
-    """With the values of the axes in it; an experiment that no suite has is like no other."""
+    """The experiment's script with the axes' values; an experiment that is in no suite is not the same as any other."""
     script = _scripts(suite).get(experiment, f"{suite}/{experiment}")
     for name, value in axes.items():
         script = script.replace(f"{{{name}}}", value)

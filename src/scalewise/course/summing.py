@@ -6,15 +6,30 @@ from scalewise.analysis.phrases import listed
 from scalewise.report.document import Answer, Section, Summary
 
 
-def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int]]) -> Summary:
-    """Returns the summary of the answers in `wanted`, named by row and by number within the row, counted from 0."""
+def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int] | tuple[str, int, str]]) -> Summary:
+    """`wanted` names answers by their row and which of the row's answers it is, counted from 0.
+
+    A third word says what the answer is about: a verdict such as `No: ...` is not understood without its question.
+    """
     by_row: dict[str, list[Answer]] = {}
     for section in sections:
         for block in section.blocks:
             if isinstance(block, Answer):
                 by_row.setdefault(block.row, []).append(block)
-    told = [f"{row}: {by_row[row][index].verdict}" for row, index in wanted if index < len(by_row.get(row, []))]
+    told = []
+    for row, index, *about in wanted:
+        if index < len(by_row.get(row, [])):
+            verdict = by_row[row][index].verdict
+            told.append(f"{', '.join([row, *about])}: {_without_yes(verdict) if about else verdict}")
     return Summary(tuple(told), shaken_rows([answer for answers in by_row.values() for answer in answers]))
+
+
+def _without_yes(verdict: str) -> str:
+    """`No: ...` answers a question; behind the words of what it is about, the rest says it."""
+    for word in ("Yes: ", "No: "):
+        if verdict.startswith(word):
+            return verdict.removeprefix(word)
+    return verdict
 
 
 def shaken_rows(answers: Sequence[Answer]) -> tuple[str, ...]:

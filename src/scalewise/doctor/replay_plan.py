@@ -1,4 +1,4 @@
-"""Which remedies of a diagnosis are worth replaying, and what their plan has to know of the observed run."""
+"""The remedies of a diagnosis that are worth replaying, and what their plan has to know of the observed run."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Arguments of calls from Python: all of a call are checked before anything runs, and all that is wrong is told."""
+"""The arguments of calls from Python: a call checks all of them before anything runs, and reports every problem."""
 
 import functools
 import inspect
@@ -21,22 +21,22 @@ Spelled = Callable[..., str]
 
 
 def in_python(name: str, value: object = None) -> str:
-    """As it is written in a call."""
+    """Returns an argument as it is written in a call: `limit=5`, or only its name where no value is given."""
     return name if value is None else f"{name}={value}"
 
 
 class Arguments:
-    """Reads the arguments of one call and collects what is wrong with them; `check` tells all of it at once."""
+    """Reads the arguments of one call and collects the problems with them; `check` reports all of them at once."""
 
     def __init__(self) -> None:
         self._problems: list[BadRequest] = []
 
     def wrong(self, sentence: str, hint: str = "") -> None:
-        """One more thing that is wrong."""
+        """Notes one more problem."""
         self._problems.append(BadRequest(sentence, hint))
 
     def attempt(self, read: Callable[[], T], otherwise: U) -> T | U:
-        """What `read` gives; its refusal is one of the problems."""
+        """Returns what `read` returns; notes a BadRequest from it as a problem and returns `otherwise`."""
         try:
             return read()
         except BadRequest as problem:
@@ -44,7 +44,7 @@ class Arguments:
             return otherwise
 
     def check(self) -> None:
-        """Raises one error with everything that is wrong."""
+        """Raises one error with all problems, if there are any."""
         if len(self._problems) == 1:
             raise self._problems[0]
         if self._problems:
@@ -52,14 +52,14 @@ class Arguments:
             raise BadRequest(" ".join(_ended(one.sentence) for one in self._problems), "\n".join(hints))
 
     def path(self, name: str, value: object) -> Path:
-        """A file or a folder."""
+        """Reads the path of a file or a folder."""
         if isinstance(value, str | os.PathLike) and str(value):
             return Path(value)
         self.wrong(f"{name}={value!r} is not a path.", f"Give it as text or as a pathlib.Path: {name}='train.py'.")
         return Path()
 
     def words(self, name: str, value: object) -> tuple[str, ...]:
-        """Words as a command line would have them; numbers and paths are written out."""
+        """Reads words as a command line would have them; numbers and paths become text."""
         if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             wrong = [one for one in value if isinstance(one, bool) or not isinstance(one, str | int | float | Path)]
             if not wrong:
@@ -70,13 +70,13 @@ class Arguments:
         return ()
 
     def flag(self, name: str, value: object) -> bool:
-        """True or False."""
+        """Reads True or False."""
         if not isinstance(value, bool):
             self.wrong(f"{name}={value!r} is neither True nor False.")
         return value is True
 
     def count(self, name: str, value: object, most: int | None = None, least: int = 1) -> int:
-        """A whole number."""
+        """Reads a whole number from `least` to `most`."""
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= (most or math.inf):
             upper = f" to {most}" if most else " or more"
             self.wrong(f"{name}={value!r} is not a whole number of {least}{upper}.")
@@ -84,7 +84,7 @@ class Arguments:
         return value
 
     def counts(self, name: str, value: object, most: int) -> tuple[int, ...]:
-        """Several whole numbers, or one; in the order given, none of them twice."""
+        """Reads one whole number or several, in the order given, none of them twice."""
         several = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
         before = len(self._problems)
         found = tuple(self.count(name, one, most) for one in several)
@@ -95,25 +95,25 @@ class Arguments:
         return found or (1,)
 
     def seconds(self, name: str, value: object) -> float:
-        """A time."""
+        """Reads a number of seconds above 0."""
         return self.number(name, value, "a number of seconds")
 
     def variables(self, name: str, value: object) -> dict[str, str]:
-        """Environment variables."""
+        """Reads environment variables: names, and values that become text."""
         if isinstance(value, Mapping) and all(isinstance(one, str) and one.isidentifier() for one in value):
             return {one: str(text) for one, text in value.items()}
         self.wrong(f"{name}={value!r} sets no variables.", f"Give names and texts: {name}={{'BATCH': '64'}}.")
         return {}
 
     def number(self, name: str, value: object, what: str = "a number") -> float:
-        """A finite number above 0."""
+        """Reads a finite number above 0."""
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             self.wrong(f"{name}={value!r} is not {what} above 0.")
             return 1.0
         return float(value)
 
     def choice(self, name: str, value: object, allowed: Any) -> Any:
-        """One of the words of a `Literal`."""
+        """Reads one of the words of a `Literal`."""
         words = get_args(allowed)
         if value not in words:
             near = did_you_mean(str(value), words)
@@ -124,7 +124,7 @@ class Arguments:
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """A call of the public interface: a name that it does not know is refused as any other bad argument is."""
+    """Makes a function a call of the public interface: an unknown argument raises BadRequest, as other bad ones do."""
     names = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)

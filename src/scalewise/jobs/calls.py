@@ -1,4 +1,4 @@
-"""The calls from Python: `scalewise.measure` and its like. Each checks all its arguments, does its job and returns."""
+"""The calls from Python, such as `scalewise.measure`: each checks its arguments, does its job and returns a result."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ def measure(
     again: bool = False,
     reporter: Reporter = SILENT,
 ) -> MeasureResult:
-    """Measure a script or a suite, as `scalewise run` does. The same call continues where it was interrupted."""
+    """Measures a script or a suite, as `scalewise run` does. The same call continues where it was interrupted."""
     asked = Arguments()
     request = MeasureRequest(
         what=str(asked.path("what", what)),
@@ -82,7 +82,7 @@ def measure(
 
 
 def _try_texts(asked: Arguments, request: MeasureRequest) -> None:
-    """Reads what is only read when the suite is made, so that what is wrong with it is told with all the rest."""
+    """Reads texts that otherwise only the suite's making reads, so that their problems are reported with all others."""
     if request.of_script:
         asked.attempt(partial(check_script, Path(request.what)), None)
     else:
@@ -96,7 +96,7 @@ def _try_texts(asked: Arguments, request: MeasureRequest) -> None:
 
 @public
 def show(folder: File) -> MeasureResult:
-    """Read what was measured in a folder, or in one run of it, as `scalewise show` does."""
+    """Reads what was measured in a folder, or in one run of it, as `scalewise show` does."""
     asked = Arguments()
     path = asked.path("folder", folder)
     asked.check()
@@ -120,7 +120,7 @@ def diagnose(
     out: File = "runs",
     reporter: Reporter = SILENT,
 ) -> DiagnoseResult:
-    """Say what is wrong with a script, proved and priced, as `scalewise doctor` does."""
+    """Finds what is wrong with a script, with proof and price, as `scalewise doctor` does."""
     from scalewise.jobs.diagnose import DiagnoseRequest, diagnose_script
 
     asked = Arguments()
@@ -167,7 +167,7 @@ def rehearse(
     out: File = "runs",
     reporter: Reporter = SILENT,
 ) -> RehearseResult:
-    """Predict what a script would do on so many ranks, as `scalewise rehearse` does."""
+    """Predicts what a script would do on these numbers of ranks, as `scalewise rehearse` does."""
     from scalewise.jobs import rehearse_request as read
     from scalewise.jobs.rehearse import concluded
     from scalewise.jobs.rehearse import rehearse as rehearsed
@@ -205,7 +205,7 @@ def rehearse(
 
 @public
 def compare(a: File | MeasureResult, b: File | MeasureResult, *, allow: Sequence[str] = ()) -> CompareResult:
-    """Say whether B is faster than A, as `scalewise compare` does: two folders, or two results of `measure`."""
+    """Tells whether B is faster than A, as `scalewise compare` does: two folders, or two results of `measure`."""
     from scalewise.jobs.compare import compare as compared
 
     asked = Arguments()

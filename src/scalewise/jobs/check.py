@@ -1,4 +1,4 @@
-"""From a task and a script to a verdict: run the script as the task needs it, and Code 1 beside it, then judge."""
+"""Checks a script against a task: runs it as the task needs, and Code 1 for comparison, and judges the requirements."""
 
 import os
 import re
@@ -30,7 +30,7 @@ from scalewise.records.spec import Examined
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
-LOOKED_INTO_STEPS = 3  # of a run whose layers are looked into: each waits for its device, so that a step takes long
+LOOKED_INTO_STEPS = 3  # of an inspected run: each layer waits for its device, so a step takes long
 _FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')
 _RANK = re.compile(r"^\[rank\d+\]: ")  # torch puts it before each line of a traceback
 NONE_MADE = "made no optimizer step: there is nothing to check"
@@ -38,9 +38,9 @@ NONE_MADE = "made no optimizer step: there is nothing to check"
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked to have checked."""
+    """The request to check one script against one task."""
 
-    name: str  # of the task, as it was written
+    name: str  # the name of the task, as the user wrote it
     task: Task
     script: Path
     args: tuple[str, ...]
@@ -53,16 +53,16 @@ class Request:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One run that is to be made."""
+    """The script and settings of one run that is to be made."""
 
     script: Path
     args: tuple[str, ...] = ()
     constants: Mapping[str, str] = field(default_factory=dict)
-    shown: int = 0  # GPUs that it is shown; 0: those that are there
+    shown: int = 0  # number of GPUs that the script sees; 0: those of the machine
 
 
 def requested_check(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
-    """The request, or a BadRequest that says what is wrong with it."""
+    """Returns the request; raises a BadRequest that says what is wrong with it."""
     task = task_named(name)
     limit, problem = options["limit"], ranks_problem(options["ranks"])
     if not 0 < limit < float("inf"):
@@ -82,7 +82,7 @@ def requested_check(name: str, script: Path, args: Sequence[str], options: Mappi
         limit_seconds=limit,
         out=options["out"],
     )
-    _suite(request, _Wanted(script, request.args))  # a script that is not there is refused before anything is looked at
+    _suite(request, _Wanted(script, request.args))  # refuses a missing script before the machine is looked at
     check_is_python(script)
     return request
 
@@ -115,7 +115,7 @@ def check(request: Request, reporter: Reporter) -> TaskVerdict:
 
 def _suite(request: Request, wanted: _Wanted) -> Suite:
     plain = request.task.plain or starts_ranks_itself(wanted.script)
-    # Where several GPUs are shown, stand-ins take the place of those that are missing, and a few steps tell everything.
+    # If the script sees several GPUs, stand-ins take the place of those that are missing, and a few steps are enough.
     on_cpu = request.on_cpu and not wanted.shown
     suite = script_suite(
         wanted.script,
@@ -133,7 +133,7 @@ def _suite(request: Request, wanted: _Wanted) -> Suite:
 
 
 def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> Run:
-    """One run; a BadRequest where the request is to blame and not the script."""
+    """Makes one run and loads it; raises a BadRequest if the request is to blame and not the script."""
     suite = _suite(request, wanted)
     plan = planned(suite, reporter, here)
     folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
@@ -152,7 +152,7 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
 
 
 def _failure(request: Request, run: Run) -> TaskVerdict | None:
-    """The verdict on a script that did not get so far that its training could be judged."""
+    """The verdict on a script whose run did not get as far as training that can be judged; None if it did."""
     outcome, name = run.outcome, request.script.name
     assert outcome is not None
     trained = any(rank.steps for rank in run.ranks)
@@ -179,7 +179,7 @@ def _ended(sentence: str) -> str:
 
 
 def _stood(script: Path, lines: Sequence[str]) -> PlaceRow | None:
-    """The line of the script in a traceback, whose last frame is the innermost, or in a stack, whose first one is."""
+    """The script's innermost line in a traceback, which ends with it, or in a stack, which begins with it."""
     frames = [found for found in map(_FRAME.search, lines) if found and Path(found[1]).name == script.name]
     if not frames:
         return None
@@ -217,7 +217,7 @@ def _last(runs: Mapping[int, Run]) -> Run:
 
 
 def _beside_code_1(request: Request, seen: Seen, here: Here, reporter: Reporter) -> Seen:
-    """Code 1 of the course, with the constants that were seen of the script."""
+    """Adds a run of the course's Code 1 with the constants seen in the script, or the reason why there is none."""
     constants = constants_of(seen)
     if isinstance(constants, str):
         return replace(seen, no_reference=constants)

@@ -1,4 +1,4 @@
-"""Is B faster than A: two folders, or two runs that took turns."""
+"""Compares two folders, or two runs that took turns: is B faster than A."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +11,12 @@ from scalewise.results.run import LoadedSuite
 
 
 def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> tuple[Comparison, ...]:
-    """One comparison for each pair of arms; differences in the work that are allowed for keep none from it."""
+    """Returns one comparison for each pair of arms; differences in the work that `allow` names do not prevent it."""
     return tuple(compare_suites(*sides(a, b), allow))
 
 
 def sides(a: Path, b: Path) -> tuple[LoadedSuite, LoadedSuite]:
-    """What is to be compared; two runs that took turns with each other stand for all the repeats of their arms."""
+    """Returns the sides to compare; two runs that took turns with each other stand for all repeats of their arms."""
     whole = load(a), load(b)
     chosen = [side.runs[0] for side in whole if len(side.runs) == 1 and side.runs[0].folder == side.path]
     rings = {(run.folder.resolve().parent, run.spec.turns and run.spec.turns.ring) for run in chosen}

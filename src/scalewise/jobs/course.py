@@ -1,4 +1,4 @@
-"""The whole course in one go: its suites one after another, then their reports."""
+"""Runs the whole course: its suites one after another, then their reports."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SUITES = ("homework1", "practical7", "homework2", "homework3")
 
 @dataclass(frozen=True)
 class CourseRequest:
-    """How the suites of the course are to be run."""
+    """The options with which the suites of the course are run."""
 
     where: Where
     device: DeviceChoice | None = None
@@ -36,7 +36,7 @@ class CourseRequest:
 
 
 def run_suites(reporter: Reporter, request: CourseRequest, names: Sequence[str] = SUITES) -> tuple[list[Path], bool]:
-    """The folders of the suites that could be run, and whether all could; a failed run stops nothing."""
+    """Returns the folders of the suites that could be run, and whether all could; a failed run does not stop others."""
     folders: list[Path] = []
     complete = True
     suites = [_suite(name, request) for name in names]  # all are read first, so that a mistake shows at once
@@ -61,7 +61,7 @@ def run_suites(reporter: Reporter, request: CourseRequest, names: Sequence[str] 
 
 
 def write_pdf_or_page(reporter: Reporter, folders: Sequence[Path], options: "ReportOptions") -> tuple[list[Path], bool]:
-    """The files for people, one per suite where it could be made: the PDF, else the page; and whether all were."""
+    """Returns the file for readers of each report that was made, the PDF or else the page, and whether all were."""
     from scalewise.report.write import write_report
 
     files: list[Path] = []
@@ -82,7 +82,7 @@ def _suite(name: str, request: CourseRequest) -> Suite:
 
 
 def _ask(suites: Sequence[Suite], reporter: Reporter, where: Where, read_line: Callable[[], str]) -> None:
-    """Asks before anything is measured, and only once: what was said before an interruption stays."""
+    """Asks for predictions before anything is measured, and only once: those made before an interruption are kept."""
     for suite in suites:
         if _said_before(suite.name, where.out) is not None:
             continue
@@ -121,7 +121,7 @@ def _over(folder: Path) -> list[RunFolder]:
 
 
 def _to_read(files: Sequence[Path]) -> list[Path]:
-    """A machine without Typst makes no PDF, but a page."""
+    """Returns the PDFs; on a machine without Typst there are none, and it returns the pages."""
     for ending in (".pdf", ".html"):
         found = [file for file in files if file.suffix == ending]
         if found:

@@ -1,4 +1,4 @@
-"""From a script to a diagnosis: run it once under examination, let the checks judge, and replay what they suspect."""
+"""Diagnoses a script: runs it once under examination, lets the checks judge, and replays what they suspect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ from scalewise.records.spec import Change, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
-FOUND = 2  # exit code; also of a script that did not get through
+FOUND = 2  # exit code, also for a script that failed
 
 
 @dataclass(frozen=True)
 class DiagnoseRequest:
-    """What is asked of the doctor."""
+    """The script that the doctor examines, and the options for it."""
 
     script: Path
     args: tuple[str, ...] = ()
@@ -49,16 +49,16 @@ class DiagnoseRequest:
 
 @dataclass(frozen=True)
 class ExaminedScript:
-    """What came of it."""
+    """The result of an examination."""
 
     diagnosis: Diagnosis
-    words: tuple[str, ...]  # the script's own last words, where it failed by itself
+    words: tuple[str, ...]  # the script's traceback or last lines of output, if it failed by itself
     exit_code: int
     files: tuple[RunFiles, ...] = ()  # of all its runs
 
 
 def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScript:
-    """Runs the script, as often as it takes, and says what is wrong with it."""
+    """Runs the script, and replays it with remedies unless that is switched off, and returns what is wrong with it."""
     observing_suite(request)  # a request that cannot be done is refused before the machine is looked at
     check_is_python(request.script)
     if not request.plain and starts_ranks_itself(request.script):
@@ -76,7 +76,7 @@ def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScr
 
 
 def observing_suite(request: DiagnoseRequest) -> Suite:
-    """The one run that observes, as a suite."""
+    """Returns a suite that has only the run for observation."""
     return script_suite(
         request.script,
         request.args,
@@ -92,7 +92,7 @@ def observing_suite(request: DiagnoseRequest) -> Suite:
 
 
 def _planned(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[SuiteFolder, RunSpec]:
-    """Every examination has a folder of its own: data, machine and luck may differ from the last one's."""
+    """Returns a new folder and the spec: data, machine and chance may differ from those of an earlier examination."""
     suite = observing_suite(request)
     try:
         plan = planned(suite, reporter, here)
@@ -103,7 +103,7 @@ def _planned(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[
 
 
 def _observed(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple[SuiteFolder, Run]:
-    """The one run that the checks judge; made again as a plain process when its ranks prove to start ranks."""
+    """Makes the run that the checks judge; makes it again as a plain process if its ranks start ranks themselves."""
     folder, spec = _planned(request, reporter, here)
     run = _made(spec, folder, here, reporter)
     if spec.mode == "python" or not launchers(run):
@@ -113,7 +113,7 @@ def _observed(request: DiagnoseRequest, reporter: Reporter, here: Here) -> tuple
 
 
 def launchers(run: Run) -> list[LauncherRow]:
-    """Where its processes started others."""
+    """Returns the places where the run's processes started others with torch.multiprocessing."""
     return [row for rank in run.ranks for row in rank.examination if isinstance(row, LauncherRow)]
 
 
@@ -140,7 +140,7 @@ def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here,
 
 
 def maker(folder: SuiteFolder, here: Here, listener: Listener) -> Make:
-    """What `replay_findings` makes runs with; those that an interruption has left unmade do not come back."""
+    """Returns the function with which `replay_findings` makes runs; it leaves out runs that an interruption stopped."""
 
     def make(specs: Sequence[RunSpec]) -> tuple[Run, ...]:
         outcomes = run_campaign(specs, folder, here.facts, listener, here.servers)

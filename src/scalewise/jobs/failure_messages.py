@@ -1,4 +1,4 @@
-"""Ends of an examined run that are no finding: arguments that were not given, packages that are not there."""
+"""The messages for examined runs that end without a finding: missing arguments, packages, GPUs or steps."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ _NEEDS_GPU = re.compile(
 
 
 def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
-    """Why nothing could be examined, where the request is to blame and not the script's training."""
+    """The reason why nothing could be examined, if the request and not the script's training is to blame; else None."""
     if outcome.kind in ("not_started", "watcher_failed"):
         return BadRequest(_sentence(outcome.sentence), outcome.hint)
     if outcome.kind != "raised":
@@ -32,7 +32,7 @@ def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
 
 
 def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None:
-    """What to say of a script that was never seen to train; None where its own failure says it."""
+    """The message about a script that was never seen to train; None if its own failure says enough."""
     name = Path(spec.script).name
     stood = next((f" It stood at {end.stack[0].strip()}." for end in outcome.ranks if end.stack), "")
     if forked or (spec.mode == "python" and starts_ranks_itself(Path(spec.script))):
@@ -68,18 +68,18 @@ def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None
 
 
 def needs_gpu(outcome: Outcome) -> bool:
-    """Whether the script ended because there is no GPU for it."""
+    """Tells whether the script ended because there is no GPU for it."""
     end = first_failed(outcome)
     return end is not None and bool(_NEEDS_GPU.search("\n".join(end.last_lines)))
 
 
 def first_failed(outcome: Outcome) -> RankEnd | None:
-    """The rank that failed first."""
+    """The end of the rank that failed first; None if none failed."""
     return next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
 
 
 def script_words(outcome: Outcome) -> list[str]:
-    """The script's own last words: its traceback from where it begins, or its last lines."""
+    """Returns the traceback of the rank that failed first, or its last lines; nothing for other ends of a run."""
     end = first_failed(outcome)
     if end is None or outcome.kind not in ("raised", "killed", "out_of_memory"):
         return []

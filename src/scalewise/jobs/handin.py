@@ -1,4 +1,4 @@
-"""From a measured homework to a zip that can be handed in: scripts, report, commands, each script tried on its own."""
+"""Makes a zip to hand in from a measured homework: scripts, report and commands; each script is tried on its own."""
 
 import os
 import tempfile
@@ -13,11 +13,11 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.report.build_document import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
 
-MOST_BYTES = 200  # of a person's name in the name of a file
+MOST_BYTES = 200  # length limit of a person's name in a file name
 
 
 def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, reporter: Reporter) -> Path:
-    """The zip; a BadRequest names everything that is missing at once."""
+    """Writes the zip and returns its path; a BadRequest names everything that is missing at once."""
     path = out or Path(f"{suite}-{_file_name(options.author.name)}.zip")
     _check(suite, options, path)
     folder = newest_folder(suite, runs)
@@ -82,6 +82,6 @@ def _cannot_write(path: Path, reason: str | None) -> BadRequest:
 
 
 def _file_name(name: str) -> str:
-    """Its letters and digits, cut where a folder would take no longer name."""
+    """Returns the name's letters and digits in lower case, cut to a length that every folder accepts."""
     words = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
     return "-".join(words).encode()[:MOST_BYTES].decode(errors="ignore").strip("-") or "handin"

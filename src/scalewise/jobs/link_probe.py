@@ -1,4 +1,4 @@
-"""Measures what lies between the ranks of this machine, in ten seconds at most: messages, and computing beside."""
+"""Measures the link between the ranks of this machine in at most ten seconds: messages, and computing beside them."""
 
 import tempfile
 import time
@@ -25,19 +25,19 @@ from scalewise.results.load import load
 from scalewise.results.run import Run
 
 MOST_SECONDS = 10.0
-LEAST_SECONDS = 2.0  # left, for one more run to be worth its start
+LEAST_SECONDS = 2.0  # time left below which no further run is started
 FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
 SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
-REPEATS = 20  # the mean of messages that take a slice of the scheduler's or none needs many
-FURTHER_KINDS = ("all_gather", "reduce_scatter")  # that gloo makes quite otherwise than NCCL does
+REPEATS = 20  # many, because some messages wait for a time slice of the scheduler and others do not
+FURTHER_KINDS = ("all_gather", "reduce_scatter")  # collectives that gloo implements quite differently from NCCL
 FURTHER_SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)
 FURTHER_REPEATS = 10
-OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one beside which computing can be told apart
+OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one long enough to time computing beside it
 OVERLAP_REPEATS = 6
 
 
 def known_link(here: Here, seats: Seating, reporter: Reporter) -> LinkProbe:
-    """What was measured within the hour among all these, or is measured now."""
+    """Returns the link measured within the last hour among all these numbers of ranks, or measures it now."""
     kept = kept_probe(place_of(here.facts, seats.device, seats.cores_per_rank))
     if kept is not None and _serves(kept, seats):
         return kept
@@ -46,7 +46,7 @@ def known_link(here: Here, seats: Seating, reporter: Reporter) -> LinkProbe:
 
 
 def _serves(kept: LinkProbe, seats: Seating) -> bool:
-    """A busy machine may have spoiled it: then it is measured anew."""
+    """Tells whether a kept measurement is recent, complete, and not spoiled by a busy machine."""
     fresh = time.time() - kept.made_unix_seconds < FRESH_SECONDS
     good = all(isinstance(measured_link(kept, count), Link) for count in seats.counts)
     return (
@@ -58,7 +58,7 @@ def _serves(kept: LinkProbe, seats: Seating) -> bool:
 
 
 def probe_link(here: Here, seats: Seating) -> LinkProbe:
-    """Measures, and keeps what it found."""
+    """Measures the link, and keeps the result for later if any message was measured."""
     began = time.monotonic()
     points: list[MeasuredCollective] = []
     overlaps: list[Overlap] = []
@@ -85,13 +85,13 @@ def probe_link(here: Here, seats: Seating) -> LinkProbe:
 
 
 def collectives_of(run: Run) -> list[MeasuredCollective]:
-    """All messages of a run of `subjects/allreduce.py`."""
+    """The times of all messages in a run of `subjects/allreduce.py`."""
     found = link_points(run, (ALL_REDUCE, *FURTHER_KINDS))
     return [MeasuredCollective(one.ranks, one.bytes, one.seconds, one.kind) for one in found]
 
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
-    """Everything of the fewest ranks first: what comes last may find no time left."""
+    """Returns the runs, all those with the fewest ranks first: there may be no time left for the last ones."""
     link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS)])
     further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS)]
     others = [replace(spec, name=f"{spec.name}-others") for spec in _expanded(here, seats, "allreduce.py", further)]

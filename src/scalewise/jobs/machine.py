@@ -1,4 +1,4 @@
-"""What is here, how fast it is, and what was measured between its ranks."""
+"""Describes this machine: its devices, how fast they are, and what was measured between its ranks."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def look(measure: bool, reporter: Reporter) -> tuple[MachineFacts, tuple[LinkPro
 
 
 def _measure_peaks(here: Here, reporter: Reporter) -> None:
-    """Of one rank that has the machine to itself."""
+    """Measures the peak rates of one rank that has the machine to itself."""
     alone = script_suite(subject_folder() / "peaks.py", mode="python")
     runs = expand(alone, here.facts, Path.cwd()).runs
     with_peaks(here, [replace(run, kind=Inspected()) for run in runs], reporter, anew=True)

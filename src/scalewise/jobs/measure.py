@@ -1,4 +1,4 @@
-"""From a suite to a folder of finished runs: look at the machine, plan, launch, and keep what was asked beside it."""
+"""Makes the runs of a suite: looks at the machine, plans, launches, and keeps the suite's text beside the runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from scalewise.records.spec import Nodes
 
 @dataclass(frozen=True)
 class Where:
-    """Where runs are kept: a folder of their own in `out`, the same for the same request unless it is made again."""
+    """The place for runs: a folder in `out`, the same one for the same request unless `again` asks for a new one."""
 
     out: Path = Path("runs")
     again: bool = False
@@ -28,14 +28,14 @@ class Where:
 
 @dataclass(frozen=True)
 class Here:
-    """This machine, looked at, with processes ready to start ranks from."""
+    """The facts about this machine, and the server processes that start ranks on it."""
 
     servers: Servers
     facts: MachineFacts
 
 
 def measure(suite: Suite, reporter: Reporter, where: Where, nodes: Nodes | None = None) -> tuple[SuiteFolder, bool]:
-    """Makes every run that is not made yet; also tells whether all of them were made."""
+    """Makes every run that is not made yet; returns the folder, and whether all runs are made."""
     if nodes is not None:
         reporter.say("several hosts: scripts work in the folder itself, by which ranks may share files")
     reporter.say("looking at the machine")
@@ -46,7 +46,7 @@ def measure(suite: Suite, reporter: Reporter, where: Where, nodes: Nodes | None 
 def measure_here(
     suite: Suite, reporter: Reporter, where: Where, here: Here, nodes: Nodes | None = None
 ) -> tuple[SuiteFolder, bool]:
-    """The same on a machine that was looked at already."""
+    """Does the same as `measure`, on a machine whose facts are known already."""
     plan = planned(suite, reporter, here, nodes)
     if any(spec.inspected for spec in plan.runs):
         from scalewise.jobs.peak_probe import with_peaks
@@ -60,7 +60,7 @@ def measure_here(
 
 
 def planned(suite: Suite, reporter: Reporter, here: Here, nodes: Nodes | None = None) -> Plan:
-    """The runs of a suite here; there is at least one."""
+    """Returns the runs of a suite that can be made here; raises a BadRequest if there are none."""
     plan = expand(suite, here.facts, Path.cwd(), nodes=nodes)
     _narrate_refusals(reporter, plan.refusals)
     if not plan.runs:
@@ -69,7 +69,7 @@ def planned(suite: Suite, reporter: Reporter, here: Here, nodes: Nodes | None = 
 
 
 def suite_folder(suite: Suite, plan: Plan, facts: MachineFacts, where: Where) -> SuiteFolder:
-    """The same request finds its folder again and continues there; `again` takes the next free number."""
+    """Returns the folder of the request, where earlier runs of it are continued; `again` takes the next free number."""
     name = folder_name(suite, plan, facts)
     path = where.out / name
     number = 2
@@ -86,7 +86,7 @@ def suite_folder(suite: Suite, plan: Plan, facts: MachineFacts, where: Where) ->
 
 
 def _narrate_refusals(reporter: Reporter, refusals: Sequence[Refusal]) -> None:
-    """One line for each experiment and reason, however many of its arms it stops."""
+    """Reports one line for each experiment and reason, however many arms the reason stops."""
     arms: dict[tuple[str, str, str], list[str]] = {}
     for one in refusals:
         arms.setdefault((one.experiment, one.reason, one.remedy), []).append(one.what)

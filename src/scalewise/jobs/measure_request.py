@@ -1,4 +1,4 @@
-"""What is to be measured, as a suite: a script of the user's own, or a suite by name or file."""
+"""The request for a measurement, and the suite that it means: a user's script, or a suite by name or file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from scalewise.records.spec import Change, LauncherName
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """A script or a suite, and what is asked of it; None: as the suite says, or as usual."""
+    """A script or a suite, with options for measuring it; None stands for the suite's value or the default."""
 
     what: str
     args: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class MeasureRequest:
 
     @property
     def of_script(self) -> bool:
-        """A `.py` file is a script; anything else must be a suite."""
+        """Tells whether a script is meant: a `.py` file, or another existing file that is no `.toml`."""
         path = Path(self.what)
         return path.suffix == ".py" or (path.is_file() and path.suffix != ".toml")
 
@@ -57,7 +57,7 @@ _OF_SCRIPTS = (
 
 
 def suite_of(request: MeasureRequest, spelled: Spelled) -> Suite:
-    """The suite; a BadRequest says in the caller's words what cannot be."""
+    """Returns the suite; raises a BadRequest that spells options as the caller does."""
     return _script(request, spelled) if request.of_script else _suite(request, spelled)
 
 
@@ -91,7 +91,7 @@ def _script(request: MeasureRequest, spelled: Spelled) -> Suite:
 
 
 def _changes(request: MeasureRequest, spelled: Spelled) -> tuple[tuple[Change, ...], ...] | None:
-    """The arms: as it is, and each change; an emulated link is part of all of them."""
+    """The arms: the unchanged script, and one for each change; an emulated link is part of all of them."""
     from scalewise.plan.words import parse_changes, parse_link
 
     everywhere: tuple[Change, ...] = ()

@@ -20,12 +20,12 @@ from scalewise.records.machine import PeakRates
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 
-FRESH_SECONDS = 86_400.0  # the same device is as fast tomorrow
+FRESH_SECONDS = 86_400.0  # a day: peak rates of a device hardly change
 LIMIT_SECONDS = 60.0
 
 
 def with_peaks(here: Here, specs: Sequence[RunSpec], reporter: Reporter, anew: bool = False) -> Here:
-    """The machine with the peak rates of every seat that these runs give to ranks that are inspected."""
+    """Returns the machine with the peak rates of every seat that these runs give to inspected ranks."""
     seats: list[tuple[PeakRates, RunSpec]] = []
     for spec in specs:
         seat = seat_of(here.facts, spec)
@@ -43,7 +43,7 @@ def with_peaks(here: Here, specs: Sequence[RunSpec], reporter: Reporter, anew: b
 
 
 def _measured(here: Here, seat: PeakRates, spec: RunSpec, reporter: Reporter) -> PeakRates | None:
-    """By a rank of its own that sits where a rank of the run will sit."""
+    """Measures the peak rates with one process on the cores or GPU of a rank of the run; None if that fails."""
     suite = script_suite(subject_folder() / "peaks.py", ["--device", spec.device], mode="python", device=spec.device)
     (probe,) = expand(suite, here.facts, Path.cwd(), python=spec.python).runs
     probe = replace(probe, shares=spec.shares[:1], threads_per_rank=spec.threads_per_rank, limit_seconds=LIMIT_SECONDS)

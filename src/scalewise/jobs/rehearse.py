@@ -1,4 +1,4 @@
-"""From a script to an answer: rehearse it, learn the link, predict, check the prediction, and measure one rank."""
+"""Rehearses a script: learns the link, predicts the step, checks the prediction, and measures one rank."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -40,14 +40,14 @@ from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.spec import Change
 from scalewise.results.run import Run
 
-SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one for each gradient
+SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one bucket for each gradient
 WRAPPER = "DistributedDataParallel"
 NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was checked here"
 
 
 @dataclass(frozen=True)
 class Rehearsals:
-    """All numbers of ranks that were tried."""
+    """The rehearsals of all numbers of ranks that were tried."""
 
     found: dict[int, RehearsedRank]
     runs: dict[int, Run]
@@ -57,17 +57,17 @@ class Rehearsals:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """What became of the predictions that could be checked."""
+    """The result of checking predictions against real ranks."""
 
     rows: tuple[Checked, ...] = ()
     measured: tuple[MeasuredStep, ...] = ()
     base: Base | None = None
     warnings: tuple[str, ...] = ()
-    failed: bool = False  # real ranks did not get through
+    failed: bool = False  # a run of real ranks failed
 
 
 def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
-    """Everything that can be said about these numbers of ranks."""
+    """Returns everything that can be said about the numbers of ranks asked for."""
     check_is_python(request.script)
     refuse_unstartable(request.script)
     reporter.say("looking at the machine")
@@ -83,13 +83,13 @@ def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
 
 
 def concluded(answer: RehearsalAnswer, request: RehearseRequest) -> Conclusions:
-    """What follows from the answer for the memory, the training and the price that were asked for."""
+    """Returns what follows from the answer for the memory, the training and the price of the request."""
     training = Training(steps=request.steps, price_per_gpu_hour=request.price_per_hour)
     return conclusions_from(answer, request.memory_bytes, training, advice=request.advice)
 
 
 def _rehearsals(stage: RehearsalStage) -> Rehearsals:
-    """Those asked for, and those that are to be checked; all are tried before any is given up for."""
+    """Rehearses the numbers of ranks asked for and those to be checked; raises only if none asked for succeeds."""
     checked = stage.seats.counts if stage.request.check else ()
     found: dict[int, RehearsedRank] = {}
     runs: dict[int, Run] = {}
@@ -114,7 +114,7 @@ def _rehearsals(stage: RehearsalStage) -> Rehearsals:
 
 
 def _nothing(failed: Sequence[Refused]) -> BadRequest:
-    """One sentence of each kind, with the script's own words and what to do."""
+    """The error if nothing can be predicted: each reason once, the script's own output, and what to do."""
     sentences = list(dict.fromkeys(one.reason for one in failed))
     words = [f"    {line}" for line in failed[0].words]
     return BadRequest(" ".join(sentences), "\n".join([*words, failed[0].hint]).strip("\n"))
@@ -123,7 +123,7 @@ def _nothing(failed: Sequence[Refused]) -> BadRequest:
 def _ranks_apart(
     stage: RehearsalStage, ranks: int, found: dict[int, RehearsedRank], runs: dict[int, Run]
 ) -> Sequence[str]:
-    """The last ranks may have other work than the first: a shorter batch, the end of a pipeline. Then so may others."""
+    """Compares rank 0 with the last ranks (shorter batch, end of a pipeline); if they differ, with middle ones, too."""
     company = stage.company(ranks)
     if ranks <= company:
         return ()
@@ -137,7 +137,7 @@ def _ranks_apart(
 def _compared(
     stage: RehearsalStage, ranks: int, first: int, found: dict[int, RehearsedRank], runs: dict[int, Run]
 ) -> tuple[str, ...]:
-    """What the ranks from `first` on do otherwise than rank 0; where they take longer, they are predicted."""
+    """Tells how the ranks from `first` on differ from rank 0; if they compute longer, the prediction is for them."""
     run = stage.rehearse(ranks, first=first, name=f"-from{first}")
     other = rehearsed(run)
     if isinstance(other, NotRehearsed):
@@ -150,7 +150,7 @@ def _compared(
 
 
 def _links(stage: RehearsalStage, rehearsals: Rehearsals) -> Links:
-    """The link of this machine is measured wherever it is needed: to predict over, to check, to know shared cores."""
+    """Returns the links; measures this machine's if needed: to predict over, to check, or because ranks share cores."""
     request = stage.request
     needed = request.link is None or request.check or stage.device == "cpu"
     probe = None
@@ -161,7 +161,7 @@ def _links(stage: RehearsalStage, rehearsals: Rehearsals) -> Links:
 
 
 def _spread(stage: RehearsalStage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
-    """An error that checks showed lasts where the link is the one they went over; elsewhere it only makes less sure."""
+    """The spread of predictions; the checks' error shifts those over the measured link, and only widens all others."""
     computing = compute_spread(tuple(rehearsals.found.values()))
     if link.origin != "measured":
         return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
@@ -170,7 +170,7 @@ def _spread(stage: RehearsalStage, rehearsals: Rehearsals, link: Link, checks: S
 
 
 def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
-    """Predictions are on disk before the first measurement begins."""
+    """Checks predictions against real ranks; all of them are on disk before the first measurement begins."""
     if not stage.request.check:
         return SelfCheck(base=_base(stage, rehearsals, measure=False))
     warnings: list[str] = []
@@ -209,7 +209,7 @@ def _write(stage: RehearsalStage, predicted: dict[int, Predicted]) -> None:
 
 
 def _base(stage: RehearsalStage, rehearsals: Rehearsals, measure: bool) -> Base | None:
-    """One rank, as it is; or rehearsed where it is not to be measured, or cannot be."""
+    """Returns the step and samples of one rank, measured; or rehearsed if it is not to be measured, or cannot be."""
     loop = any(one.uneven for one in rehearsals.found.values())
     made = measured(stage.measure(1), loop) if measure else None
     if made is not None:
@@ -222,7 +222,7 @@ def _base(stage: RehearsalStage, rehearsals: Rehearsals, measure: bool) -> Base 
 
 
 def _other_batches(stage: RehearsalStage, rehearsals: Rehearsals) -> tuple[RehearsedRank, ...]:
-    """With the arguments of --also, of the fewest ranks that are asked for."""
+    """Rehearses the fewest ranks that are asked for with the arguments of each --also."""
     first = min(set(rehearsals.found) & set(stage.request.ranks))
     made = [
         rehearsed(stage.rehearse(first, name=f"-also{number}", args=args))
@@ -280,7 +280,7 @@ def _answer(
 
 
 def _guesses(stage: RehearsalStage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
-    """What the numbers rest on beside measurements."""
+    """The assumptions that the numbers rest on beside measurements."""
     for one in at:
         yield from one.predicted.guesses
     if link.origin != "measured":
@@ -297,13 +297,13 @@ def _computes(stage: RehearsalStage) -> str:
 
 
 def _with_further(stage: RehearsalStage, rehearsals: Rehearsals, answer: RehearsalAnswer) -> RehearsalAnswer:
-    """Rehearsals that tell what a change would do: small buckets, memory by purpose."""
+    """Adds rehearsals that show what a change would do: one with small buckets, and one with memory by purpose."""
     first = answer.at[0].ranks
     run = rehearsals.runs[first]
     with_ddp = any(rank.model is not None and rank.model.wrapper == WRAPPER for rank in run.ranks)
     fine = rehearsed(stage.rehearse(first, name="-fine", changes=(SMALL_BUCKETS,))) if with_ddp else None
     inspected = stage.rehearse(first, name="-inspect", company=1, inspect=True)
-    rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last: a settled step
+    rows = inspected.ranks[0].inspection[::-1] if inspected.ranks else ()  # the last rows first, of a settled step
     return replace(
         answer,
         fine=fine if isinstance(fine, RehearsedRank) else None,

@@ -1,4 +1,4 @@
-"""Why a rehearsal gives no prediction, and what of one may not hold: each a sentence, with what to do next."""
+"""The reasons why a rehearsal gives no prediction, or why one may not hold: sentences with what to do next."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +16,8 @@ from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import not_observed
 from scalewise.results.run import Run
 
-MOST_WORDS = 12  # lines of the script's own
-MOST_PLACES = 3  # the last before it ended
+MOST_WORDS = 12  # lines of the script's own output
+MOST_PLACES = 3  # the last places before the script ended
 DO_DISTRIBUTED = (
     "Let it make a process group and share its gradients: torch.distributed.init_process_group(), then "
     "model = DistributedDataParallel(model), and give each rank its part of the data; then rehearse it again."
@@ -34,7 +34,7 @@ def refuse_unstartable(script: Path) -> None:
 
 
 def refused(run: Run, found: RehearsedRank | NotRehearsed) -> Refused | None:
-    """Why there is no prediction for that number of ranks; None where there is one."""
+    """The reason why there is no prediction for that number of ranks; None if there is one."""
     spec, outcome = run.spec, run.outcome
     assert spec.rehearsed is not None
     ranks, name = spec.rehearsed.world_size, Path(spec.script).name
@@ -51,27 +51,27 @@ def refused(run: Run, found: RehearsedRank | NotRehearsed) -> Refused | None:
 
 
 def sends(run: Run) -> bool:
-    """Whether any step hands anything to another rank."""
+    """Tells whether any step sends anything to another rank."""
     taped = [row for rank in run.ranks for row in rank.rehearsal if isinstance(row, TapeRow)]
     return any(row.messages or row.outside for row in taped)
 
 
 def why_unmeasured(run: Run) -> str:
-    """Why the real ranks of a run have no step that could be laid beside a predicted one."""
+    """The reason why real ranks have no step that could be compared with a predicted one."""
     if run.outcome is None or not run.outcome.measured:
         return run.outcome.sentence if run.outcome else "the run did not end"
     return "none of their steps had settled; let the script make more of them"
 
 
 def warnings_of(rehearsals: Sequence[RehearsedRank]) -> tuple[str, ...]:
-    """What may not hold, once each."""
+    """The warnings about what may not hold in predictions, each once."""
     said = [text for one in rehearsals for row in one.steered for text in [_steered(row)]]
     said += [text for one in rehearsals for row in one.unrehearsed for text in [_unrehearsed(row)]]
     return tuple(dict.fromkeys(said))
 
 
 def loaded(runs: Sequence[Run]) -> tuple[str, ...]:
-    """That others used the cores while these runs were made, by the judgement of `scalewise run`; or nothing."""
+    """The warning that others used the cores during these runs, by the criteria of `scalewise run`; else nothing."""
     evidence = load_beside([run for run in runs if run.measured])
     if not evidence:
         return ()
@@ -79,7 +79,7 @@ def loaded(runs: Sequence[Run]) -> tuple[str, ...]:
 
 
 def left_out(runs: Sequence[Run]) -> tuple[str, ...]:
-    """What these runs could not show, because parts of the watcher failed in the script and were left out."""
+    """The warnings about what these runs could not show, because parts of the watcher failed and were left out."""
     return not_observed({name: why for run in runs for name, why in run.spec.without_hooks.items()})
 
 
@@ -91,7 +91,7 @@ def _steered(row: SteeredRow) -> str:
 
 
 def made_up(run: Run) -> str:
-    """Why a script may end as it would not in truth: it went by what others never sent; empty: that was not seen."""
+    """A sentence on made-up results of other ranks that may have led the script to its end; empty if it used none."""
     rows = _rows(run)
     looked = [f"{_place(row)} looks at the result of {row.collective}" for row in rows if isinstance(row, SteeredRow)]
     said = list(dict.fromkeys(looked))[-MOST_PLACES:]
@@ -100,7 +100,7 @@ def made_up(run: Run) -> str:
 
 
 def _rows(run: Run) -> Sequence[RehearsalRow]:
-    """Of the rank that failed; of all where none is to blame."""
+    """The rows of the rank that failed; those of all ranks if none is to blame."""
     blamed = run.outcome.first_failed_rank if run.outcome else None
     return [row for rank in run.ranks if blamed in (None, rank.rank) for row in rank.rehearsal]
 
@@ -118,7 +118,7 @@ def _unrehearsed(row: UnrehearsedRow) -> str:
 
 
 def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
-    """It failed where it was to get objects from other ranks, which nobody here can make up."""
+    """The refusal of a script that failed for lack of other ranks' objects, which cannot be made up; else None."""
     missed = [row for row in _objects(_rows(run)) if row.objects == "missing"]
     if run.outcome is None or run.outcome.kind != "raised" or not missed:
         return None

@@ -1,4 +1,4 @@
-"""Scripts whose ranks wait for one another's files: a rehearsed rank sees none of them, and the refusal says so."""
+"""Refuses scripts whose ranks wait for one another's files, which a rehearsed rank does not see."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ _MAKE_FIRST = (
 
 
 def waits_for_file(ranks: int, name: str, run: Run) -> Refused | None:
-    """Why a rehearsal failed over a file that another rank was to write; None: it did not."""
+    """The refusal of a script that failed for lack of a file that another rank writes; else None."""
     if run.spec.rehearsed is None or run.outcome is None:
         return None
     hint = _MAKE_FIRST.format(name=name)
@@ -47,5 +47,5 @@ def _written(run: Run) -> tuple[WrittenFile, ...]:
 
 
 def _same(listed: str, named: str) -> bool:
-    """One may be relative to the working folder and the other not."""
+    """Compares two paths by name: one may be relative to the working folder and the other not."""
     return Path(listed).name == Path(named).name

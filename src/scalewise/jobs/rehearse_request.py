@@ -1,4 +1,4 @@
-"""What is asked of a rehearsal, and how its texts are read."""
+"""The request for a rehearsal, and the functions that read its texts."""
 
 import re
 import shlex
@@ -14,21 +14,21 @@ from scalewise.predict.link import Link
 from scalewise.predict.link_file import link_from_file
 
 MEASURED = "measured"
-MOST_RANKS = 65_536  # more is a slip of the finger
-LEAST_WITHOUT_UNIT = 2**20  # below it, bytes were hardly meant
+MOST_RANKS = 65_536  # a larger number is a typing mistake
+LEAST_WITHOUT_UNIT = 2**20  # a smaller number without a unit hardly means bytes
 _UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 @dataclass(frozen=True)
 class RehearseRequest:
-    """A script, numbers of ranks, and a link."""
+    """The script of a rehearsal, its numbers of ranks, its link and other options."""
 
     script: Path
     args: tuple[str, ...] = ()
     ranks: tuple[int, ...] = (2, 8, 64)  # fewest first
     link: Link | None = None  # None: as measured here
-    measured_asked: bool = False  # that the link is to be the measured one even for ranks that do not fit here
+    measured_asked: bool = False  # whether the measured link is used even for ranks that do not fit here
     per_node: int | None = None
     scaling: Scaling = "script"
     memory_bytes: float | None = None
@@ -45,7 +45,7 @@ class RehearseRequest:
 
 
 def asked_link(text: str | None, per_node: int | None, most_ranks: int) -> Link | None:
-    """The link of that name or in that file; None for the one of this machine."""
+    """The link of that name or in that file; None for the link of this machine."""
     if text and (text.endswith(".toml") or "/" in text):
         return link_from_file(Path(text), per_node)
     if text is None or is_measured(text):
@@ -54,12 +54,12 @@ def asked_link(text: str | None, per_node: int | None, most_ranks: int) -> Link 
 
 
 def is_measured(text: str | None) -> bool:
-    """Whether the link is to be the measured one even for ranks that do not fit here."""
+    """Tells whether the text asks for the measured link even for ranks that do not fit here."""
     return (text or "").strip().lower() == MEASURED
 
 
 def words_of(text: str, spelled: Spelled) -> tuple[str, ...]:
-    """As a shell would split them."""
+    """Splits a text into words as a shell does."""
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
@@ -70,7 +70,7 @@ def words_of(text: str, spelled: Spelled) -> tuple[str, ...]:
 
 
 def size_in_bytes(text: str | None, spelled: Spelled) -> float | None:
-    """`80GiB` or `24GB` as bytes."""
+    """Returns a size such as `80GiB` or `24GB` in bytes; None without a text."""
     if text is None:
         return None
     found = _SIZE.fullmatch(text.strip().lower())

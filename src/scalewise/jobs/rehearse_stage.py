@@ -1,4 +1,4 @@
-"""Where rehearsals are made: the runs of one request, each as rank r of N or with all its ranks."""
+"""Makes the runs of one request for a rehearsal, each as rank r of N or with all its ranks."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +16,11 @@ from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
 
-ENOUGH_STEPS = 40  # settled ones among them fix the median of a step well enough
+ENOUGH_STEPS = 40  # enough of them are settled to determine the median step well
 
 
 class RehearsalStage:
-    """This machine with the script of one request on it."""
+    """The runs of one request's script on this machine."""
 
     def __init__(self, request: RehearseRequest, reporter: Reporter, here: Here) -> None:
         self.request, self.reporter, self.here = request, reporter, here
@@ -44,7 +44,7 @@ class RehearsalStage:
         self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
 
     def company(self, ranks: int) -> int:
-        """How many of them are rehearsed at once: as many as fit."""
+        """Returns how many of these ranks are rehearsed at once: as many as fit."""
         return max(1, min(ranks, self.seats.slots))
 
     def rehearse(
@@ -58,7 +58,7 @@ class RehearsalStage:
         changes: tuple[Change, ...] = (),
         inspect: bool = False,
     ) -> Run:
-        """A few processes stand for ranks of that many, from `first` on."""
+        """Rehearses `company` of that many ranks, from rank `first` on; without `company`, as many as fit."""
         spec = self._specs[company or self.company(ranks)]
         told = self.request.per_node or (self.request.link.ranks_per_node if self.request.link else 0)
         per_node = told or min(ranks, 8 if self.device == "cuda" else ranks)
@@ -73,7 +73,7 @@ class RehearsalStage:
         )
 
     def measure(self, ranks: int) -> Run:
-        """All ranks, really."""
+        """Makes a run with that many real ranks."""
         return self._made(replace(self._specs[ranks], name=f"measure{ranks}"))
 
     def _made(self, spec: RunSpec) -> Run:
@@ -91,7 +91,7 @@ class RehearsalStage:
 
     @property
     def prediction_file(self) -> Path:
-        """What is predicted before anything is measured."""
+        """The file of predictions, which is written before anything is measured."""
         return self.folder.path / "prediction.json"
 
 

@@ -1,4 +1,4 @@
-"""Whoever wants to hear how a job goes. A job prints nothing itself: without a reporter it is silent."""
+"""The interface through which a job tells how it goes. A job prints nothing itself: without a reporter it is silent."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -15,72 +15,72 @@ Job = Literal["measure", "diagnose", "rehearse"]
 
 
 class Reporter(Protocol):
-    """Hears what a job does while it does it; the result is what the job returns."""
+    """The receiver of a job's messages while it works; its result is what the job returns."""
 
     def say(self, text: str, tone: Tone = "plain") -> None:
-        """One line about what happens now."""
+        """Takes one line about what happens now."""
 
     def refuse(self, error: BadRequest) -> None:
-        """A part of the job cannot be done; the rest goes on."""
+        """Takes the error of a part of the job that cannot be done; the rest goes on."""
 
     def runs(self, job: Job) -> AbstractContextManager[Listener]:
-        """Runs are about to be made for that job: who hears of their progress."""
+        """Returns the listener for the progress of the runs that this job is about to make."""
 
 
 class SilentListener:
-    """Hears of runs and says nothing."""
+    """A listener that ignores the progress of runs."""
 
     def started(self, index: int, total: int, spec: RunSpec) -> None:
-        """A run begins."""
+        """Called when a run begins."""
 
     def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
-        """Signs of life."""
+        """Called with the signs of life of a run's ranks."""
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It has ended."""
+        """Called when a run has ended."""
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
         """Called for a run that had been made before."""
 
 
 class Silent:
-    """Says nothing."""
+    """A reporter that ignores all messages."""
 
     def say(self, text: str, tone: Tone = "plain") -> None:
-        """Nothing."""
+        """Ignores the line."""
 
     def refuse(self, error: BadRequest) -> None:
-        """Nothing."""
+        """Ignores the error."""
 
     def runs(self, job: Job) -> AbstractContextManager[Listener]:
-        """A listener that is as silent."""
+        """Returns a listener that ignores everything, too."""
         return nullcontext(SilentListener())
 
 
 class Lines(SilentListener):
-    """Tells what happens line by line: `Lines(print)`."""
+    """A reporter that writes what happens line by line: `Lines(print)`."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
 
     def say(self, text: str, tone: Tone = "plain") -> None:
-        """One line."""
+        """Writes one line."""
         self._write(text)
 
     def refuse(self, error: BadRequest) -> None:
-        """The sentence and what to do."""
+        """Writes the error's sentence and what to do."""
         self._write(" ".join(filter(None, (error.sentence, error.hint))))
 
     def runs(self, job: Job) -> AbstractContextManager[Listener]:
-        """A line for each run that has ended."""
+        """Returns this reporter, which writes a line for each run that has ended."""
         return nullcontext(self)
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """How it ended, and after how long."""
+        """Writes how the run ended, and after how long."""
         self._write(f"{spec.name}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
-        """It is not made again."""
+        """Writes that the run was made before, with its outcome."""
         self._write(f"{spec.name}: made before, {outcome.sentence}")
 
 

@@ -1,4 +1,4 @@
-"""What calls from Python return: plain values under the names of the JSON, which a notebook shows as a table."""
+"""The results of calls from Python: plain values under the names of the JSON, which a notebook shows as a table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from scalewise.results.load import load
 
 @dataclass(frozen=True, repr=False)
 class MeasureResult:
-    """Arms with what a step of each takes, how they scale and what to doubt; `analysis` holds everything else."""
+    """The measured arms, with their steps, their scaling and reasons for doubt; `analysis` holds everything else."""
 
     folder: Path
     analysis: Analysis
@@ -51,12 +51,12 @@ class MeasureResult:
 
     @property
     def doubtful(self) -> bool:
-        """Whether any number is not to be trusted; `caveats` say why."""
+        """True if any number is not to be trusted; `caveats` say why."""
         return self.analysis.doubtful
 
     @property
     def failed(self) -> bool:
-        """Whether any run failed; the `reason` of its arm says how."""
+        """True if any run failed; the `reason` of its arm says how."""
         return self.analysis.failed
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class MeasureResult:
 
 @dataclass(frozen=True, repr=False)
 class DiagnoseResult:
-    """What is wrong with a script, worst first."""
+    """The diagnosis of a script, worst finding first."""
 
     examined: ExaminedScript
 
@@ -83,12 +83,12 @@ class DiagnoseResult:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Each with sentence, evidence, place, price and fix; `counts` says whether it is proved and no mere note."""
+        """The findings with evidence, place, price and fix; `counts` is True if one is proved and no mere note."""
         return self.diagnosis.findings
 
     @property
     def found(self) -> bool:
-        """Whether something is wrong or slow, and proved."""
+        """True if something is proved to be wrong or slow."""
         return any(one.counts for one in self.findings)
 
     @property
@@ -98,17 +98,17 @@ class DiagnoseResult:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the examination itself went."""
+        """Notes on how the examination itself went."""
         return self.diagnosis.notes
 
     @property
     def failure(self) -> str:
-        """How the script failed by itself; empty where it did not."""
+        """The failure of the script itself, in words; empty if it did not fail."""
         return self.diagnosis.failure
 
     @property
     def folder(self) -> Path:
-        """Of the examined run."""
+        """The folder of the examined run."""
         return Path(self.diagnosis.folder)
 
     def __repr__(self) -> str:
@@ -122,14 +122,14 @@ class DiagnoseResult:
 
 @dataclass(frozen=True, repr=False)
 class RehearseResult:
-    """Predictions for numbers of ranks, with their self-check and what follows from them."""
+    """The predictions for numbers of ranks, with their self-check and the conclusions from them."""
 
     answer: RehearsalAnswer
     conclusions: Conclusions
 
     @property
     def rows(self) -> tuple[ScalingRow, ...]:
-        """Each number of ranks: predicted, and measured where that many ran here."""
+        """The rows of all numbers of ranks: predicted, and measured where that many ran here."""
         return self.conclusions.scaling.rows if self.conclusions.scaling is not None else ()
 
     def at(self, ranks: int) -> ScalingRow:
@@ -148,17 +148,17 @@ class RehearseResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of it may not hold."""
+        """The warnings about what may not hold in the predictions."""
         return self.answer.warnings
 
     @property
     def guesses(self) -> tuple[str, ...]:
-        """What it rests on beside measurements."""
+        """The assumptions that the predictions rest on beside measurements."""
         return self.conclusions.guesses
 
     @property
     def folder(self) -> Path:
-        """Of the runs."""
+        """The folder of the runs."""
         return Path(self.answer.folder)
 
     def __repr__(self) -> str:
@@ -198,7 +198,7 @@ class CompareResult:
 
 
 def measured_in(folder: Path) -> MeasureResult:
-    """What was measured in a folder, or in one run of it."""
+    """Returns what was measured in a folder, or in one run of it."""
     return MeasureResult(folder, summarise(load(folder)))
 
 

@@ -200,7 +200,7 @@ def _reason(outcome: Outcome) -> str:
 
 
 def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> Path:
-    """Where the spec is written."""
+    """Writes the run's spec, machine and command, and returns the path of the spec."""
     if not _is_second_node(spec):
         clear(run)
     run.path.mkdir(parents=True, exist_ok=True)

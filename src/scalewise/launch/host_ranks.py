@@ -1,4 +1,4 @@
-"""Ranks that run on this host: signs of life in shared memory, stacks by a signal, and loads from /proc."""
+"""The ranks that run on this host: signs of life in shared memory, stacks by a signal, and loads from /proc."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ _STACK_SECONDS = 0.5
 
 
 class HostRanks(ABC):
-    """What the ranks of a run on this host have in common, whoever starts them."""
+    """The common base of a run's ranks on this host, whoever starts them."""
 
     def __init__(self, spec: RunSpec, folder: RunFolder, world: OpenWorld | None, asked_ns: int) -> None:
         self.exits: dict[int, Exit] = {}
@@ -32,7 +32,7 @@ class HostRanks(ABC):
         self.sampler: Sampler | None = None
         self._world = world
         self._kills_before = memory_kills()
-        # The time a server takes to start is nobody's standstill: the run's own clock starts here.
+        # The run's clock starts here, so that the time a server takes to start is not taken for a standstill.
         self.start_ns = time.monotonic_ns()
         self.seconds_before = (self.start_ns - asked_ns) * 1e-9
         # By rank: its last sign of life, and how long it had queued then.
@@ -40,33 +40,33 @@ class HostRanks(ABC):
 
     @property
     def ranks(self) -> range:
-        """Their numbers among the ranks of all nodes."""
+        """The numbers of these ranks among the ranks of all nodes."""
         first = first_rank(self.spec)
         return range(first, first + self.spec.ranks)
 
     @property
     def seconds(self) -> float:
-        """Since the run's clock started."""
+        """The seconds since the run's clock started."""
         return seconds_since(self.start_ns)
 
     @property
     def all_started(self) -> bool:
-        """Every process is known."""
+        """True if the process of every rank is known."""
         return len(self.pids) == len(self.ranks)
 
     @property
     def memory_kills(self) -> int:
-        """By the kernel of this host."""
+        """The number of processes that this host's kernel has killed for lack of memory since the ranks started."""
         return memory_kills() - self._kills_before
 
     @property
     @abstractmethod
     def over(self) -> bool:
-        """Tells whether nothing more will happen."""
+        """True if nothing more will happen."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Waits for news and takes them in."""
+        """Waits until a rank starts or ends, or the time is over, and takes note of it."""
 
     @abstractmethod
     def ask_for_stacks(self, rank: int) -> None:
@@ -74,46 +74,46 @@ class HostRanks(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Kills what is left, with everything it has started, and moves the logs to their places."""
+        """Kills the ranks that are left, with everything they have started, and moves the logs to their places."""
 
     def pause(self, seconds: float) -> None:
-        """By this host's clock."""
+        """Waits by this host's clock."""
         time.sleep(seconds)
 
     def start_problem(self) -> tuple[str, str]:
-        """Ranks that the server starts are started, or the server is gone."""
+        """Returns two empty texts: either the server has started its ranks, or the server is gone."""
         return "", ""
 
     def pulses(self) -> tuple[Pulse, ...]:
-        """From the file that the ranks have mapped into their memory."""
+        """Reads the signs of life from the file that the ranks have mapped into their memory."""
         return read_pulses(self.folder.pulses)
 
     def sample(self) -> None:
-        """With the steps that the ranks have made by now."""
+        """Samples the machine, with the number of steps that each rank has made by now."""
         pulses = self.pulses()
         if self.sampler is not None:
             pids = [self.pids.get(rank, 0) for rank in self.ranks]
             self.sampler.sample(pids, [pulses[rank].steps if rank < len(pulses) else 0 for rank in self.ranks])
 
     def stacks(self, ranks: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """The ranks write them on a signal; some may never do."""
+        """Asks the ranks for their stacks by a signal and returns what they have written, which may be nothing."""
         sizes = {rank: _size(self.folder.stack(rank)) for rank in ranks}
         for rank in ranks:
             self.ask_for_stacks(rank)
         end = time.monotonic() + _STACK_SECONDS
         while time.monotonic() < end and any(_size(self.folder.stack(rank)) == sizes[rank] for rank in ranks):
             time.sleep(0.02)
-        # The dump is written in pieces: the last ones may still be on their way.
+        # The dump is written in pieces, and the last ones may not be written yet.
         time.sleep(0.05)
         return {rank: parse_stack(_text_from(self.folder.stack(rank), sizes[rank])) for rank in ranks}
 
     def views(self) -> tuple[RankView, ...]:
-        """Each rank by its pulse and its process."""
+        """The state of each rank, from its pulse and its process."""
         pulses = self.pulses()
         return tuple(self._view(rank, pulses[rank] if rank < len(pulses) else None) for rank in self.ranks)
 
     def close(self) -> World | None:
-        """Lists the files that the run has left."""
+        """Ends the samples, and lists the files that the run has left."""
         if self.sampler is not None:
             self.sampler.close()
         return self._world.close() if self._world is not None else None
@@ -124,12 +124,12 @@ class HostRanks(ABC):
             pid = self.pids.get(rank, 0)
             return RankView(rank, end, pid=pid, queued_seconds=self._queued_since(rank, pid, 0))
         moved = seconds_since(self.start_ns, pulse.moved_ns) if pulse.moved_ns else None
-        pid = pulse.pid or self.pids.get(rank, 0)  # a rank tells its own only when it has begun to train
+        pid = pulse.pid or self.pids.get(rank, 0)  # a rank reports its own pid only when it has begun to train
         queued = self._queued_since(rank, pid, pulse.moved_ns)
         return RankView(rank, end, moved, pulse.state, pulse.steps, pulse.syncs, pulse.pid, queued)
 
     def _queued_since(self, rank: int, pid: int, moved_ns: int) -> float:
-        """The time for which a rank waited for a core since it last moved: on a crowded machine, no standstill."""
+        """The seconds for which a rank queued for a core since it last moved, which are not counted as standstill."""
         queued = queued_seconds(pid) if pid else 0.0
         last_ns, before = self._queued.get(rank, (-1, 0.0))
         if moved_ns != last_ns:
@@ -142,7 +142,7 @@ class ServerRanks(HostRanks):
     """Ranks that the fork server itself has started, one process each."""
 
     def begin(self, server: Connection, orders: Mapping[int, RankOrder | ExecOrder]) -> None:
-        """Starts them."""
+        """Starts the ranks."""
         self._server = server
         self._ranks = {order.label: rank for rank, order in orders.items()}
         for order in orders.values():
@@ -150,11 +150,11 @@ class ServerRanks(HostRanks):
 
     @property
     def over(self) -> bool:
-        """Tells whether every rank has ended."""
+        """True if every rank has ended."""
         return len(self.exits) == len(self._ranks)
 
     def wait(self, seconds: float) -> None:
-        """The server tells at once when a rank starts or ends."""
+        """Waits for the server's events, which come at once when a rank starts or ends."""
         for event in self._server.events(seconds):
             self._take(event)
 

@@ -1,7 +1,7 @@
-"""What a launcher is: it starts the ranks of one run and says of them what supervision has to know.
+"""The interface of a launcher: it starts the ranks of one run and tells supervision what it needs to know of them.
 
 Supervision knows these protocols and the run's folder, where ranks leave their records and logs. It shares no memory
-with the ranks, sends no signal, reads no /proc and has no clock of its own: all of that is the launcher's matter, which
+with the ranks, sends no signals, does not read /proc and has no clock of its own: the launcher does all of that, and
 may start ranks on this host, on another, or only in a test.
 """
 
@@ -16,13 +16,13 @@ from scalewise.records.world import World
 
 
 class LaunchFailed(Exception):
-    """The ranks cannot be started, or what has started them is gone; says why and what to do."""
+    """The error that ranks cannot be started, or that what has started them is gone; it says why and what to do."""
 
     def __init__(self, sentence: str, hint: str, world: World | None = None) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.hint = hint
-        self.world = world  # what had become of the script's files by then
+        self.world = world  # what the run had done to the script's files by then
 
 
 class RankProcesses(Protocol):
@@ -34,54 +34,54 @@ class RankProcesses(Protocol):
 
     @property
     def all_started(self) -> bool:
-        """Whether every rank is known to have begun."""
+        """True if every rank is known to have begun."""
 
     @property
     def over(self) -> bool:
-        """Tells whether nothing more will happen."""
+        """True if nothing more will happen."""
 
     @property
     def seconds(self) -> float:
-        """Since the ranks were to start: the clock of everything that is said about them."""
+        """The seconds since the ranks were to start, the clock for everything that is said about them."""
 
     @property
     def seconds_before(self) -> float:
-        """That passed from the wish for this run to the start of that clock."""
+        """The seconds between the request for this run and the start of the clock of `seconds`."""
 
     @property
     def memory_kills(self) -> int:
-        """Processes that were killed for want of memory where the ranks are, since they started."""
+        """The number of processes killed for lack of memory, on the ranks' host, since the ranks started."""
 
     def wait(self, seconds: float) -> None:
-        """Waits so long, or until there is news of a start or an end, and takes it in."""
+        """Waits for that many seconds or until a rank starts or ends, and takes note of it."""
 
     def pause(self, seconds: float) -> None:
-        """Waits so long in any case: ranks have something to write."""
+        """Waits for the whole time, so that ranks can finish writing."""
 
     def pulses(self) -> tuple[Pulse, ...]:
-        """The last sign of life of each rank, for who wants to watch."""
+        """The last sign of life of each rank, for listeners."""
 
     def views(self) -> tuple[RankView, ...]:
-        """Each rank now: there or gone, and when it last moved by this clock."""
+        """The state of each rank: running or ended, and when it last moved by this clock."""
 
     def sample(self) -> None:
-        """Notes how the machine is doing beside the ranks."""
+        """Records a sample of how the machine is used beside the ranks."""
 
     def stacks(self, ranks: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """Where these ranks stand, innermost frame first; what cannot be asked has none."""
+        """The stacks of these ranks, innermost frame first; empty for a rank that cannot be asked."""
 
     def end(self) -> None:
         """Ends what is left of the ranks and all they have started, and puts their logs in their places."""
 
     def start_problem(self) -> tuple[str, str]:
-        """Why no rank was ever started, and what to do; two empty texts where some were."""
+        """The reason why no rank was ever started, and what to do; two empty texts if some were."""
 
     def close(self) -> World | None:
-        """Gives back what the run was given; what it did to its files. Called once, however the run has ended."""
+        """Releases what the run was given and returns what it did to its files; called once, however the run ended."""
 
 
 class Launcher(Protocol):
-    """Starts runs."""
+    """The interface of what starts runs."""
 
     def start(self, spec: RunSpec, folder: RunFolder) -> RankProcesses:
         """Starts the ranks of a run whose `spec.json` is in its folder; raises `LaunchFailed` where that cannot be."""

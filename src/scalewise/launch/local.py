@@ -25,14 +25,14 @@ from scalewise.records.spec import LauncherName, RunSpec
 
 @dataclass(frozen=True)
 class Start:
-    """What the ranks of a run are started with."""
+    """The values that the ranks of a run are started with."""
 
     spec: RunSpec
     folder: RunFolder
     spec_path: Path
     server: Connection
-    visible: dict[str, str]  # environment that the script finds
-    hidden: dict[str, str]  # and what only the watcher does
+    visible: dict[str, str]  # environment variables that the script sees
+    hidden: dict[str, str]  # environment variables that only the watcher sees
     world: OpenWorld | None
     asked_ns: int
 
@@ -42,13 +42,13 @@ class Start:
         return RunFolder(self.folder.path.resolve())
 
     def seat(self, rank: int) -> Seat:
-        """Where the rank starts."""
+        """The place where the rank is started."""
         return self.world.seat(rank) if self.world else Seat(self.spec.cwd)
 
 
 @dataclass(frozen=True)
 class HostLauncher(ABC):
-    """What the launchers of this host share: its machine, and the servers that can start processes."""
+    """The common base of this host's launchers: the machine, and the servers that can start processes."""
 
     machine: MachineFacts
     servers: ServerSource
@@ -56,7 +56,7 @@ class HostLauncher(ABC):
 
     @abstractmethod
     def ranks(self, start: Start) -> HostRanks:
-        """Starts them."""
+        """Starts the ranks."""
 
     def start(self, spec: RunSpec, folder: RunFolder) -> HostRanks:
         """Opens the run's view of its folder and starts its ranks."""

@@ -54,7 +54,7 @@ class Sampler:
             return
 
     def close(self) -> None:
-        """What was written stays."""
+        """Closes the file of samples; what was written stays."""
         try:
             if self._file is not None:
                 self._file.close()

@@ -97,7 +97,7 @@ class TorchrunRanks(HostRanks):
         shutil.rmtree(_log_folder(self.spec, self.folder), ignore_errors=True)
 
     def start_problem(self) -> tuple[str, str]:
-        """By torchrun's own last words, where it has started no rank."""
+        """Returns torchrun's last line of output and a hint if it has started no rank; else two empty texts."""
         if self.pids or self.exits:
             return "", ""
         words = self.last_words()

@@ -18,7 +18,7 @@ RUNS_AND_TURNS = 3.0  # two runs, and what they wait for each other
 
 @dataclass(frozen=True)
 class Observed:
-    """What a plan needs to know of the run that is to be replayed."""
+    """The facts that a plan needs to know of the run that is to be replayed."""
 
     spec: RunSpec
     wall_seconds: float
@@ -44,7 +44,7 @@ class Replay:
 
 
 def replay_seconds(wall_seconds: float) -> float:
-    """How long one replay of a run that took so long may take."""
+    """The time limit for one replay of a run that took this long."""
     return min(MOST_SECONDS, max(LEAST_SECONDS, TIMES_AS_LONG * wall_seconds))
 
 

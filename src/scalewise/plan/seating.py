@@ -1,4 +1,4 @@
-"""How many ranks can really run on this machine at once, each with a place of its own."""
+"""The number of ranks that can really run on this machine at once, each with a place of its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ USUAL_COUNTS = (2, 4)
 
 @dataclass(frozen=True)
 class Seating:
-    """Who can really run here: so many ranks at most, each with so many cores."""
+    """The ranks that can really run here: how many at most, and with how many cores each."""
 
     device: Device
     counts: tuple[int, ...]  # of two ranks or more, fewest first; empty: no two ranks fit
@@ -32,7 +32,7 @@ def seating(facts: MachineFacts, device: Device, asked: Sequence[int]) -> Seatin
 
 
 def usual_seating(facts: MachineFacts) -> Seating:
-    """Where nobody asks for numbers of ranks: two and four, or all GPUs."""
+    """The seating if nobody asks for numbers of ranks: two and four, or powers of two up to all GPUs."""
     if facts.gpus:
         return seating(facts, "cuda", tuple(1 << power for power in range(1, 8)))
     return seating(facts, "cpu", USUAL_COUNTS)

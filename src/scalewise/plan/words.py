@@ -59,7 +59,7 @@ def ranks_problem(count: int) -> str:
 
 
 def parse_changes(text: str) -> tuple[Change, ...]:
-    """`none`, or one or more of `NAME[:SETTING,...][@RANK]` joined by `+`; a setting is a value, or KEY=VALUE."""
+    """Reads `none`, or one or more of `NAME[:SETTING,...][@RANK]` joined by `+`; a setting is a value, or KEY=VALUE."""
     if text.strip() == PLAIN:
         return ()
     found = tuple(_one_change(part.strip()) for part in text.split("+"))
@@ -121,7 +121,7 @@ def _by_key(words: str, known: Declared, asked: Sequence[str], text: str, hint: 
 
 
 def _noun(known: Declared) -> Callable[[str], str]:
-    """What a person calls a setting that is missing."""
+    """Returns the function that names a missing setting as a person would."""
     kinds = {"seconds", "latency", "rate"}
     names = {"workers": "number of workers", "option": "options, such as KEY=VALUE"}
     return lambda key: known.settings[key] if known.settings[key] in kinds else names.get(known.settings[key], key)
@@ -138,7 +138,7 @@ def _value(kind: Kind, word: str, text: str, hint: str) -> AxisValue:
 
 
 def _option(word: str) -> AxisValue:
-    """As Python would write it."""
+    """Returns the value that the word stands for in Python: a truth value, a number, or else text."""
     whole, number = _whole(word), _number(word)
     if word in ("True", "False", "true", "false"):
         return word in ("True", "true")
@@ -192,7 +192,7 @@ def _with_unit(word: str, units: Mapping[str, Fraction]) -> float | None:
 
 
 def _rate_text(rate: float) -> str:
-    """So that it reads back as the very same number."""
+    """Writes a rate so that it reads back as the very same number."""
     for unit, scale in reversed(_BYTES.items()):
         number = f"{rate / float(scale):.10g}"
         if rate >= scale and _with_unit(f"{number}{unit}", _BYTES) == rate:
@@ -221,7 +221,7 @@ def _change_text(change: Change) -> str:
 
 
 def short_text(text: str) -> str:
-    """What `changes_text` gives, with the short names of tables."""
+    """Returns the text of `changes_text` with the short names of tables."""
     return re.sub(r"(^|(?<= \+ ))\w+", lambda match: declared(match[0]).short or match[0], text)
 
 

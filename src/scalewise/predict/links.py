@@ -1,4 +1,4 @@
-"""Which link a prediction is made over: the one that was asked for, or the one that was measured here."""
+"""The link that a prediction is made over: the one that was asked for, or the one that was measured here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ class Links:
             self.sharing = self._sharing_beside(self._given, rehearsals)
 
     def measured(self, ranks: int) -> Link | NoLink:
-        """That of this machine among so many ranks."""
+        """The link of this machine among that many ranks, or the reason why it is not known."""
         if self._probe is None:
             return NoLink(NOT_MEASURED)
         if not self._probe.points:
@@ -58,7 +58,7 @@ class Links:
         return measured_link(self._probe, ranks)
 
     def asked(self, ranks: int) -> Link | Refused:
-        """For a prediction of so many ranks."""
+        """The link for a prediction of that many ranks, or a refusal."""
         if self._given is not None:
             return self._given
         if ranks == 1:
@@ -92,7 +92,7 @@ class Links:
         return replace(link, guesses=(*link.guesses, ON_CORES))
 
     def _sharing_beside(self, link: Link, rehearsals: Mapping[int, RehearsedRank]) -> Sharing:
-        """On cores a message keeps them busy as long as one did here: over a slower link for less of its time."""
+        """The sharing of cores over this link: a message needs their time as here, less of it over a slower link."""
         here = self.measured(self._seats.counts[0]) if self._seats.counts else NoLink(NOT_MEASURED)
         several = [one for ranks, one in sorted(rehearsals.items()) if ranks > 1 and one.typical.messages]
         if self._seats.device != "cpu" or not _by_cores(link) or isinstance(here, NoLink) or not several:

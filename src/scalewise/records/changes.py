@@ -1,6 +1,6 @@
-"""What can be changed in a script from outside, as declared by the file of `watch/changes` that does it.
+"""The changes that can be made to a script from outside, as declared by the file of `watch/changes` that makes each.
 
-That file needs torch, which the parent process does not have. So its `CHANGE = Declared(...)` holds literals only, and
+Such a file needs torch, which the parent process does not have. So its `CHANGE = Declared(...)` holds literals only and
 is read here without importing the file.
 """
 
@@ -19,27 +19,27 @@ AxisValue = str | int | float | bool
 
 @dataclass(frozen=True)
 class Declared:
-    """How a change is written and named, and where it means anything."""
+    """The declaration of a change: how it is written and named, and where it has an effect."""
 
     settings: dict[str, Kind] = field(default_factory=dict)  # in the order in which they are written
     optional: tuple[str, ...] = ()  # those of them that may be left out
     example: str = ""  # as a person writes it; empty: the name alone
     label: str = ""  # `slow rank {seconds} on rank {rank}`; empty: the name and its settings
     short: str = ""  # for narrow tables; empty: the name
-    least_ranks: int = 1  # with fewer there is nothing to change
+    least_ranks: int = 1  # with fewer ranks there is nothing to change
     void_beside: tuple[str, ...] = ()  # changes that leave nothing to change
-    cpu_only: str = ""  # why it does nothing on a GPU; empty: it does
-    between_steps: bool = False  # what it spares lies between steps, too; runs that take turns cannot show it
+    cpu_only: str = ""  # why it has no effect on a GPU; empty: it has
+    between_steps: bool = False  # it saves time between steps, too, which runs that take turns cannot show
     compiles: bool = False  # the first step takes as long as compiling does
-    before_hooks: bool = False  # it goes beneath the watcher's own hooks, not around them
+    before_hooks: bool = False  # it is installed inside the watcher's own hooks, not around them
 
     @property
     def open(self) -> bool:
-        """Whether it takes settings of any name."""
+        """True if the change takes settings of any name."""
         return "option" in self.settings.values()
 
 
-UNKNOWN = Declared()  # of a folder that another version has written
+UNKNOWN = Declared()  # for a change named in a folder that another version has written
 
 
 def known_changes() -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def known_changes() -> tuple[str, ...]:
 
 @cache
 def declared(name: str) -> Declared:
-    """What the file of that name declares; UNKNOWN where there is none."""
+    """Returns the declaration in the file of that name; UNKNOWN if there is no such file."""
     file = FOLDER / f"{name}.py"
     if not name.isidentifier() or not file.is_file():
         return UNKNOWN

@@ -17,9 +17,9 @@ FolderUse = Literal["plain", "private", "in_place"]
 
 @dataclass(frozen=True)
 class Change:
-    """One thing changed from outside: to learn its price, or what a finding's fix makes of the script.
+    """A change made to a script from outside: to measure its price, or to try the fix of a finding.
 
-    What it does is a file of `watch/changes`, by this name; every rank's records name it.
+    The file of `watch/changes` with its name makes it; the records of every rank name it.
     """
 
     name: str  # slow_rank, no_sync, ...
@@ -34,27 +34,27 @@ class Change:
         return hash((self.name, tuple(sorted(self.settings.items()))))
 
     def label(self) -> str:
-        """A short name for tables: `slow rank 20 ms on rank 0`, `divide_loss by=4`."""
+        """The change in words for tables: `slow rank 20 ms on rank 0`, `divide_loss by=4`."""
         return label(self.name, self.settings)
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A measurement: nothing but the watcher's stamps beside the script. Only such runs stand in tables."""
+    """The kind of a measured run: only the watcher's time stamps are taken. Only such runs stand in tables."""
 
     name: Literal["timed"] = "timed"
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """Watched so closely that its times mean nothing; writes `records.inspection` rows, for reports."""
+    """The kind of a run with `records.inspection` rows, for reports; watching so closely makes its times useless."""
 
     name: Literal["inspected"] = "inspected"
 
 
 @dataclass(frozen=True)
 class Examined:
-    """Writes `records.notes` and `records.examination` rows, for the doctor and for checks of tasks."""
+    """The kind of a run with `records.notes` and `records.examination` rows, for the doctor and for checks of tasks."""
 
     show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
     inspected: bool = False  # writes the rows of an inspected run as well
@@ -63,7 +63,7 @@ class Examined:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """A few processes stand for ranks of many that are not there, none of which hears of the others.
+    """The kind of a run whose few processes stand for some of many ranks, and receive nothing from other ranks.
 
     Processes that run at once affect each other: on a CPU they share its memory as the real ranks would.
     """
@@ -90,7 +90,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Turns:
-    """A place in a ring: runs that are alive together on the same cores and take turns step by step."""
+    """A run's place in a ring: runs that exist at once on the same cores and take turns step by step."""
 
     ring: str  # its name, the same for all its runs and for no other ring of the suite
     index: int  # 0 makes the first step
@@ -147,27 +147,27 @@ class RunSpec:
 
     @property
     def timed(self) -> bool:
-        """Tells whether the run's times are those of real ranks with nothing but the watcher beside them."""
+        """True if the run's times are those of real ranks with nothing but the watcher beside them."""
         return isinstance(self.kind, Timed)
 
     @property
     def inspected(self) -> bool:
-        """Whether it writes the rows of an inspected run, alone or beside those of its own kind."""
+        """True if the run writes the rows of an inspected run, alone or beside those of its own kind."""
         return isinstance(self.kind, Inspected) or getattr(self.kind, "inspected", False)
 
     @property
     def examined(self) -> Examined | None:
-        """How it is examined; None where it is not."""
+        """The options of the run's examination; None if it is not examined."""
         return self.kind if isinstance(self.kind, Examined) else None
 
     @property
     def shows_gradients(self) -> bool:
-        """Whether it writes what the gradients of its first steps are."""
+        """True if the run writes what the gradients of its first steps are."""
         return self.examined is not None and self.examined.show_gradients
 
     @property
     def rehearsed(self) -> Rehearsed | None:
-        """Whom its processes stand for; None where all ranks are there."""
+        """The ranks that its processes stand for; None if all ranks are there."""
         return self.kind if isinstance(self.kind, Rehearsed) else None
 
     def key(self, names: tuple[str, ...]) -> tuple[object, ...]:
@@ -229,7 +229,7 @@ def _old_kind(data: dict[str, Any]) -> object:
 
 
 def _old_changes(data: dict[str, Any]) -> object:
-    """Interventions had the same four numbers whatever they were; remedies look as changes do."""
+    """Reads interventions, which had the same four numbers whatever they did, and remedies, which look like changes."""
     interventions, remedies = data.get("interventions", []), data.get("remedies", [])
     if not isinstance(interventions, list) or not isinstance(remedies, list):
         return interventions if remedies == [] else remedies  # damage, which the reader names

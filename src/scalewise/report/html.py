@@ -28,8 +28,8 @@ from scalewise.report.svg_page import svg_markup
 from scalewise.report.view import DocumentNumbers, labels_of, nonbreaking, numbers_of, plain_text, typeset
 
 PAGE = Path(__file__).with_name("page.html")
-LEAST_PIXELS = 1.1  # smallest size of a figure's point, whose letters have 8 points
-POINTS_PER_REM = 7.55  # makes letters in figures as large as those around them
+LEAST_PIXELS = 1.4  # of a point of a figure: its letters have 8 points, and fewer than 11 pixels are hard to read
+POINTS_PER_REM = 7.55  # letters in figures are then as large as those around them
 _PLACE = re.compile(r"\{\{(title|subtitle|contents|body)\}\}")
 BLANK = '<dd class="blank"></dd>'
 RULED = '<div class="ruled"></div>'
@@ -184,7 +184,8 @@ def _figure(figure: Figure, numbers: DocumentNumbers, lone: bool) -> str:
         f'<figure id="figure{number}" class="drawn{kind}" style="{"" if lone else most}">'
         f'<div class="scroll" style="{most}"><div style="{least}">{picture}</div></div>'
         f"<figcaption><b>Figure {number}.</b> "
-        f'{shown(typeset(figure.title))}{dot} <span class="quiet">{html_prose(figure.caption)}</span></figcaption>'
+        f'{shown(typeset(figure.title))}{dot} <span class="quiet">{html_prose(figure.caption)}</span> '
+        '<span class="scrolls" hidden>more of it to the right: scroll →</span></figcaption>'
         "</figure>"
     )
 

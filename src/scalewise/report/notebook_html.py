@@ -24,7 +24,7 @@ _RIGHT, _LEFT = ' style="text-align:right"', ' style="text-align:left"'
 
 
 def measured_html(analysis: Analysis) -> str:
-    """The answers of the arms, the table of each experiment, and what to doubt."""
+    """The answers of the arms, the table of each experiment, and reasons for doubt."""
     return "".join(_markup(_measured(analysis)))
 
 
@@ -120,7 +120,7 @@ def _markup(blocks: Iterator[Block]) -> Iterator[str]:
 
 
 def _table(table: Table) -> str:
-    """Whatever comes from a script is text in it, never markup."""
+    """Returns a table as HTML, in which everything that comes from a script is text, never markup."""
     view = table_view(table)
     styles = [_RIGHT if column.numeric else _LEFT for column in table.columns]
     heads = "".join(
@@ -143,7 +143,7 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: CellView, row_mark: str) -> str:
-    """The mark of the row stands in its first cell."""
+    """Returns a cell as HTML; the first cell of a row also has the row's mark."""
     beside = " ".join(filter(None, (cell.interval, row_mark, cell.mark, cell.footnote)))
     text = shown(cell.text).replace("\n", "<br>")
     return f"{text} <small>{shown(beside)}</small>" if beside else text

@@ -51,7 +51,7 @@ def csv_text(table: Table) -> str:
 
 
 def _marks(table: Table, row: Sequence[Cell]) -> str:
-    """What the row is, as the page shows it, and the columns that are something else; an empty cell is neither."""
+    """Returns the row's mark, as the page shows it, and the columns with another mark; an empty cell has none."""
     view = row_view(row)
     apart: dict[str, list[str]] = {}
     for column, cell in zip(table.columns, view.cells, strict=True):

@@ -139,7 +139,7 @@ def _hole(cell: Cell) -> bool:
 
 
 def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str], first: bool) -> CellView:
-    """In a row that was not measured, a number that was says so."""
+    """Returns a cell as the page shows it; a measured number in a row that was not measured is marked as measured."""
     apart = cell.mark == "measured" and shared in NOT_HERE and _has_interval(cell) and not first
     mark = "" if cell.mark == shared or (cell.mark == "measured" and not apart) or _hole(cell) else cell.mark
     level = f"{level_text(cell.level)} interval"

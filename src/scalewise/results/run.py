@@ -51,7 +51,7 @@ class RankRecord:
     utilisation: tuple[UtilisationRow, ...] = ()  # only in an inspected run
 
     def applied(self, change: str) -> int:
-        """How often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
+        """Returns how often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
         told = [row.applied for row in self.examination if isinstance(row, RemedyRow) and row.remedy == change]
         counts = self.end.interventions_applied if self.end else {}
         return max([counts.get(change, 0), counts.get(f"remedy:{change}", 0), *told])
@@ -80,7 +80,7 @@ class Run:
         return min((rank.start.started_unix_seconds for rank in self.ranks if rank.start), default=None)
 
     def applied(self, change: str) -> int:
-        """How often it took effect over all ranks: by their last rows, or by what an ended run wrote on the way."""
+        """Returns how often the change took effect on all ranks, by the last row that each has written of it."""
         return sum(rank.applied(change) for rank in self.ranks)
 
 

@@ -259,7 +259,9 @@ def test_rows_of_gpus_that_are_not_here_stand_in_a_group_of_their_own(monkeypatc
     assert [heading for _, heading in shown.groups] == ["On this machine", "On GPUs, not on this machine"]
     first = shown.groups[1][0]
     assert [row[0].mark for row in shown.rows[first:]] == ["measured", "predicted", "predicted"]
-    assert "4 GPUs of the kind in the table 1.5" in answers(h1_2.build(everything()))[0].practice
+    assert (
+        "By prediction 4 GPUs of the kind in the table would reach 1.5" in answers(h1_2.build(everything()))[0].practice
+    )
 
 
 def test_one_gpu_is_told_from_a_machine_that_was_not_asked():
@@ -569,6 +571,7 @@ def test_a_mean_is_only_called_too_high_where_the_error_of_the_mean_says_so():
     assert held_up.verdict == "The first step takes longer, because it pays for set-up that later ones do not pay."
     assert "do not change the mean clearly" in held_up.practice
     assert "4 later steps of the drawn run took longer than its first" in held_up.practice
+    assert "1 later step of the drawn run took" in answer(0.020, [0.030]).practice
 
 
 def test_that_ranks_start_alike_is_the_work_of_ddp_and_not_of_the_seed():
@@ -748,8 +751,16 @@ def test_why_the_sizes_differ_follows_the_rates_of_the_table(sample, flops, word
 def test_a_limit_at_the_bound_of_arithmetic_is_not_blamed_on_memory():
     quick = make_evidence(*batched(sample=1e-5), *model_sizes())
     slow = make_evidence(*batched(sample=2e-3), *model_sizes())
-    assert "limited by arithmetic" in answers(h1_5b.build(quick))[1].practice
+    assert "less than where the line tends: so arithmetic is the limit" in answers(h1_5b.build(quick))[1].practice
     assert "the rest is memory traffic" in answers(h1_5b.build(slow))[1].practice
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [((9.0, 8.0, 10.0), "memory traffic"), ((18.0, 15.0, 30.0), "limited by"), ((32.0, 18.0, 90.0), "less than where")],
+)
+def test_a_line_that_tends_above_what_arithmetic_allows_is_not_believed(limit, words):
+    assert words in h1_5b._bounded_words(Estimate(*limit, 10, 1, "m", 0.95), 23.0)
 
 
 def test_one_rank_alone_is_not_shown_as_several():

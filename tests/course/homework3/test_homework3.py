@@ -9,11 +9,12 @@ from course_evidence import course_arm, course_inspection, depth_evidence, devic
 from evidence_factories import make_evidence
 from inspection_factory import make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course import gpus
 from scalewise.course.homework3 import h3_1, h3_2, h3_3, h3_4, h3_5, summary
-from scalewise.course.homework3.layers import ALL, DEVICES, placed_along
-from scalewise.records.inspection import DeviceMemoryRow
-from scalewise.report.document import Answer, Section, Table
+from scalewise.course.homework3.layers import ALL, DEVICES, SHARES, placed_along
+from scalewise.records.inspection import BusyRow, DeviceMemoryRow
+from scalewise.report.document import Answer, Figure, Section, Table
 
 QUESTIONS = (h3_1, h3_2, h3_3, h3_4, h3_5)
 
@@ -67,7 +68,7 @@ def test_the_line_that_moves_the_data_is_quoted_as_it_was_when_the_run_was_made(
 def test_a_step_that_grows_with_depth_is_a_no_and_says_by_how_much():
     (answer,) = answers(h3_2.build(depth_evidence(per_layer=0.001)))
     assert answer.verdict.startswith("No: every further layer makes the step longer")
-    assert answer.number.endswith("1.00\u00a0ms for each layer.")
+    assert answer.number.endswith("adds 1.00\u00a0ms for each layer.")
     assert "waits until the one before has finished" in answer.why
 
 
@@ -110,7 +111,7 @@ def test_the_rule_places_every_layer_and_its_blocks_differ_by_one_at_most(depth,
 def test_devices_that_take_turns_are_used_one_at_a_time():
     used, _ = answers(h3_4.build(devices_evidence()))
     assert used.verdict == "All 5 are used, but only one at a time."
-    assert "each device computes for 20 % of the time" in used.number
+    assert "Each device computes for 20 % of forward and backward" in used.number
 
 
 def test_devices_that_overlap_are_said_to_overlap():
@@ -147,7 +148,7 @@ def test_a_pipeline_is_predicted_from_the_measured_cost_of_its_micro_batches():
 
 def test_micro_batches_that_cost_as_much_as_the_whole_batch_make_no_pipeline_pay():
     _, faster = answers(h3_4.build(whole(micro_seconds=(0.02, 0.02))))
-    assert "would not help at this size" in faster.practice
+    assert "No clear gain is predicted from a pipeline at this size" in faster.practice
 
 
 def test_without_micro_batches_no_pipeline_is_drawn():
@@ -212,7 +213,7 @@ def test_the_summary_says_the_verdicts_a_reader_wants():
     evidence = whole()
     found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert len(found.sentences) == 4
-    assert found.sentences[0].startswith("H3.2: No: every further layer")
+    assert found.sentences[0].startswith("H3.2, more layers: every further layer")
 
 
 def test_one_depth_alone_leaves_the_question_open():
@@ -238,3 +239,96 @@ def test_a_script_that_reads_no_depth_has_its_rows_refused():
     evidence = put_together([run], [])
     (point,) = placed_along(evidence, "two-devices", "depth", (6, 12, 24))
     assert point.row is None and "does not read DIM or DEPTH" in point.missing
+
+
+def test_busy_shares_are_of_forward_and_backward_on_one_device_as_on_several():
+    one = devices_evidence().inspections[0]
+    end = max(row.end_ns for row in one.timeline)
+    with_optimizer = replace(one, timeline=(*one.timeline, BusyRow(3, "logical:0", "optimizer", "", end, 3 * end)))
+    evidence = devices_evidence()
+    changed = replace(evidence, inspections=(with_optimizer, *evidence.inspections[1:]))
+    (first, *_) = placed_along(changed, ALL, "devices", DEVICES)
+    (before, *_) = placed_along(evidence, ALL, "devices", DEVICES)
+    assert first.seen is not None and before.seen is not None
+    assert first.seen.devices[0].busy_share == before.seen.devices[0].busy_share == 1.0
+    assert first.seen.layers_seconds == before.seen.layers_seconds
+    for module, name in ((h3_2, h3_2.TABLE), (h3_4, h3_4.TABLE)):
+        units = [column.unit for column in table(module.build(whole()), name).columns if "usy" in column.title]
+        assert units == [SHARES, SHARES]
+
+
+def test_the_step_that_is_drawn_is_put_beside_that_of_the_table_without_saying_which_is_longer():
+    section = h3_4.build(devices_evidence((0.02, 0.021, 0.5)))
+    figure = next(block for block in section.blocks if isinstance(block, Figure) and block.id == h3_4.TIMELINE)
+    assert "takes longer" not in figure.caption
+    assert "40.0 ms (the step of the table, with its optimizer: 500\u00a0ms)" in figure.caption
+
+
+def test_devices_that_overlap_are_not_captioned_as_working_one_at_a_time():
+    section = h3_4.build(devices_evidence(together=True))
+    figure = next(block for block in section.blocks if isinstance(block, Figure) and block.id == h3_4.TIMELINE)
+    assert "no two layers work at once" not in figure.caption
+    assert "What these shares leave over" not in answers(section)[0].why
+
+
+def test_a_number_of_micro_batches_that_gains_nothing_is_told_beside_one_that_does():
+    section = h3_4.build(whole(micro_seconds=(0.005, 0.0125)))
+    _, faster = answers(section)
+    assert faster.practice.startswith("A pipeline would help: with 4 micro-batches")
+    assert "With 8 it is" in faster.practice and "no gain" in faster.practice
+    assert strangers(section) == {}
+
+
+def test_a_small_gain_within_the_intervals_is_not_promised():
+    _, faster = answers(h3_4.build(whole(micro_seconds=(0.0126, 0.02))))
+    assert faster.practice.startswith("No clear gain is predicted from a pipeline at this size")
+
+
+def test_the_prediction_without_micro_batches_is_checked_against_the_measured_step():
+    notes = table(h3_4.build(whole()), h3_4.PIPELINE).notes
+    assert any(note.startswith("m = 1 is the script as it is, so it can be checked: 30") for note in notes)
+
+
+def test_the_slope_is_told_as_that_of_the_line_and_not_of_two_depths():
+    (answer,) = answers(h3_2.build(depth_evidence(per_layer=0.001)))
+    assert "The line through all depths adds 1.00" in answer.number
+
+
+def test_copies_of_one_size_that_differ_are_told_with_their_range():
+    evidence = devices_evidence()
+    slow = evidence.inspections[1]
+    later = tuple(
+        replace(row, begin_ns=row.begin_ns + 10**6 * (row.device == "logical:1") * (row.phase == "forward"))
+        for row in slow.timeline
+    )
+    later = tuple(replace(row, end_ns=max(row.end_ns, row.begin_ns + 1)) for row in later)
+    assert copies_seconds(replace(slow, timeline=later))[0] == pytest.approx(1e-3)
+    found = [
+        h3_5.Transfers(placed, 20, 1, 1, 256.0, copies, 0.01)
+        for placed, copies in zip(placed_along(evidence, ALL, "devices", DEVICES)[1:], SLOW_AND_FAST, strict=True)
+    ]
+    (note,) = h3_5._apart(tuple(found))
+    assert note.startswith("So few copies (2 and 4) differ though their size is the same")
+    assert h3_5._ends(found[0].copies) == "150 to 170"
+    assert h3_5._apart(tuple(found[:1])) == []
+
+
+SLOW_AND_FAST = ((150e-6, 170e-6), (90e-6, 95e-6, 96e-6, 99e-6))
+
+
+def test_a_copy_between_gpus_has_its_latency_told_as_assumed(monkeypatch):
+    known = gpus.Records("NVIDIA H200", "2026-11-18", {}, (gpus._record(_on_one_gpu()),))
+    monkeypatch.setattr(gpus, "shipped", lambda: known)
+    notes = " ".join(table(h3_5.build(devices_evidence()), h3_5.TABLE).notes)
+    assert "by the data sheet's bandwidth, and a latency of 3.40" in notes and "which is assumed" in notes
+    evidence = devices_evidence()
+    evidence = replace(evidence, loaded=replace(evidence.loaded, name="homework3"))
+    (told,) = [note for note in table(h3_4.build(evidence), h3_4.TABLE).notes if "Measured on" in note]
+    assert "as one of several" not in told and "N − 1 copies each way" in told
+
+
+def test_the_summary_says_what_each_verdict_is_about():
+    evidence = whole()
+    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    assert found.sentences[2].startswith("H3.4, 5 devices against 2: 5 devices are slower than 2.")
+    assert not any(": No: " in sentence or ": Yes: " in sentence for sentence in found.sentences)

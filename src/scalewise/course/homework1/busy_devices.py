@@ -26,7 +26,7 @@ class Device:
     method: str
     name: str
     part: Estimate | None  # of the layers' time on all devices of the method; DDP's is that of its samples
-    own_seconds: float | None  # in which it alone works: the optimizer of DataParallel
+    own_seconds: float | None  # time in which it alone works: the optimizer of DataParallel
     utilisation: float | None
     memory_bytes: float | None
 
@@ -52,7 +52,7 @@ def devices_of_dp(evidence: Evidence, row: ArmRow | None, inspected: Inspection 
 
 
 def _timed_steps(evidence: Evidence, inspected: Inspection) -> list[tuple[BusyRow, ...]]:
-    """Every inspected step, as long as there is more than the one that the figures show: one step says little."""
+    """Returns every inspected step, or the one that the figures show if there is no other: one step says little."""
     run = evidence.run(inspected.run)
     rows = [row for rank in (run.ranks if run else ()) for row in rank.inspection if isinstance(row, BusyRow)]
     rows = rows or list(inspected.timeline)
@@ -60,7 +60,7 @@ def _timed_steps(evidence: Evidence, inspected: Inspection) -> list[tuple[BusyRo
 
 
 def _part(steps: Sequence[Sequence[BusyRow]], device: str) -> Estimate | None:
-    """Of the time that all devices' layers take: over all steps, from the smallest to the largest of one step."""
+    """The device's share of all devices' time for layers: over all steps, with the least and the most of one step."""
     each = [(_layers_ns(rows, {device}), _layers_ns(rows, None)) for rows in steps]
     shares = [own / every for own, every in each if every]
     if not shares:
@@ -71,7 +71,7 @@ def _part(steps: Sequence[Sequence[BusyRow]], device: str) -> Estimate | None:
 
 
 def _layers_ns(rows: Sequence[BusyRow], devices: set[str] | None) -> int:
-    """Time of the layers of these devices, or of each device, added up; what runs at the same time counts once."""
+    """The time of the layers of these devices, or of each device, added up; what runs at the same time counts once."""
     if devices is None:
         return sum(_layers_ns(rows, {name}) for name in {row.device for row in rows})
     found = [row for row in rows if row.device in devices and row.phase != "optimizer"]
@@ -79,7 +79,7 @@ def _layers_ns(rows: Sequence[BusyRow], devices: set[str] | None) -> int:
 
 
 def _own_seconds(steps: Sequence[Sequence[BusyRow]], device: str) -> float | None:
-    """The median optimizer, which works where the weights lie."""
+    """The median time of the optimizer on this device, which works where the weights are; None if none was seen."""
     if not any(row.phase == "optimizer" for rows in steps for row in rows):
         return None
     whole = [sum(row.end_ns - row.begin_ns for row in rows if _updates(row, device)) for rows in steps]

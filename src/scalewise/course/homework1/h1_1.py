@@ -289,7 +289,7 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
 
 
 def _warm_up_verdict(slow: bool, too_high: bool) -> str:
-    """What is measured, and no more: the first step alone, and the mean of the run, may say different things."""
+    """The verdict, which claims only what is measured: the first step and the run's mean may say different things."""
     if slow and too_high:
         return "The first steps take longer than the others, so a mean that includes them is too high."
     if slow:
@@ -306,9 +306,10 @@ def _warm_up_practice(found: FirstSteps, slow: bool, too_high: bool) -> str:
     changed = said_with_interval(found.error, "%")
     told = f"In runs of this length the first {IGNORED} do not change the mean clearly: {changed}."
     if slow and found.slower:
+        later = f"{found.slower} later step{'' if found.slower == 1 else 's'}"
         told += (
-            f" {found.slower} later steps of the drawn run took longer than its first, and no warm-up removes those: "
-            "this report compares medians."
+            f" {later} of the drawn run took longer than its first, "
+            "which no warm-up removes: this report compares medians."
         )
     return f"{told} Leaving them out costs nothing, and protects the result on machines where they matter."
 

@@ -105,7 +105,7 @@ class StrongScaling:
 
 
 def build(evidence: Evidence) -> Section:
-    """Table, what it answers, the model, figures, and what they explain."""
+    """Builds the section: the table, what it answers, the model, figures, and what they explain."""
     found = strong_scaling(evidence)
     blocks: list[Block] = [_table(evidence, found), _linear(evidence, found), _drop(evidence, found)]
     if found.parts and found.line is not None:
@@ -279,7 +279,8 @@ def _further(found: StrongScaling) -> str:
         said_of.append(f"{ranks_phrase(found.predicted[-1].ranks)} would reach {said(found.predicted[-1].speedup)}")
     gpus = [one for one in found.gpus if one.ranks > 1]
     if gpus:
-        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {said(gpus[-1].speedup)}")
+        verb = "" if said_of else "would reach "
+        said_of.append(f"{gpus[-1].ranks} GPUs of the kind in the table {verb}{said(gpus[-1].speedup)}")
     return f"By prediction {' and '.join(said_of)}." if said_of else ""
 
 
@@ -363,7 +364,7 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
 
 
 def _rest_words(part: ModelParts) -> str:
-    """What the parts leave over, so that they add up to the step; more is said where it is more than chance."""
+    """A sentence on the time that the model leaves unexplained; it gives a cause if that is more than chance."""
     low, high = part.rest.low or 0.0, part.rest.high or 0.0
     if high < 0:
         return (
@@ -377,7 +378,7 @@ def _rest_words(part: ModelParts) -> str:
 
 
 def _link_words(evidence: Evidence, found: StrongScaling, part: ModelParts) -> str:
-    """How far the bare link explains what communication costs a training step: by the interval of their ratio."""
+    """A sentence on how far the bare link explains communication's cost in a step, by the interval of their ratio."""
     if part.by_link.number is None or part.over_link is None:
         return "Gradients are exchanged in every step, however few samples a rank computes."
     bare, times = said(part.by_link, "ms"), said_with_interval(part.over_cell)
@@ -397,7 +398,7 @@ def _link_words(evidence: Evidence, found: StrongScaling, part: ModelParts) -> s
 
 
 def _hidden_words(evidence: Evidence) -> str:
-    """What backward hides need not cost anything, so the bare link explains even less."""
+    """A sentence on messages that backward hides: they need not cost anything, so the link explains even less."""
     steps = ddp_steps(evidence)
     if not any(one.all_reduces and one.hidden_share > MARGIN for one in steps):
         return ""
@@ -408,7 +409,7 @@ def _hidden_words(evidence: Evidence) -> str:
 
 
 def _more_than_link(evidence: Evidence) -> str:
-    """Why a message of a training step takes longer than one alone."""
+    """The reason why a message of a training step takes longer than a message alone."""
     if on_gpus(evidence):
         return (
             "a message waits for the slower rank, its kernels share the GPU with backward's, and gradients are copied "

@@ -41,12 +41,12 @@ class ModelParts:
     computed: Cell
     by_link: Cell
     paid: Cell  # communication as measured
-    rest: Cell  # measured less fixed, computing and communication as measured
+    rest: Cell  # the measured step minus the fixed part, computing, and communication as measured
     over_link: Estimate | None  # communication as measured over that of the bare link
 
     @property
     def over_cell(self) -> Cell:
-        """How many times what the bare link needs was measured."""
+        """The measured communication over that of the bare link."""
         return estimate_cell(self.over_link)
 
 
@@ -138,7 +138,7 @@ def model_table(parts: Sequence[ModelParts], line: ComputeLine, link: LinkFit | 
 
 
 def _times_the_link(parts: Sequence[ModelParts]) -> str:
-    """For the note: how far the bare link explains what was measured."""
+    """A sentence for the note: how many times the bare link's time was measured for communication."""
     told = [f"{said_with_interval(one.over_cell)} times on {ranks_phrase(one.ranks)}" for one in parts if one.over_link]
     return f" Communication measured is {listed(told)} that by the link." if told else ""
 

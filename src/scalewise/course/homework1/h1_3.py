@@ -197,14 +197,14 @@ def _which_verdict(found: Sizes, word: Equivalence) -> str:
 
 
 def _fewer_bytes(found: Sizes) -> bool:
-    """Whether the large model was counted to exchange fewer bytes for each operation."""
+    """Returns True if, by the counts, the large model exchanges fewer bytes for each operation."""
     counted = {one.case: one.per_flop.number for one in found.works}
     small, large = counted.get("small"), counted.get("large")
     return small is not None and large is not None and small > (1 + MARGIN / 10) * large
 
 
 def _expected_words(found: Sizes) -> str:
-    """What counting says, since the times do not show it, or show the opposite."""
+    """A sentence on what the counts predict, for times that do not show it or show the opposite."""
     if not _fewer_bytes(found):
         return " Here bytes and operations grow together with the weights."
     small, large = found.works
@@ -216,7 +216,7 @@ def _expected_words(found: Sizes) -> str:
 
 
 def _gpus_differ(found: Sizes) -> tuple[RanksPoint, RanksPoint, Estimate] | None:
-    """Small and large on the most GPUs, and how many times as efficient the large one is."""
+    """The small and the large model on the most GPUs, and how many times as efficient the large one is."""
     last = {case: one for case, one in found.gpus if one.speeds}
     small, large = (last.get(case) for case in CASES)
     if small is None or large is None or small.speeds is None or large.speeds is None or small.ranks != large.ranks:
@@ -225,7 +225,7 @@ def _gpus_differ(found: Sizes) -> tuple[RanksPoint, RanksPoint, Estimate] | None
 
 
 def _gpu_words(found: Sizes) -> str:
-    """For the table."""
+    """A sentence for the table's note on how efficient both models would be on GPUs; empty without such rows."""
     differ = _gpus_differ(found)
     if differ is None:
         return ""
@@ -237,7 +237,7 @@ def _gpu_words(found: Sizes) -> str:
 
 
 def _gpu_pair(found: Sizes) -> str:
-    """By the interval of the ratio of both efficiencies, as for the ranks that were measured."""
+    """A sentence on both models on GPUs, by the interval of the ratio of their efficiencies, as for measured ranks."""
     differ = _gpus_differ(found)
     if differ is None:
         return ""
@@ -284,7 +284,7 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
 
 
 def _why_verdict(found: Sizes, small: CaseWork, large: CaseWork) -> str:
-    """What was counted; that it makes a difference is only said where one was measured."""
+    """The verdict: what was counted, and that it makes a difference only if a difference was measured."""
     if not _fewer_bytes(found):
         return "Both exchange the same bytes for each operation; what differs are rates and fixed costs."
     more = "The small model exchanges more bytes for each operation"
@@ -297,7 +297,7 @@ def _why_verdict(found: Sizes, small: CaseWork, large: CaseWork) -> str:
 
 
 def _rate_reason(small: CaseWork, large: CaseWork) -> str:
-    """What besides the bytes sets the two apart: by the intervals of the ratios of their rates and shares."""
+    """The causes other than bytes for the models' difference, by the intervals that compare their rates and shares."""
     if small.rates is None or large.rates is None:
         return ", and fixed costs weigh more in its short step"
     if equivalent(ratio_of(small.rates, large.rates), MARGIN) != "different":
@@ -315,7 +315,7 @@ def _rate_reason(small: CaseWork, large: CaseWork) -> str:
 
 
 def _rates_words(evidence: Evidence, small: CaseWork, large: CaseWork) -> str:
-    """Both rates, and why they differ where they do."""
+    """A sentence with both rates, and the reason if they differ."""
     if small.rate.number is None or large.rate.number is None or small.rates is None or large.rates is None:
         return ""
     told = (

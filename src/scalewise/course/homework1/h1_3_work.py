@@ -1,4 +1,4 @@
-"""What one rank computes and exchanges in a step of H1.3: counted operations, bytes, times and rates."""
+"""The work of one rank in a step of H1.3: counted operations, bytes, times and rates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class CaseWork:
 
 
 def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseWork | None:
-    """Measured at the most ranks; else from one rank and the prediction for two."""
+    """Returns the work in a case as measured at the most ranks, else from one rank and the prediction for two."""
     rows = scaling_rows(evidence, EXPERIMENT, case=case)
     row = rows[-1] if rows else None
     if row is None or row.step_seconds is None or not row.samples_per_step:
@@ -172,7 +172,7 @@ def work_table(works: Sequence[CaseWork]) -> Table:
 
 
 def reached_figure(evidence: Evidence, works: Sequence[CaseWork]) -> Figure | None:
-    """How much of what the device and the link can do is reached."""
+    """Returns a figure of how much is reached of what the device and the link can do."""
     bars = [(f"{one.case}, computing", one.of_peak, one.mark) for one in works if one.of_peak.number is not None]
     bars += [(f"{one.case}, exchange", one.of_link, one.mark) for one in works if one.of_link.number is not None]
     if len(bars) < 2:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
+from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
 from scalewise.course.captions import setting
@@ -26,7 +26,7 @@ from scalewise.course.homework1.h1_4_figures import (
     step_figure,
     strips_figure,
 )
-from scalewise.course.homework1.steadiness import Steadiness, steadiness
+from scalewise.course.homework1.steadiness import Steadiness, steadier, steadiness, why_steadier
 from scalewise.course.seen import refusals
 from scalewise.course.selected_arms import figures_of, step_ratio
 from scalewise.report.cells import (
@@ -74,7 +74,7 @@ class Method:
 
     @property
     def first_memory(self) -> Cell:
-        """Of the first device."""
+        """The memory of the first device."""
         return _device_cells(self.devices[0], self.mark)[4] if self.devices else empty_cell("")
 
 
@@ -91,7 +91,7 @@ class Both:
 
     @property
     def unsteadier(self) -> Estimate | None:
-        """How many times DDP's relative deviation DataParallel has."""
+        """The relative deviation of DataParallel's steps over that of DDP's."""
         if self.dp.steady is None or self.ddp.steady is None:
             return None
         return ratio_of(self.dp.steady.relative, self.ddp.steady.relative)
@@ -206,7 +206,7 @@ def _table(evidence: Evidence, found: Both) -> Table:
 
 
 def _device_cells(device: Device, mark: Mark) -> tuple[Cell, ...]:
-    """Method, which is shown once; device, layers, optimizer, memory and utilisation."""
+    """The cells of one device: method, device, layers, optimizer, memory and utilisation."""
     return (
         text_cell(device.method, mark=mark),
         text_cell(device.name, mark=mark),
@@ -240,7 +240,7 @@ def _notes(found: Both) -> tuple[str, ...]:
 
 
 def _range_words(found: Both) -> str:
-    """Of the first device, from inspected step to inspected step."""
+    """A phrase on the range of the first device's share of the layers' time over the inspected steps."""
     part = found.dp.devices[0].part if found.dp.devices else None
     if part is None or part.steps < 2:
         return ""
@@ -286,7 +286,7 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
 
 
 def _works_more(first: Device, others: Sequence[Device]) -> bool:
-    """Layers by the least and the most of all inspected steps; the optimizer where no other device has any."""
+    """True if only the first device has an optimizer, or its least share of layers is above the others' largest."""
     if first.own_seconds and not any(one.own_seconds for one in others):
         return True
     most = max((one.part.high for one in others if one.part), default=0.0)
@@ -306,7 +306,7 @@ def _bound_number(found: Both) -> str:
 
 
 def _compared(evidence: Evidence, found: Both) -> Answer:
-    """The three columns that the sheet asks for, in words; steadier only where the interval of the ratio says so."""
+    """The sheet's three columns in words; a method is called steadier only if the interval of the ratio shows it."""
     dp, ddp = found.dp, found.ddp
     change = found.unsteadier
     if change is None:
@@ -327,9 +327,9 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
     return Answer(
         ROW,
         COMPARED,
-        _steadier(word, change.value),
+        steadier(word, change.value),
         number,
-        _steadier_why(word, change.value),
+        why_steadier(word, change.value),
         f"{memory} {_used_words(found)}".strip(),
         decided="Standard deviation over mean of the steps after warm-up, DataParallel over DDP: the interval of the "
         f"ratio above or below 1, within {MARGIN:.0%} of it, or none of these. Intervals: blocks of steps drawn "
@@ -337,28 +337,6 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
         rests_on=(TABLE, STRIPS, OVER_TIME),
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
         hint=HINTS[COMPARED],
-    )
-
-
-def _steadier(word: Equivalence, times: float) -> str:
-    if word == "cannot tell":
-        return "Which of them has the steadier steps cannot be told from these runs."
-    if word == "equal within margin":
-        return "Both have equally steady steps."
-    return f"{DDP if times > 1 else DP} has the steadier steps."
-
-
-def _steadier_why(word: Equivalence, times: float) -> str:
-    if word != "different":
-        return "A delay in DataParallel's one process delays all devices; in DDP a delay on any rank delays all ranks."
-    if times > 1:
-        return (
-            "DataParallel's single process hands out the batch, starts every device and collects the results, so a "
-            "delay in that process delays all devices."
-        )
-    return (
-        "A step of DDP ends when the slowest rank has exchanged its gradients, so a delay on one rank makes the step "
-        "of all ranks longer."
     )
 
 
@@ -371,7 +349,7 @@ def _used_words(found: Both) -> str:
 
 
 def _design(evidence: Evidence, found: Both) -> Answer:
-    """By what waits for the first device; where DataParallel is faster here, that comes first."""
+    """Returns the answer, by what waits for the first device; if DataParallel is faster here, that comes first."""
     if found.traffic is None:
         return _unanswered(DESIGN, found, "No device is special in DDP: each rank keeps its own copy of the weights.")
     many = bytes_row(found.traffic, DEVICES[-1])

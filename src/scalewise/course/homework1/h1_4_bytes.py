@@ -13,32 +13,32 @@ MEGA = 1e-6
 
 @dataclass(frozen=True)
 class DeviceTraffic:
-    """What passes the busiest device in a step, in and out, in bytes."""
+    """The bytes that pass the busiest device in a step, in and out."""
 
     through_first: float  # of DataParallel on two devices, counted
     reduced: float  # by DDP, counted: as many bytes as the gradients have
     mark: Mark  # of what DataParallel copied
 
     def by_copies(self, devices: int) -> float:
-        """Weights go to every other device and gradients come back from each, one copy after the other."""
+        """The bytes if weights go to every other device and gradients come back from each, one copy after the other."""
         return 2 * self.reduced * (devices - 1) + self._batch(devices)
 
     def by_nccl(self, devices: int) -> float:
-        """NCCL's broadcast and reduce pass weights and gradients on from device to device: the first does so once."""
+        """The bytes if NCCL passes weights and gradients on from device to device: the first does so once."""
         return 2 * self.reduced + self._batch(devices)
 
     def by_ring(self, devices: int) -> float:
-        """2 (N - 1)/N times the gradients out, and as much in."""
+        """The bytes of a ring: 2 (N - 1)/N times the gradients out, and as much in."""
         return 4 * (devices - 1) / devices * self.reduced
 
     def _batch(self, devices: int) -> float:
-        """Inputs, outputs and the outputs' gradients, of which all but the first device's own part travel."""
+        """The bytes of inputs, outputs and the outputs' gradients; all but the first device's own part are sent."""
         counted = max(0.0, self.through_first - 2 * self.reduced)
         return counted * 2 * (devices - 1) / devices
 
 
 def bytes_table(traffic: DeviceTraffic) -> Table:
-    """One row for each number of devices."""
+    """Returns the table, with one row for each number of devices."""
     columns = (
         Column("Devices N"),
         Column(f"{DP}, plain copies", "MB"),
@@ -56,7 +56,7 @@ def bytes_table(traffic: DeviceTraffic) -> Table:
 
 
 def bytes_row(traffic: DeviceTraffic, devices: int) -> tuple[Cell, ...]:
-    """Of so many devices."""
+    """Returns the row for that many devices."""
     counted = devices == DEVICES[0]
     mark: Mark = "measured" if counted else "predicted"
     return (

@@ -15,7 +15,7 @@ from scalewise.report.cells import number_cell, said
 from scalewise.report.document import Figure, Lane, LinePlot, Mark, PlotSeries, Sample, StripPlot, TimelinePlot
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
-LEAST_SAMPLES = 4  # taken twice a second: fewer do not make a curve
+LEAST_SAMPLES = 4  # samples are taken twice a second; fewer do not make a curve
 MEGA = 1e-6
 
 
@@ -100,7 +100,7 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
 
 
 def ddp_steps(evidence: Evidence) -> tuple[RankStep, ...]:
-    """The step of DDP whose messages were seen, rank by rank; nothing where none was."""
+    """Returns the step of DDP whose messages were seen, rank by rank; empty if there is none."""
     run = next((run for run in evidence.loaded.runs if run.spec.inspected and run.spec.experiment == "ddp"), None)
     return profiled_step(run) if run is not None and run.measured else ()
 

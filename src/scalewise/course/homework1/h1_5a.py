@@ -302,7 +302,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
 
 
 def _met(found: Delays, tested: list[Delayed]) -> tuple[str, str]:
-    """Whether the delay does no more than add to both steps, and how that was decided."""
+    """The verdict on whether the delay does no more than add to both steps, and how that was decided."""
     words = [equivalent(ratio_of(row.measured, row.law), MARGIN) for row in tested if row.measured and row.law]
     last = row_cells(found, tested[-1])
     where = f"With {said(last[0], 'ms')}, {said(last[4])} is expected and {said_with_interval(last[3])} was measured"

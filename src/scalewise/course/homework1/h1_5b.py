@@ -140,7 +140,7 @@ def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
 
 
 def _steps(evidence: Evidence, rows: Sequence[Batch], ranks: int) -> list[tuple[float, Estimate]]:
-    """Over the batch, on so many ranks."""
+    """Returns the steps over the batch, on that many ranks."""
     return [(float(one.samples), step) for one in rows if (step := _step(evidence, one.samples, ranks)) is not None]
 
 
@@ -398,10 +398,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
     limits = ""
     if found.bound is not None and found.fit is not None:
-        reached = found.fit.limit_per_second.high >= found.bound
-        limits = f"Arithmetic alone would allow {said(number_cell(found.bound), 'samples/s')}" + (
-            ", so large batches are limited by arithmetic." if reached else ": the rest is memory traffic and waiting."
-        )
+        limits = _bounded_words(found.fit.limit_per_second, found.bound)
     elif found.bound is not None:
         limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
     if found.fit is None:
@@ -437,7 +434,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
 
 
 def _elsewhere(found: Batches) -> str:
-    """What the rows say that the verdict does not rest on: predicted ranks, or GPUs."""
+    """A sentence on the rows that the verdict does not rest on: predicted ranks, or GPUs."""
     rows = found.gpus or found.predicted
     known = [one for one in rows if one.many is not None and one.many.speeds is not None]
     if len(known) < 2 or rows == found.compared or known[0].many is None or known[0].many.mark != "predicted":
@@ -466,8 +463,18 @@ def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
     return f"{told}."
 
 
+def _bounded_words(limit: Estimate, bound: float) -> str:
+    """A sentence on the line's limit and the rate that arithmetic allows, which a fitted line may exceed."""
+    most = said(number_cell(bound), "samples/s")
+    if limit.value > bound:
+        return f"Arithmetic alone would allow {most}, less than where the line tends: so arithmetic is the limit."
+    if limit.high >= bound:
+        return f"Arithmetic alone would allow {most}, so large batches are limited by arithmetic."
+    return f"Arithmetic alone would allow {most}: the rest is memory traffic and waiting."
+
+
 def _one_rank(found: Batches) -> str:
-    """Beside several ranks, one rank has no exchange that a larger batch would spread over more samples."""
+    """A sentence on one rank beside several: it has no exchange that a larger batch would spread over more samples."""
     if found.fit_one is None:
         return ""
     return (

@@ -2,8 +2,9 @@
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
+from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
-from scalewise.course.listings import lines_listing
+from scalewise.course.listings import stretch_listings
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure
 from scalewise.course.selected_arms import figures_of, hole, usable
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
@@ -12,20 +13,29 @@ from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listi
 ORDER = 10
 ROW, TABLE, LISTING, FIGURE = "H2.1", "h2-1-same-loss", "h2-1-code", "h2-1-distance"
 QUESTION = "Does Code 3 train as Code 1 does?"
-MARKS = ("no_sync()", "autocast(", "/ ACCUM_STEPS", "scaler.", "% ACCUM_STEPS == 0:")
+MARKS = (
+    *("GradScaler(", "autocast(", "scaler.", "/ ACCUM_STEPS"),
+    *("no_sync()", "+ 1) % ACCUM_STEPS == 0", "zero_grad("),  # when ranks exchange, step, and clear the gradients
+)
+ROUNDED = (
+    f"Rounding allows {TOLERATED_ROUNDINGS} times half the last bit of the lower precision: for input, weight and"
+    " output of each of the 2 layers, the loss, and what earlier steps left. A rule of thumb: over many steps roundings"
+    " go up as often as down."
+)
 
 
 def build(evidence: Evidence) -> Section:
     """Builds the section: the lines that were added, the distance of the losses, the answer."""
     plain, mixed = curve_between(evidence, "same-loss"), curve_between(evidence, "codes")
-    listing = lines_listing(evidence, "codes", MARKS, id=LISTING, title="Code 3: AMP inside accumulation", code=BOTH)
+    title = "Code 3: AMP inside accumulation, from the scaler to the cleared gradients"
+    listings = stretch_listings(evidence, "codes", MARKS, id=LISTING, title=title, code=BOTH)
     figure = _figure(evidence)
     blocks: list[Block] = [
-        *([listing] if listing else []),
+        *listings,
         _table(evidence, plain, mixed),
         *([figure] if figure else []),
     ]
-    return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listing, figure)))
+    return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listings, figure)))
 
 
 def curve_between(evidence: Evidence, experiment: str) -> LossCurve | None:
@@ -49,10 +59,8 @@ def _table(evidence: Evidence, plain: LossCurve | None, mixed: LossCurve | None)
             Column("Rounding allows", "%"),
         ),
         rows=tuple(_cells(evidence, *row) for row in rows),
-        notes=(
-            f"Rounding allows: {TOLERATED_ROUNDINGS} roundings, each by half the last bit of the lower precision, "
-            "one after another; without AMP none.",
-        ),
+        notes=(ROUNDED,),
+        caption=setting(evidence, "same-loss", "codes", but=("STEPS",), bracket=False),
     )
 
 
@@ -87,9 +95,13 @@ def _figure(evidence: Evidence) -> Figure | None:
 
 
 def _answer(
-    evidence: Evidence, plain: LossCurve | None, mixed: LossCurve | None, listing: Listing | None, figure: Figure | None
+    evidence: Evidence,
+    plain: LossCurve | None,
+    mixed: LossCurve | None,
+    listings: tuple[Listing, ...],
+    figure: Figure | None,
 ) -> Answer:
-    rests_on = (TABLE, *([listing.id] if listing else []), *([figure.id] if figure else []))
+    rests_on = (TABLE, *(one.id for one in listings), *([figure.id] if figure else []))
     known = [curve for curve in (plain, mixed) if curve]
     if not known:
         missing = f"{hole(evidence, 'same-loss', code=BOTH)}; {hole(evidence, 'codes', code=BOTH)}"

@@ -4,10 +4,11 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import fit_line, spread_of
 from scalewise.analysis.stability import Stability, stability
-from scalewise.course.captions import setting
-from scalewise.course.gpus import gpu_steps, known_of, told_source
-from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point
+from scalewise.course.captions import gpu_rows_heading, setting, why_lr
+from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
+from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
 from scalewise.course.measured import GIGABYTE, MEGABYTE, Point, StepChange, change_between, point
+from scalewise.course.memory import SAME, memory_sign, witness_notes
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.course.selected_arms import figures_of, numbers_along
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
@@ -18,6 +19,8 @@ CODES_TABLE, ACCUM_TABLE, GROWING_TABLE = "h2-2a-codes", "h2-2b-accumulation", "
 TIMES, SAMPLES = "h2-2b-time", "h2-2b-per-sample"
 ACCUM_STEPS, GROWING = (4, 8, 16, 32), (1, 2, 4, 8)
 ACCUM_CODES = (ACCUMULATION, BOTH)
+STABLE = "Stable: finite losses within rounding of Code 1's, almost no step skipped once the scale has settled."
+SAME_PEAKS = f"Peaks within {100 * SAME:.0f} % count as the same."
 GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
 
 
@@ -31,14 +34,15 @@ def build(evidence: Evidence) -> Section:
 def codes_table(evidence: Evidence) -> Table:
     """Returns the table of H2.2a: code, time, memory, stability."""
     points = {code: code_point(evidence, code) for code in CODES}
-    witness = next((one.peak_witness for one in points.values() if one.peak_witness), "")
-    gpus = _gpu_rows(evidence)
+    steps = _gpu_steps(evidence)
+    gpus = [_gpu_cells(code, one) for code, one in steps]
     known = known_of(evidence)
     return Table(
         id=CODES_TABLE,
         title="Time, memory and stability of the three codes",
         columns=(
             Column("Code", numeric=False),
+            Column("Products in", numeric=False),
             Column("Ranks"),
             Column("Micro-batches"),
             Column("Time", "s per step"),
@@ -50,15 +54,19 @@ def codes_table(evidence: Evidence) -> Table:
         rows=(*(_code_cells(evidence, code, points[code]) for code in CODES), *gpus),
         notes=(
             *(f"{one.label}: {one.missing}." for one in points.values() if one.missing),
-            *([f"Memory: {witness}{GPU_PEAK if gpus else ''}."] if witness else []),
-            (
-                "Stable: every loss finite, almost no step skipped once the scale has settled, losses within rounding"
-                " of Code 1's."
-            ),
+            *witness_notes((one.peak_witness for one in points.values()), GPU_PEAK if gpus else ""),
+            " ".join([STABLE, *why_lr(evidence, "codes")]),
             *([told_source(evidence)] if gpus else []),
         ),
         caption=setting(evidence, "codes", but=("ranks",)),
-        groups=((0, "On this machine"), (len(CODES), f"On two {known.device}")) if gpus and known else (),
+        groups=(
+            (
+                (0, "On this machine"),
+                (len(CODES), gpu_rows_heading(f"On two {known.device}", [one for _, one in steps], "DIM")),
+            )
+            if gpus and known
+            else ()
+        ),
         runs=(*(points[code].run_names for code in CODES), *(() for _ in gpus)),
     )
 
@@ -82,12 +90,13 @@ def step_seconds_cell(one: Point) -> Cell:
 
 def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
     if one.row is None:
-        return text_cell(one.label), *(empty_cell(one.missing) for _ in range(7))
+        return text_cell(one.label), *(empty_cell(one.missing) for _ in range(8))
     found = code_stability(evidence, code)
     word = text_cell(found.word, note=found.condition) if found else empty_cell("no run to judge")
     skipped = text_cell(f"{found.skipped_steps} of {found.steps}") if found else empty_cell("no run to judge")
     return (
         text_cell(one.label, mark=one.ranks.mark),
+        text_cell(product_precision(one) or "not seen"),
         one.ranks,
         count_cell(round(one.row.micro_batches)) if one.row.micro_batches else empty_cell("not seen"),
         step_seconds_cell(one),
@@ -98,24 +107,23 @@ def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
     )
 
 
-def _gpu_rows(evidence: Evidence) -> list[tuple[Cell, ...]]:
-    rows = []
-    for code in CODES:
-        for one in gpu_steps(evidence, "codes", (2,), code=code):
-            hole = empty_cell("not recorded there")
-            peaks = (number_cell(one.peak_bytes, 1 / unit, mark=one.mark) for unit in (GIGABYTE, MEGABYTE))
-            rows.append(
-                (
-                    text_cell(f"{NAMES[code]}: {MEANS[code]}", mark=one.mark),
-                    count_cell(one.ranks, mark=one.mark),
-                    count_cell(one.micro_batches, mark=one.mark) if one.micro_batches else hole,
-                    estimate_cell(one.step, mark=one.mark, note=one.source),
-                    *(peaks if one.peak_bytes else (hole, hole)),
-                    hole,
-                    hole,
-                )
-            )
-    return rows
+def _gpu_steps(evidence: Evidence) -> list[tuple[str, GpuStep]]:
+    return [(code, one) for code in CODES for one in gpu_steps(evidence, "codes", (2,), code=code)]
+
+
+def _gpu_cells(code: str, one: GpuStep) -> tuple[Cell, ...]:
+    hole = empty_cell("not recorded there")
+    peaks = (number_cell(one.peak_bytes, 1 / unit, mark=one.mark) for unit in (GIGABYTE, MEGABYTE))
+    return (
+        text_cell(f"{NAMES[code]}: {MEANS[code]}", mark=one.mark),
+        text_cell("float32" if code == ACCUMULATION else one.env.get("PRECISION", "float16"), mark=one.mark),
+        count_cell(one.ranks, mark=one.mark),
+        count_cell(one.micro_batches, mark=one.mark) if one.micro_batches else hole,
+        estimate_cell(one.step, mark=one.mark, note=one.source),
+        *(peaks if one.peak_bytes else (hole, hole)),
+        hole,
+        hole,
+    )
 
 
 def accumulation_points(evidence: Evidence, code: str) -> dict[int, Point]:
@@ -132,8 +140,8 @@ def growing_points(evidence: Evidence) -> dict[int, Point]:
 
 
 def accumulation_table(evidence: Evidence) -> Table:
-    """Returns the table of H2.2b: code, ACCUM_STEPS, time, memory, observations."""
-    rows, runs, missing = [], [], []
+    """H2.2b: code, ACCUM_STEPS, time, memory, observations."""
+    rows, runs, missing, witnesses = [], [], [], []
     for code in ACCUM_CODES:
         points = accumulation_points(evidence, code)
         first = next(iter(points.values()))
@@ -141,6 +149,7 @@ def accumulation_table(evidence: Evidence) -> Table:
             change = None if one is first else change_between(evidence, first, one)
             rows.append(_accumulation_cells(accum, one, first, change))
             runs.append(one.run_names)
+            witnesses.append(one.peak_witness)
             missing += [f"{one.label}, ACCUM_STEPS {accum}: {one.missing}."] if one.missing else []
     slopes = [slope_sentence(evidence, code) for code in ACCUM_CODES]
     return Table(
@@ -157,8 +166,12 @@ def accumulation_table(evidence: Evidence) -> Table:
             Column("Observation", numeric=False),
         ),
         rows=tuple(rows),
-        notes=(*missing, *filter(None, slopes)),
-        caption=setting(evidence, "accumulation", but=("ranks", "ACCUM_STEPS")),
+        notes=(
+            *missing,
+            " ".join([*witness_notes(witnesses), SAME_PEAKS]),
+            *([" ".join(filter(None, slopes))] if any(slopes) else []),
+        ),
+        caption=setting(evidence, "accumulation", but=("ranks", "ACCUM_STEPS", "LR")),
         runs=tuple(runs),
     )
 
@@ -192,10 +205,10 @@ def _observation(one: Point, first: Point, change: StepChange | None) -> str:
     if change is None:
         return "not compared: other ranks or another batch"
     time = f"{change.words()} than the first" if change.verdict != "cannot tell" else "no clear change in time"
-    if one.peak_mb.text == first.peak_mb.text:
-        return f"{time}; as much memory"
-    less = (one.peak_bytes or 0) < (first.peak_bytes or 0)
-    return f"{time}; {'less' if less else 'more'} memory"
+    if one.peak_bytes is None or first.peak_bytes is None or one.peak_witness != first.peak_witness:
+        return time
+    sign = memory_sign(first.peak_bytes, one.peak_bytes)
+    return f"{time}; {'as much' if sign == 'same' else sign} memory"
 
 
 def slope_sentence(evidence: Evidence, code: str) -> str:
@@ -243,6 +256,7 @@ def _growing_table(evidence: Evidence) -> list[Table]:
                 Column("Memory", "MB"),
             ),
             rows=tuple(_growing_cells(accum, one) for accum, one in points.items()),
+            notes=witness_notes(one.peak_witness for one in points.values()),
             caption=setting(evidence, "growing", but=("ranks", "ACCUM_STEPS")),
             runs=tuple(one.run_names for one in points.values()),
         )

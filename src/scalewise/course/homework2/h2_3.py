@@ -3,10 +3,22 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.memory_parts import MemoryParts
 from scalewise.analysis.phrases import listed
+from scalewise.analysis.summary import ArmRow
 from scalewise.course.captions import setting
-from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MIXED, NAMES, REMOVED, code_point
+from scalewise.course.homework2.codes import (
+    ACCUMULATION,
+    BFLOAT,
+    BOTH,
+    CODES,
+    MIXED,
+    NAMES,
+    PLAIN,
+    REMOVED,
+    beside_point,
+    code_point,
+    product_precision,
+)
 from scalewise.course.homework2.h2_2 import (
     ACCUM_TABLE,
     GROWING_TABLE,
@@ -17,108 +29,174 @@ from scalewise.course.homework2.h2_2 import (
     slope,
     slope_cell,
 )
-from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell
-from scalewise.course.memory import parts_of
+from scalewise.course.homework2.memory_answer import memory_blocks
+from scalewise.course.measured import Point, StepChange, change_between, change_cell
 from scalewise.course.practical7.p7_1 import first_gradient
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
+from scalewise.course.selected_arms import contrast
 from scalewise.records.inspection import GradientRow
-from scalewise.report.cells import count_cell, empty_cell, number_cell, said, said_with_interval, text_cell
+from scalewise.report.cells import (
+    count_cell,
+    empty_cell,
+    estimate_cell,
+    number_cell,
+    said,
+    said_with_interval,
+    text_cell,
+)
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Formula, Part, Section, Table
 
 ORDER = 30
-ROW, TIME_TABLE, MEMORY_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-memory", "h2-3-batch"
+ROW, TIME_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-batch"
 ANATOMY = "h2-3-anatomy"
 TIME = "Where do the differences in time come from: synchronisation or precision?"
-MEMORY = "How do accumulation and AMP act on memory, and how do they differ?"
 BATCH = "How does accumulation change the effective batch size, and why is the loss divided?"
-SAME_GRADIENT = 1e-4  # relative: sums in another order differ by 1e-6 in float32, another batch by much more
-SAME = 0.01  # share of a peak
+SAME_GRADIENT = 1e-4  # relative: sums in another order differ by 1e-6 in float32, another batch by far more
 FORMULA = Formula(
     'B_"effective" = "micro-batch" times "ACCUM_STEPS" times "ranks"',
     "effective batch = micro-batch x ACCUM_STEPS x ranks",
     "<msub><mi>B</mi><mtext>effective</mtext></msub><mo>=</mo><mtext>micro-batch</mtext><mo>×</mo>"
     "<mtext>ACCUM_STEPS</mtext><mo>×</mo><mtext>ranks</mtext>",
 )
-COLUMNS = (
-    "weights",
-    "gradients",
-    "activations",
-    "half-precision copies",
-    "DDP buckets",
-    "input data",
-    "work in progress",
-)
 
 
 @dataclass(frozen=True)
 class Split:
-    """One code's step, with and without its communication."""
+    """One row's step, with and without its communication."""
 
-    code: str
+    name: str
     whole: Point
-    silent: Point  # without communication
+    silent: Point  # nothing is sent
+    sending: Cell  # what communication adds, in milliseconds
 
     @property
-    def sending(self) -> Cell:
-        """The time that communication adds, in milliseconds."""
-        whole, silent = self.whole.row, self.silent.row
-        if whole is not None and whole.ranks == 1:
-            return empty_cell("one rank has nobody to talk to")
-        if whole is None or silent is None or whole.step_seconds is None or silent.step_seconds is None:
-            return empty_cell("not measured with and without communication")
-        return number_cell((whole.step_seconds.value - silent.step_seconds.value) * 1e3)
+    def computing(self) -> Point:
+        """The step without communication; on one rank, the step itself."""
+        return self.whole if self.whole.row is not None and self.whole.row.ranks == 1 else self.silent
+
+    @property
+    def optimizer_ms(self) -> float | None:
+        """The time of optimizer and scaler in the step without communication."""
+        row = self.computing.row
+        seconds = row.phase_seconds.get("optimizer") if row else None
+        return None if seconds is None else 1e3 * seconds
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Float32 DDP, the three codes, and Code 3 in bfloat16; the first and the last where they were measured."""
+
+    plain: Split
+    codes: dict[str, Split]
+    bfloat: Split
+
+    @property
+    def rows(self) -> tuple[Split, ...]:
+        """The rows of the table."""
+        beside = [one for one in (self.plain,) if one.whole.row]
+        return (*beside, *self.codes.values(), *([self.bfloat] if self.bfloat.whole.row else []))
 
 
 def build(evidence: Evidence) -> Section:
-    """Builds the section: three tables and the three answers."""
-    splits = {code: Split(code, code_point(evidence, code), code_point(evidence, code, REMOVED)) for code in CODES}
-    parts = {code: found for code in CODES if (found := parts_of(evidence, "codes", code=code))}
+    """Three tables and the three answers."""
+    splits = _splits(evidence)
     anatomy = _anatomy(splits)
     blocks: list[Block] = [_time_table(evidence, splits), *([anatomy] if anatomy else []), _time(evidence, splits)]
-    blocks += [_memory_table(evidence, parts), _memory(evidence, parts)]
+    blocks += memory_blocks(evidence)
     blocks += [_batch_table(evidence), FORMULA, _batch(evidence)]
     return Section("h2-3", "H2.3 Why they differ", tuple(blocks))
 
 
-def _time_table(evidence: Evidence, splits: dict[str, Split]) -> Table:
-    first = splits[ACCUMULATION]
+def _splits(evidence: Evidence) -> Splits:
+    codes = {
+        code: _split(evidence, NAMES[code], code_point(evidence, code), code_point(evidence, code, REMOVED))
+        for code in CODES
+    }
+    plain, bfloat = (
+        _split(evidence, name, beside_point(evidence, experiment), beside_point(evidence, experiment, REMOVED))
+        for experiment, name in ((PLAIN, "float32 DDP"), (BFLOAT, "Code 3"))
+    )
+    return Splits(plain, codes, bfloat)
+
+
+def _split(evidence: Evidence, name: str, whole: Point, silent: Point) -> Split:
+    if whole.row is not None and whole.row.ranks == 1:
+        return Split(name, whole, silent, empty_cell("one rank has nobody to talk to"))
+    found = contrast(evidence, silent.row, whole.row)
+    if found is None:
+        return Split(name, whole, silent, empty_cell("not measured with and without communication"))
+    return Split(name, whole, silent, estimate_cell(found.seconds, 1e3))
+
+
+def _time_table(evidence: Evidence, splits: Splits) -> Table:
+    first = splits.codes[ACCUMULATION]
     return Table(
         id=TIME_TABLE,
         title="The step with and without its communication",
         columns=(
             Column("Code", numeric=False),
+            Column("Products in", numeric=False),
             Column("Ranks"),
             Column("Step", "ms"),
             Column("Without communication", "ms"),
+            Column("Of it optimizer and scaler", "ms"),
             Column("Communication adds", "ms"),
-            Column("Without it, against Code 1", "% of the step"),
+            Column("Without it, against Code 1", "% more time"),
             Column("Reduced", "MB per step"),
         ),
-        rows=tuple(_time_cells(evidence, one, first) for one in splits.values()),
-        notes=("Without communication: the same run, with every all-reduce left out.",),
-        caption=setting(evidence, "codes", but=("ranks",)),
-        runs=tuple((*one.whole.run_names, *one.silent.run_names) for one in splits.values()),
+        rows=tuple(_time_cells(evidence, one, first) for one in splits.rows),
+        notes=(_silent_note(evidence, splits),),
+        caption=setting(evidence, "codes", PLAIN, BFLOAT, but=("ranks", "LR")),
+        runs=tuple((*one.whole.run_names, *one.silent.run_names) for one in splits.rows),
     )
 
 
+def _silent_note(evidence: Evidence, splits: Splits) -> str:
+    """A note on what the step without communication is, with the comparisons of it that have no row."""
+    told = [f"{name} {said_with_interval(change.cell, '%')}" for name, change in _changes(evidence, splits)[1:]]
+    note = "Without communication: the same run, with every all-reduce left out."
+    return f"{note} There, in time: {'; '.join(told)}." if told else note
+
+
 def _computing_change(evidence: Evidence, one: Split, other: Split) -> StepChange | None:
-    """Returns the change of the step without communication; on one rank, of the step itself."""
-    alone = other.whole.row is not None and other.whole.row.ranks == 1
-    return change_between(evidence, *((s.whole if alone else s.silent) for s in (one, other)))
+    """The change of the step without communication; on one rank, of the step itself."""
+    return change_between(evidence, one.computing, other.computing)
+
+
+def _changes(evidence: Evidence, splits: Splits) -> list[tuple[str, StepChange]]:
+    """Returns the measured changes that the answer about time rests on, each with its name."""
+    one, two, three = (splits.codes[code] for code in (ACCUMULATION, MIXED, BOTH))
+    pairs = (
+        ("Code 3 against Code 1", one, three),
+        ("Code 2 against Code 3", three, two),
+        ("Code 3 in float16 against bfloat16", splits.bfloat, three),
+    )
+    found = [(told, _computing_change(evidence, a, b)) for told, a, b in pairs]
+    return [(told, change) for told, change in found if change]
 
 
 def _time_cells(evidence: Evidence, one: Split, first: Split) -> tuple[Cell, ...]:
-    name = text_cell(NAMES[one.code], mark=one.whole.ranks.mark)
+    name = text_cell(one.name, mark=one.whole.ranks.mark)
     if one.whole.row is None:
-        return name, *(empty_cell(one.whole.missing) for _ in range(6))
+        return name, *(empty_cell(one.whole.missing) for _ in range(8))
     change = _computing_change(evidence, first, one) if one is not first else None
     silent = one.silent.step if one.whole.row.ranks > 1 else empty_cell("one rank sends nothing to others")
     against = change_cell(change, "Code 1 is the base" if one is first else "not the same work")
-    return name, one.whole.ranks, one.whole.step, silent, one.sending, against, one.whole.reduced_mb
+    return (
+        name,
+        text_cell(product_precision(one.whole) or "not seen"),
+        one.whole.ranks,
+        one.whole.step,
+        silent,
+        number_cell(one.optimizer_ms, why_empty="not seen"),
+        one.sending,
+        against,
+        one.whole.reduced_mb,
+    )
 
 
-def _anatomy(splits: dict[str, Split]) -> Figure | None:
-    known = [one for one in splits.values() if one.whole.row is not None and one.whole.step.number is not None]
+def _anatomy(splits: Splits) -> Figure | None:
+    known = [one for one in splits.rows if one.whole.row is not None and one.whole.step.number is not None]
     if not known:
         return None
     sending = [max(one.sending.number or 0.0, 0.0) for one in known]
@@ -128,165 +206,106 @@ def _anatomy(splits: dict[str, Split]) -> Figure | None:
         parts.append(Part("communication adds", tuple(sending)))
     lows = tuple(one.whole.step.low or step for one, step in zip(known, steps, strict=True))
     highs = tuple(one.whole.step.high or step for one, step in zip(known, steps, strict=True))
-    plot = BarPlot(tuple(NAMES[one.code] for one in known), tuple(parts), "time per step (ms)", lows, highs)
+    names = [f"{one.name}, bfloat16" if one is splits.bfloat else one.name for one in known]
+    plot = BarPlot(tuple(names), tuple(parts), "time per step (ms)", lows, highs)
     return Figure(ANATOMY, "The step in two parts", "Lines: 95 % interval of the step.", plot)
 
 
-def _time(evidence: Evidence, splits: dict[str, Split]) -> Answer:
-    rests_on = (TIME_TABLE, *([ANATOMY] if any(one.whole.row for one in splits.values()) else []))
-    one, two, three = (splits[code] for code in (ACCUMULATION, MIXED, BOTH))
+def _time(evidence: Evidence, splits: Splits) -> Answer:
+    rests_on = (TIME_TABLE, *([ANATOMY] if any(one.whole.row for one in splits.rows) else []))
+    one, two, three = (splits.codes[code] for code in (ACCUMULATION, MIXED, BOTH))
     precision = _computing_change(evidence, one, three)
     pieces = _computing_change(evidence, three, two)
     if precision is None or one.whole.row is None or three.whole.row is None:
         missing = "; ".join(
-            s.whole.missing or s.silent.missing for s in splits.values() if s.whole.missing or s.silent.missing
+            s.whole.missing or s.silent.missing for s in splits.codes.values() if s.whole.missing or s.silent.missing
         )
         return Answer(
             ROW, TIME, f"This cannot be answered: {missing or 'the codes ran on different ranks'}.", rests_on=rests_on
         )
     alone = one.whole.row.ranks == 1
-    steps = listed([f"{NAMES[s.code]} takes {said(s.whole.step, 'ms')}" for s in splits.values() if s.whole.row])
-    verdict = {
-        "slower": (
-            "From precision, but against the sheet: here the casts and the scaler of AMP cost more than 16-bit "
-            "products save."
-        ),
-        "faster": "From precision: 16-bit products save more than the casts and the scaler cost.",
-        "cannot tell": "From neither, as far as these runs show.",
-    }[precision.verdict]
+    steps = listed([f"{s.name} takes {said(s.whole.step, 'ms')}" for s in splits.codes.values() if s.whole.row])
+    verdict, why = _precision_words(evidence, splits, precision)
     if pieces is not None and pieces.verdict == "faster" and precision.verdict == "cannot tell":
         verdict = "From the number of micro-batches: Code 2 computes its batch in one piece."
-    equal = len({s.whole.reduced_bytes for s in splits.values() if s.whole.row}) == 1
-    sync = "One rank has no other to synchronise with."
-    if not alone:
-        sync = (
-            f"Synchronisation does not tell them apart: each averages {said(one.whole.reduced_mb, 'MB')} once in a"
-            " step, because gradients stay float32 under autocast."
-            if equal
-            else "They also send different amounts in a step."
-        )
-    what = "the step" if alone else "the step without communication"
+    if alone:
+        number = f"{steps}. Code 3 takes {precision.words()} than Code 1 in the step."
+    else:
+        number = f"{steps}. Without communication Code 3 takes {precision.words()} than Code 1."
+    if pieces is not None and pieces.verdict == "faster":
+        there = "" if alone else "There "
+        number += f" {there}Code 2, which computes its batch in one piece, takes {pieces.words()} than Code 3."
     return Answer(
         ROW,
         TIME,
         verdict=verdict,
-        number=(
-            f"{steps}. Code 3 takes {precision.words()} than Code 1 in {what}."
-            if alone
-            else f"{steps}. Without communication Code 3 takes {precision.words()} than Code 1."
-        ),
-        why=f"{sync} {_why_precision(one.whole, precision)}",
+        number=number,
+        why=f"{_sync_words(splits, one.whole.row)} {why}",
         practice=(
             "AMP pays for large products on a device with fast 16-bit units; practical 7 shows from which size on."
         ),
         decided="; ".join(
-            f"{name}: {said_with_interval(change.cell, '%')}, against 0"
-            for name, change in (("Code 3 against Code 1", precision), ("Code 2 against Code 3", pieces))
-            if change
+            f"{told}: {said_with_interval(change.cell, '%')}, against 0" for told, change in _changes(evidence, splits)
         ),
         rests_on=rests_on,
         hint="Compare the steps without communication for precision, and the bytes for synchronisation.",
     )
 
 
-def _why_precision(one: Point, change: StepChange) -> str:
+def _sync_words(splits: Splits, row: ArmRow) -> str:
+    if row.ranks == 1:
+        return "One rank has no other to synchronise with."
+    if len({one.whole.reduced_bytes for one in splits.codes.values() if one.whole.row}) > 1:
+        return "They also send different amounts in a step."
+    return (
+        "Synchronisation does not tell them apart: each averages"
+        f" {said(splits.codes[ACCUMULATION].whole.reduced_mb, 'MB')} once in a step, because gradients stay float32"
+        " under autocast."
+    )
+
+
+def _precision_words(evidence: Evidence, splits: Splits, change: StepChange) -> tuple[str, str]:
+    """The verdict, and what of the lower precision makes the difference."""
+    one, three = splits.codes[ACCUMULATION], splits.codes[BOTH]
+    half = product_precision(three.whole) or "16 bits"
+    if change.verdict == "cannot tell":
+        why = f"Without communication Code 3 ({half}) differs less from Code 1 (float32) than their steps vary."
+        return "From neither, as far as these runs show.", why
     if change.verdict == "faster":
-        return "Products of 16-bit numbers are quicker on this device."
-    if one.row is not None and one.row.device == "cuda":
+        verdict = "From precision: 16-bit products save more than the casts and the scaler cost."
+        return verdict, f"Products of {half} numbers are quicker on this device."
+    if one.whole.row is not None and one.whole.row.device == "cuda":
         return (
+            "From precision, but against the sheet: here the casts and the scaler of AMP cost more than 16-bit products"
+            " save.",
             "The model is so small that the GPU waits for Python to launch its kernels; every cast and the scaler's "
-            "check are more launches."
+            "check are more launches.",
         )
-    return "A CPU without 16-bit units converts to float32 and back for each product, and every cast is more work."
+    return _slow_on_cpu(evidence, splits, half)
 
 
-def _memory_table(evidence: Evidence, parts: dict[str, MemoryParts]) -> Table:
-    shown = [name for name in COLUMNS if any(one.parts.get(name) for one in parts.values())]
-    return Table(
-        id=MEMORY_TABLE,
-        title="Memory of a step by purpose, at its peak",
-        columns=(
-            Column("Code", numeric=False),
-            Column("Peak", "MB"),
-            *(Column(name[:1].upper() + name[1:], "MB") for name in shown),
-        ),
-        rows=tuple(_memory_cells(code, parts.get(code), shown) for code in CODES),
-        notes=(
-            "Work in progress: tensors that live only in passing, such as a gradient before it is added to the others.",
-        ),
-        caption=setting(evidence, "codes"),
+def _slow_on_cpu(evidence: Evidence, splits: Splits, half: str) -> tuple[str, str]:
+    """Casts, products or the scaler: bfloat16 has the same casts, and the scaler works in the optimizer's phase."""
+    verdict = f"From precision, but against the sheet: in {half} the layers take longer here than in float32."
+    three = splits.codes[BOTH]
+    spent = number_cell(three.optimizer_ms)
+    scaler = f" Optimizer and scaler take {said(spent, 'ms')} of the step." if three.optimizer_ms is not None else ""
+    to_bfloat = _computing_change(evidence, splits.codes[ACCUMULATION], splits.bfloat)
+    from_bfloat = _computing_change(evidence, splits.bfloat, three)
+    if half != "float16" or to_bfloat is None or from_bfloat is None:
+        return verdict, f"The time is spent in forward and backward, on casts and on products.{scaler}"
+    casts = (
+        "does not differ clearly from Code 1"
+        if to_bfloat.verdict == "cannot tell"
+        else f"takes {to_bfloat.words()} than Code 1"
     )
-
-
-def _memory_cells(code: str, one: MemoryParts | None, shown: list[str]) -> tuple[Cell, ...]:
-    if one is None:
-        return text_cell(NAMES[code]), *(empty_cell("its memory was not looked into") for _ in range(len(shown) + 1))
-    return text_cell(NAMES[code]), peak_cell(one), *(number_cell(one.parts[name], 1 / MEGABYTE) for name in shown)
-
-
-def peak_cell(one: MemoryParts) -> Cell:
-    """Returns the peak in megabytes."""
-    return number_cell(one.peak_bytes, 1 / MEGABYTE, why_empty="the peak was not seen")
-
-
-def _memory(evidence: Evidence, parts: dict[str, MemoryParts]) -> Answer:
-    if len(parts) < len(CODES) or any(one.peak_bytes is None for one in parts.values()):
-        missing = listed([NAMES[code] for code in CODES if code not in parts]) or "one of the codes"
-        return Answer(
-            ROW,
-            MEMORY,
-            f"This cannot be answered: the memory of {missing} was not looked into.",
-            rests_on=(MEMORY_TABLE,),
+    if from_bfloat.verdict == "slower":
+        verdict = "From precision, but against the sheet: float16 products are slow on this CPU."
+        return verdict, (
+            f"It is not the casts: Code 3 in bfloat16 makes the same ones and {casts}, but in float16 it takes"
+            f" {from_bfloat.words()} than in bfloat16. PyTorch has no fast float16 product for this CPU.{scaler}"
         )
-    one, two, three = (parts[code] for code in (ACCUMULATION, MIXED, BOTH))
-    amp, accumulation = _sign(one, three), _sign(two, three)
-    verdict = {
-        ("less", "less"): "Both save memory.",
-        ("more", "more"): "Against the sheet, neither saves memory at this size: both add more than they take away.",
-        ("less", "more"): "AMP saves memory, accumulation adds some.",
-        ("more", "less"): "Accumulation saves memory, AMP adds some.",
-    }.get((amp, accumulation), f"AMP needs {_word(amp)}, accumulation {_word(accumulation)}.")
-    activations = [
-        f"{said(number_cell(p.parts['activations'], 1 / MEGABYTE), 'MB')} in {NAMES[c]}" for c, p in parts.items()
-    ]
-    copies = number_cell(three.parts["half-precision copies"], 1 / MEGABYTE)
-    extra = (
-        f" AMP keeps {said(copies, 'MB')} of 16-bit copies of the weights beside them."
-        if three.parts["half-precision copies"]
-        else ""
-    )
-    return Answer(
-        ROW,
-        MEMORY,
-        verdict=verdict,
-        number=(
-            f"AMP (Code 1 to 3) changes the peak from {said(peak_cell(one), 'MB')} to {said(peak_cell(three), 'MB')}, "
-            f"accumulation (Code 2 to 3) from {said(peak_cell(two), 'MB')} to {said(peak_cell(three), 'MB')}."
-        ),
-        why=(
-            f"Both act on activations, {listed(activations)}: accumulation keeps those of one micro-batch at a time,"
-            f" AMP stores them in 16 bits.{extra} Accumulation keeps the sum of the gradients while the next gradient"
-            " is made."
-        ),
-        practice=(
-            "Activations grow with batch × DIM × DEPTH, weights and gradients with DIM² × DEPTH. So both techniques"
-            " save memory only where the batch of a rank is large against DIM."
-        ),
-        decided=f"Peaks within {100 * SAME:.0f} % count as the same.",
-        rests_on=(MEMORY_TABLE,),
-        hint="Compare the peaks, and for each technique name one part that shrinks and one that grows.",
-    )
-
-
-def _sign(before: MemoryParts, after: MemoryParts) -> str:
-    a, b = before.peak_bytes or 0, after.peak_bytes or 0
-    if abs(b - a) <= SAME * max(a, 1):
-        return "same"
-    return "less" if b < a else "more"
-
-
-def _word(sign: str) -> str:
-    return "as much memory" if sign == "same" else f"{sign} memory"
+    return verdict, f"It is not float16 alone: Code 3 in bfloat16 makes the same casts and {casts}.{scaler}"
 
 
 def _batch_table(evidence: Evidence) -> Table:
@@ -305,6 +324,7 @@ def _batch_table(evidence: Evidence) -> Table:
         ),
         rows=tuple(rows),
         notes=("Samples and micro-batches were counted in the runs, not taken from the settings.",),
+        caption=setting(evidence, "accumulation", "growing", but=("ranks", "ACCUM_STEPS", "BATCH"), bracket=False),
     )
 
 

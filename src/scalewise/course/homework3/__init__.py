@@ -10,5 +10,11 @@ MOST_PAGES = 2  # the sheet's limit
 
 
 def summary(evidence: Evidence, sections: Sequence[Section]) -> Summary:
-    """Returns whether layers and devices make it faster, which devices are used, and what moves."""
-    return summed_up(sections, (("H3.2", 0), ("H3.4", 0), ("H3.4", 1), ("H3.5", 1)))
+    """Returns the verdicts on whether layers and devices make it faster, which devices are used, and what is moved."""
+    wanted = (
+        ("H3.2", 0, "more layers"),
+        ("H3.4", 0, "all devices used"),
+        ("H3.4", 1, "5 devices against 2"),
+        ("H3.5", 1, "transfers"),
+    )
+    return summed_up(sections, wanted)

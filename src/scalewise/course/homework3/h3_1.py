@@ -55,7 +55,7 @@ def _table(evidence: Evidence, points: tuple[Placed, ...]) -> Table:
         ),
         rows=tuple(_cells(point) for point in points),
         notes=(EMULATED,) if emulated else (),
-        caption=setting(evidence, TWO, but=("DEPTH",)),
+        caption=setting(evidence, TWO, but=("DEPTH", "STEPS"), bracket=False, inspected=True),
         runs=tuple(point.row.run_names if point.row else () for point in points),
     )
 

@@ -7,6 +7,7 @@ from scalewise.analysis.line_fit import Line, fit_line, spread_of
 from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import (
     DEPTHS,
+    SHARES,
     TWO,
     Placed,
     at_once_cell,
@@ -60,8 +61,8 @@ def _table(evidence: Evidence, points: tuple[Placed, ...], line: DepthLine | Non
         columns=(
             Column("DEPTH"),
             Column("Step", "ms"),
-            Column("Devices 0, 1 busy", "% of the step", numeric=False),
-            Column("Both busy", "% of the step"),
+            Column("Devices 0, 1 busy", SHARES, numeric=False),
+            Column("Both busy", SHARES),
         ),
         rows=tuple(_cells(point) for point in points),
         notes=(*notes, *(f"DEPTH {point.value}: {point.missing}." for point in points if point.missing)),
@@ -117,7 +118,7 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
     if slope.low > 0:
         verdict, number = (
             "No: every further layer makes the step longer.",
-            f"{steps}: {said(line.slope, 'ms')} for each layer.",
+            f"{steps}. The line through all depths adds {said(line.slope, 'ms')} for each layer.",
         )
     elif slope.high < 0:
         verdict = (
@@ -127,10 +128,10 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
         number = f"{steps}."
     else:
         verdict, number = "The steps vary too much to tell: the slope over DEPTH may be 0.", f"{steps}."
-    seen = next((point.seen for point in reversed(points) if point.seen and point.seen.step_seconds), None)
+    seen = next((point.seen for point in reversed(points) if point.seen and point.seen.layers_seconds), None)
     busy = ""
     if seen and len(seen.devices) > 1 and slope.low > 0:
-        busy = f" With DEPTH={many.value}, {shares_phrase(seen)} of the step."
+        busy = f" With DEPTH={many.value}, {shares_phrase(seen)} of forward and backward."
     return Answer(
         ROW,
         QUESTION,
@@ -151,7 +152,7 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
         ),
         rests_on=rests_on,
         hint=(
-            "Use the step times of the smallest and the largest DEPTH, and the share of the step in which both devices"
-            " work."
+            "Use the step times of the smallest and the largest DEPTH, and the share of forward and backward in which"
+            " both devices work."
         ),
     )

@@ -4,7 +4,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import contiguous, placement_rule
 from scalewise.course.captions import setting
-from scalewise.course.homework3.layers import ALL, DEVICES, EMULATED, Placed, layers_cells, placed_along
+from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.listings import function_listing
 from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table
@@ -49,7 +49,7 @@ def _several(points: tuple[Placed, ...]) -> list[Placed]:
 
 def _table(evidence: Evidence, points: tuple[Placed, ...]) -> Table:
     most = max((point.seen.device_count for point in points if point.seen), default=max(DEVICES))
-    notes = [EMULATED] if any(point.mark == "emulated" for point in points) else []
+    notes = []
     if rule_of(points) == EVEN:
         example = ", ".join(map(str, shares_by_rule(ODD_DEPTH, ODD_DEVICES)))
         notes.append(f"By the rule {EVEN}, {ODD_DEPTH} layers on {ODD_DEVICES} devices would lie as {example}.")
@@ -59,7 +59,7 @@ def _table(evidence: Evidence, points: tuple[Placed, ...]) -> Table:
         columns=(Column("Devices N"), *(Column(f"Device {index}", numeric=False) for index in range(most))),
         rows=tuple((count_cell(point.value, mark=point.mark), *layers_cells(point, most)) for point in points),
         notes=(*notes, *(f"{point.value} devices: {point.missing}." for point in points if point.missing)),
-        caption=setting(evidence, ALL),
+        caption=setting(evidence, ALL, but=("STEPS",), bracket=False, inspected=True),
     )
 
 

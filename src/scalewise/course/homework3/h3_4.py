@@ -6,14 +6,17 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
+from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source
 from scalewise.course.homework3.layers import (
     ALL,
+    AT_ONCE,
     DEVICES,
-    EMULATED,
     MEGABYTE,
+    OF_WHAT,
+    SHARES,
     Placed,
     at_once_cell,
     busy_shares_text,
@@ -42,6 +45,7 @@ USED = "Are all GPUs used?"
 FASTER = "Does it become faster with more GPUs (2 against 5)?"
 MICRO = "micro-batches"  # the experiment of one device with the batches that a pipeline would give it
 FEW, MANY = 2, 5
+NEARLY = 0.75  # of a time: from here on half the samples are said to take nearly as long
 FORMULA = Formula(
     'T_"pipeline" = (m + N - 1) dot w_m / N + o / N',
     "T_pipeline = (m + N - 1) w_m / N + o / N",
@@ -155,9 +159,10 @@ def _schedule(micro_batches: int, samples: int, row: ArmRow, once: float) -> Sch
 
 
 def _table(evidence: Evidence, found: OnDevices) -> Table:
-    notes = [EMULATED] if any(point.mark == "emulated" for point in found.points) else []
+    change = ""
     if found.change and found.change_cell:
-        notes.append(f"{MANY} devices against {FEW}: the step changes by {said_with_interval(found.change_cell, '%')}.")
+        change = f" {MANY} devices against {FEW}: {said_with_interval(found.change_cell, '%')} of the step."
+    notes = [f"{OF_WHAT}{change}"]
     notes += [f"{point.value} devices: {point.missing}." for point in found.points if point.missing]
     gpus = tuple((count_cell(count, mark=cell.mark), cell, *_empty(3)) for count, cell in found.gpu_rows)
     here = len(found.points)
@@ -168,15 +173,24 @@ def _table(evidence: Evidence, found: OnDevices) -> Table:
             Column("Devices N"),
             Column("Step", "ms"),
             Column("Memory of each", "MB", numeric=False),
-            Column("Busy, each", "% of the step", numeric=False),
-            Column("Two or more busy", "% of the step"),
+            Column("Busy, each", SHARES, numeric=False),
+            Column("Two or more busy", SHARES),
         ),
         rows=(*(_cells(point) for point in found.points), *gpus),
-        notes=(*notes, *([told_source(evidence)] if gpus else [])),
+        notes=(*notes, *(_gpu_notes(evidence) if gpus else [])),
         caption=setting(evidence, ALL, but=("DEPTH",)),
         groups=((0, "On this machine"), (here, f"On {found.gpu_name}")) if gpus else (),
         runs=(*(point.row.run_names if point.row else () for point in found.points), *(() for _ in gpus)),
     )
+
+
+def _gpu_notes(evidence: Evidence) -> list[str]:
+    """The notes on the source of rows of GPUs: one GPU was measured; more GPUs are that step and its copies."""
+    known = known_of(evidence)
+    told = told_source(evidence, predicted=False)
+    if known is None or not known.link:
+        return [told]
+    return [f"{told} Predicted: the step of one GPU, and N − 1 copies each way over {known.link}."]
 
 
 def _empty(columns: int) -> tuple[Cell, ...]:
@@ -219,19 +233,34 @@ def _pipeline_table(evidence: Evidence, found: OnDevices) -> Table:
         columns=(
             Column("Micro-batches m"),
             Column("Samples in each"),
-            Column("Work w of one, on one device", "ms"),
-            Column("Step", "ms"),
-            Column("Devices idle", "%"),
+            Column("Work w of one, measured on one device", "ms"),
+            Column("Step, predicted", "ms"),
+            Column("Devices idle, predicted", "%"),
         ),
         rows=tuple(rows),
         notes=(
             (
-                "w: forward and backward of one micro-batch, measured on one device; o: the optimizer, once a step."
-                " Copies are left out. m = 1 is the script as it is; a smaller micro-batch costs more for each sample."
+                "w: forward and backward of one micro-batch; o: the optimizer, once a step. Copies are left out. A"
+                " smaller micro-batch costs more for each sample."
             ),
+            *_checked(found),
         ),
-        caption=setting(evidence, MICRO, but=("BATCH",)),
+        caption=setting(evidence, ALL, MICRO, but=("BATCH",)),
     )
+
+
+def _checked(found: OnDevices) -> list[str]:
+    """m = 1 is the script as it is, and that was measured on so many devices."""
+    many, first = found.at(MANY), next((one for one in found.schedules if one.micro_batches == 1), None)
+    step = many.row.step_seconds if many is not None and many.row is not None else None
+    if many is None or first is None or step is None:
+        return []
+    ratio = estimate_cell(ratio_of(step, first.step))
+    word = f", {many.mark}" if many.mark != "measured" else ""
+    return [
+        f"m = 1 is the script as it is, so it can be checked: {said_with_interval(many.step_cell, 'ms')} on {MANY}"
+        f" devices (table above{word}), {said_with_interval(ratio)} times as long as predicted without copies."
+    ]
 
 
 def _schedule_figure(one: Schedule) -> Figure:
@@ -251,7 +280,7 @@ def _schedule_figure(one: Schedule) -> Figure:
         ]
         lanes.append(Lane(f"{device}", (*there, *back)))
     how = "as it is" if one.micro_batches == 1 else f"pipeline, m = {one.micro_batches}"
-    caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} % of their time."
+    caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} %."
     return Figure(
         f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, TimelinePlot(tuple(lanes), "time (ms)"), 0.33
     )
@@ -259,7 +288,7 @@ def _schedule_figure(one: Schedule) -> Figure:
 
 def _used(most: Placed | None, drawn: bool) -> Answer:
     rests_on = (TABLE, *([TIMELINE] if drawn else []))
-    if most is None or most.seen is None or not most.seen.step_seconds:
+    if most is None or most.seen is None or not most.seen.layers_seconds:
         return Answer(ROW, USED, "This cannot be answered: no step was looked into.", rests_on=rests_on)
     seen, count = most.seen, most.seen.device_count
     idle = [f"device {index}" for index, one in enumerate(seen.devices) if not one.busy_seconds]
@@ -268,10 +297,10 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
         verdict = f"No: {listed(idle)} of {devices_phrase(count)} did nothing."
     elif count == 1:
         verdict = "There is only one device, and it is used."
-    elif seen.together_share <= 0.05:
+    elif seen.together_share <= AT_ONCE:
         verdict = f"All {count} are used, but only one at a time."
     else:
-        verdict = f"All {count} are used, and for {said(together, '%')} of the step more than one at once."
+        verdict = f"All {count} are used, and for {said(together, '%')} of forward and backward more than one at once."
     memory = _memory(most)
     held = f" Each holds its own part of the model: {listed(memory)} MB." if len(set(memory)) > 1 else ""
     held = held or (f" Each holds its own part of the model, {memory[0]} MB." if memory else "")
@@ -279,8 +308,8 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
         ROW,
         USED,
         verdict=verdict,
-        number=f"In a step on {devices_phrase(count)}, {_busy(most)}.{held}",
-        why=f"{why_in_turn(seen)} The rest of the step is what starts the work: Python, launching, copies, the loss.",
+        number=f"{_busy(most)}.{held}",
+        why=f"{why_in_turn(seen)}{_rest(most)}",
         practice="Model parallelism of this kind buys memory, not speed.",
         decided=(
             f"{count - len(idle)} of {count} devices worked in the step that was looked into; more than one at once for"
@@ -291,8 +320,16 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
     )
 
 
+def _rest(most: Placed) -> str:
+    """A sentence on the time that the devices' shares leave over."""
+    if most.seen is None or most.seen.together_share > AT_ONCE:
+        return ""
+    return " What these shares leave over is what starts the work: Python, launching, copies, the loss."
+
+
 def _busy(most: Placed) -> str:
-    return f"{shares_phrase(most.seen)} of the time" if most.seen else ""
+    words = shares_phrase(most.seen) if most.seen else ""
+    return f"{words[:1].upper()}{words[1:]} of forward and backward"
 
 
 def _faster(found: OnDevices) -> Answer:
@@ -316,26 +353,13 @@ def _faster(found: OnDevices) -> Answer:
             f" On real GPUs ({found.gpu_name}) the same is predicted: {said(gpus[FEW], 'ms')} on {FEW},"
             f" {said(gpus[MANY], 'ms')} on {MANY}."
         )
-    best = min(found.schedules, key=lambda one: one.step.value, default=None)
-    cells = {one.micro_batches: estimate_cell(one.step, 1e3) for one in found.schedules}
-    pipeline = "Only work at the same time would make it faster: micro-batches in a pipeline."
-    if best is not None and best.micro_batches > 1:
-        pipeline = (
-            f"A pipeline would help: with {best.micro_batches} micro-batches the step on {MANY} devices is predicted to"
-            f" take {said(cells[best.micro_batches], 'ms')} instead of {said(cells[1], 'ms')}."
-        )
-    elif best is not None:
-        pipeline = (
-            "A pipeline would not help at this size: small micro-batches cost so much for each sample that cutting the"
-            " batch wins nothing."
-        )
     return Answer(
         ROW,
         FASTER,
         verdict=verdict,
         number=f"The step takes {steps}.{on_gpus}",
         why="The layers still run one after another; every further device adds a copy in forward and one in backward.",
-        practice=pipeline,
+        practice=_pipeline_words(found),
         decided=(
             f"The 95 % interval of the change from {FEW} to {MANY} devices,"
             f" {said_with_interval(found.change_cell, '%')}, against 0."
@@ -343,3 +367,30 @@ def _faster(found: OnDevices) -> Answer:
         rests_on=rests_on,
         hint="Compare the step on 2 devices with that on 5, and say which part of a step a further device shortens.",
     )
+
+
+def _pipeline_words(found: OnDevices) -> str:
+    """A sentence on the numbers of micro-batches that would help, or would not, by the intervals of the table."""
+    whole = next((one for one in found.schedules if one.micro_batches == 1), None)
+    pieces = [one for one in found.schedules if one.micro_batches > 1]
+    if whole is None or not pieces:
+        return "Only work at the same time would make it faster: micro-batches in a pipeline."
+    best = min(pieces, key=lambda one: one.step.value)
+    steps = {one.micro_batches: said(estimate_cell(one.step, 1e3, mark="predicted"), "ms") for one in found.schedules}
+    if ratio_of(best.step, whole.step).high >= 1:
+        tried = listed([f"{steps[one.micro_batches]} with {one.micro_batches}" for one in pieces])
+        return (
+            f"No clear gain is predicted from a pipeline at this size: {tried} micro-batches, {steps[1]} without. A "
+            "small micro-batch costs so much for each sample that working at once does not pay for it."
+        )
+    told = (
+        f"A pipeline would help: with {best.micro_batches} micro-batches the step on {MANY} devices is predicted to"
+        f" take {steps[best.micro_batches]} instead of {steps[1]}."
+    )
+    worse = next((one for one in pieces if one is not best and ratio_of(one.step, whole.step).high >= 1), None)
+    if worse is None:
+        return told
+    told += f" With {worse.micro_batches} it is {steps[worse.micro_batches]}, no gain:"
+    if worse.samples < best.samples and worse.work.value > NEARLY * best.work.value:
+        return f"{told} {worse.samples} samples take one device nearly as long as {best.samples}."
+    return f"{told} more pieces cost more than the devices' idle time."

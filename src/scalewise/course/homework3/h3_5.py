@@ -1,23 +1,24 @@
 """H3.5: how often data really moves between devices, what a copy costs, and how that grows with the devices."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.pipeline import copy_seconds
+from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course.captions import setting
-from scalewise.course.gpus import hand_over_seconds, known_of
+from scalewise.course.gpus import hand_over_parts, known_of
 from scalewise.course.homework3.layers import (
     ALL,
     DEVICES,
-    EMULATED,
     KIB,
     Placed,
     copy_bytes,
     devices_phrase,
     placed_along,
 )
-from scalewise.report.cells import count_cell, empty_cell, number_cell, said
+from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
 
 ORDER = 50
@@ -25,6 +26,7 @@ ROW, TABLE = "H3.5", "h3-5-transfers"
 HOW_OFTEN = "How many real transfers are there in one forward pass, with 2 and with 5 GPUs?"
 RELATION = "How does the number of GPUs relate to the communication?"
 MICRO = 1e6
+ALIKE = 1.2  # times: copies of one size that differ by less need no remark
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Transfers:
     forward: int
     backward: int
     each_bytes: float | None
-    copy_seconds: float | None  # time of one copy, as it was seen
-    step_share: float | None  # share of a step that all its copies take, if each takes as long as that one
+    copies: tuple[float, ...]  # seconds of each copy of one step, as they were seen
+    step_share: float | None  # that all copies of a step take, if each takes as long as the middle one
 
 
 def build(evidence: Evidence) -> Section:
@@ -53,22 +55,24 @@ def transfers(point: Placed) -> Transfers | None:
     if seen is None:
         return None
     count = seen.forward.count
-    one = copy_seconds(point.inspected) if point.inspected else None
+    copies = copies_seconds(point.inspected) if point.inspected else ()
+    one = median(copies) if copies else None
     step = point.row.step_seconds.value if point.row and point.row.step_seconds else None
     share = one * (count + seen.backward.count) / step if one is not None and step else None
-    return Transfers(point, len(seen.layers), count, seen.backward.count, copy_bytes(point), one, share)
+    return Transfers(point, len(seen.layers), count, seen.backward.count, copy_bytes(point), copies, share)
 
 
 def _table(evidence: Evidence, points: tuple[Placed, ...], found: tuple[Transfers, ...]) -> Table:
     known = {one.point.value: one for one in found}
-    emulated = [EMULATED] if any(point.mark == "emulated" for point in points) else []
     size = next((one.each_bytes for one in found if one.each_bytes), None)
     told = []
     gpus = known_of(evidence)
     if size and gpus and gpus.link:
+        latency, wire = hand_over_parts(gpus.link, size)
         told.append(
-            f"Over {gpus.link} a copy of {said(number_cell(size, 1 / KIB), 'KiB')} takes at least "
-            f"{said(number_cell(hand_over_seconds(gpus.link, size), MICRO), 'us')}, by the data sheet (predicted)."
+            f"Over {gpus.link} a copy of {said(number_cell(size, 1 / KIB), 'KiB')} is predicted to take "
+            f"{said(number_cell(latency + wire, MICRO), 'us')}: {said(number_cell(wire, MICRO), 'us')} by the data "
+            f"sheet's bandwidth, and a latency of {said(number_cell(latency, MICRO), 'us')}, which is assumed."
         )
     return Table(
         id=TABLE,
@@ -80,37 +84,55 @@ def _table(evidence: Evidence, points: tuple[Placed, ...], found: tuple[Transfer
             Column("N − 1"),
             Column("Copies in backward"),
             Column("Each", "KiB"),
-            Column("Time of one", "us"),
+            Column("Time of one", "us, median"),
+            Column("Least to most", "us", numeric=False),
             Column("All copies", "% of the step"),
         ),
         rows=tuple(_cells(point, known.get(point.value)) for point in points),
         notes=(
             (
-                "Time of one: the pause between two layers on different devices, less that between two layers on the"
-                " same one."
+                "Time of one: the pause between two layers on different devices, less the median pause between two on"
+                " the same one, in one inspected step."
             ),
+            *_apart(found),
             *told,
-            *emulated,
         ),
-        caption=setting(evidence, ALL),
+        caption=setting(evidence, ALL, but=("STEPS",), bracket=False, inspected=True),
     )
 
 
 def _cells(point: Placed, one: Transfers | None) -> tuple[Cell, ...]:
     count = count_cell(point.value, mark=point.mark)
     if one is None:
-        return count, *(empty_cell("this step was not looked into") for _ in range(7))
-    no_copy = "nothing is copied on one device"
+        return count, *(empty_cell("this step was not looked into") for _ in range(8))
+    why_empty = "shorter than could be seen" if one.forward else "nothing is copied on one device"
     return (
         count,
         count_cell(one.calls),
         count_cell(one.forward),
         count_cell(point.value - 1),
         count_cell(one.backward),
-        number_cell(one.each_bytes, 1 / KIB, why_empty=no_copy),
-        number_cell(one.copy_seconds, MICRO, why_empty=no_copy if not one.forward else "shorter than could be seen"),
-        number_cell(one.step_share, 100, why_empty=no_copy if not one.forward else "shorter than could be seen"),
+        number_cell(one.each_bytes, 1 / KIB, why_empty=why_empty),
+        number_cell(median(one.copies) if one.copies else None, MICRO, why_empty=why_empty),
+        text_cell(_ends(one.copies)) if one.copies else empty_cell(why_empty),
+        number_cell(one.step_share, 100, why_empty=why_empty),
     )
+
+
+def _ends(copies: Sequence[float]) -> str:
+    return f"{said(number_cell(max(min(copies), 0.0), MICRO))} to {said(number_cell(max(copies), MICRO))}"
+
+
+def _apart(found: tuple[Transfers, ...]) -> list[str]:
+    """The note on why copies of one size do not all take as long; empty if they do."""
+    times = [median(one.copies) for one in found if one.copies]
+    if len(times) < 2 or max(times) <= ALIKE * min(times):
+        return []
+    counts = listed([str(len(one.copies)) for one in found if one.copies])
+    return [
+        f"So few copies ({counts}) differ though their size is the same: such a pause also holds what Python does"
+        " between the layers. Read them as an order of magnitude."
+    ]
 
 
 def _how_often(found: tuple[Transfers, ...]) -> Answer:
@@ -153,7 +175,7 @@ def _relation(found: tuple[Transfers, ...]) -> Answer:
     cost = ""
     if most.step_share is not None:
         share = said(number_cell(most.step_share, 100), "%")
-        cost = f" Here the copies of a step on {most.point.value} devices take {share} of it."
+        cost = f" Here the copies of a step on {most.point.value} devices take about {share} of it."
     if not linear:
         return Answer(
             ROW,

@@ -7,22 +7,28 @@ from typing import Any
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.phrases import listed
-from scalewise.analysis.pipeline import DeviceShare, Pipeline, pipeline_of
+from scalewise.analysis.pipeline import DeviceShare, Pipeline, layer_rows, pipeline_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.selected_arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
-from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, text_cell
+from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, text_cell
 from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
+from scalewise.units import significant
 
 TWO = "two-devices"
 ALL = "all-devices"
 DEPTHS = (6, 12, 24)
 DEVICES = (1, 2, 5)
-AT_ONCE = 0.05  # share of the step: if two devices work together for less, they work one at a time
-ALIKE = 5  # percentage points within which busy shares are given as one range
+AT_ONCE = 0.05  # of forward and backward: where two devices work together for less, they work one at a time
+ALIKE = 5  # percentage points within which busy shares are told as one range
 EMULATED = (
     "Emulated: there are fewer GPUs than devices, so logical devices share one machine. Layers, copies and memory are "
     "real; times are not those of several GPUs."
+)
+SHARES = "% of forward and backward"  # what a busy share is of, in every table
+OF_WHAT = (
+    "Shares are of the time from the first layer's forward to the last layer's backward in one step that was looked "
+    "into; the optimizer comes after it."
 )
 KIB, MEGABYTE = 1024, 1e6
 MILLI = 1e-6  # nanoseconds to milliseconds
@@ -126,8 +132,8 @@ def busy_shares_text(devices: Sequence[DeviceShare]) -> str:
 
 
 def at_once_cell(pipeline: Pipeline | None) -> Cell:
-    """Returns the share of the step in which more than one device worked, in percent."""
-    if pipeline is None or not pipeline.step_seconds:
+    """The share of forward and backward in which more than one device worked, in percent."""
+    if pipeline is None or not pipeline.layers_seconds:
         return empty_cell("this step was not looked into")
     return number_cell(pipeline.together_share, 100)
 
@@ -143,22 +149,33 @@ def why_in_turn(pipeline: Pipeline) -> str:
 
 
 def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> Figure | None:
-    """Returns a figure of which device worked when in one step; None if it was not seen."""
-    inspected = point.inspected
-    if inspected is None or not inspected.timeline:
+    """Returns a figure of when each device worked in one step; None if that was not seen."""
+    inspected, seen = point.inspected, point.seen
+    rows = layer_rows(inspected) if inspected else ()
+    if inspected is None or seen is None or not rows:
         return None
-    begin = min(row.begin_ns for row in inspected.timeline)
-    devices = list(dict.fromkeys([*inspected.devices, *(row.device for row in inspected.timeline)]))
+    begin = min(row.begin_ns for row in rows)
+    devices = list(dict.fromkeys([*inspected.devices, *(row.device for row in rows)]))
     lanes = tuple(
-        Lane(f"device {index}", _stretches([row for row in inspected.timeline if row.device == device], begin))
+        Lane(f"device {index}", _stretches([row for row in rows if row.device == device], begin))
         for index, device in enumerate(devices)
     )
+    drawn = f"{significant(seen.layers_seconds * 1e3)} ms"
     caption = (
-        "Every layer of one step on its device. To see it, the devices were made to wait after every layer, so the step"
-        " takes longer here than in the table; that no two layers work at once follows from the data, not from the"
-        " waiting."
+        "Every layer of one step on its device: the shortest of the steps that were looked into, from the first layer's"
+        f" forward to the last layer's backward, {drawn}{_beside(point)}. The devices were made to wait after every "
+        "layer; that no two layers work at once follows from the data, not from the waiting."
     )
+    if seen.together_share > AT_ONCE:
+        caption = f"{caption.partition(' The devices')[0]} The devices were made to wait after every layer."
     return Figure(id, title, caption, TimelinePlot(lanes, "time in this step (ms)"), width)
+
+
+def _beside(point: Placed) -> str:
+    """A phrase with the step of the table, which includes the optimizer."""
+    if point.step_cell.number is None:
+        return ""
+    return f" (the step of the table, with its optimizer: {said(point.step_cell, 'ms')})"
 
 
 def _stretches(rows: Sequence[BusyRow], begin_ns: int) -> tuple[tuple[float, float, str], ...]:

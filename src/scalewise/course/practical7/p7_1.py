@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
-from scalewise.course.captions import setting
+from scalewise.course.captions import setting, why_lr
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series
 from scalewise.course.selected_arms import figures_of
@@ -109,7 +109,7 @@ def _table(evidence: Evidence, found: AccumulationRuns) -> Table:
             Column("Ranks"),
             Column("Micro-batches"),
             Column("Step", "ms"),
-            Column("Against the course", "% of the step"),
+            Column("Against the course", "% more time"),
             Column("All-reduces", "per step"),
             Column("Reduced", "MB per step"),
             Column("First gradient", "norm"),
@@ -120,8 +120,9 @@ def _table(evidence: Evidence, found: AccumulationRuns) -> Table:
             *(f"{one.label}: {one.missing}." for one in found.points if one.missing),
             "Last loss: as backward() was called on it, summed over the micro-batches.",
             *_curve_note(found),
+            *why_lr(evidence, "no-sync"),
         ),
-        caption=setting(evidence, "no-sync", but=("ranks",)),
+        caption=setting(evidence, "no-sync", "division", but=("ranks",)),
         runs=tuple(one.run_names for one in found.points),
     )
 
@@ -206,12 +207,13 @@ def _divide(found: AccumulationRuns) -> Answer:
         verdict=f"Because backward() adds gradients up: without the division the gradient is {count} times too large.",
         number=f"The first gradient has norm {norms}, with {count} micro-batches.",
         why=(
-            "The gradient of the mean over the whole batch is the sum of the micro-batches' gradients, each divided "
-            "by their number. Without it the direction is still right, but the size is wrong."
+            "The gradient of the mean over the whole batch is the sum of the micro-batches' gradients, each divided by"
+            " their number; without it the direction is right and the size wrong."
         ),
         practice=(
-            f"The optimizer then steps as if LR were {count} times as large, and as if another LR were set whenever "
-            f"ACCUM_STEPS changes.{_training(found, count)}"
+            f"SGD then steps as if LR were {count} times as large, so LR would have to change with ACCUM_STEPS; Adam,"
+            " which divides a gradient by its own size, would hardly notice."
+            f"{_training(found, count)}"
         ),
         decided=decided,
         rests_on=rests_on,

@@ -6,16 +6,19 @@ from pathlib import Path
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import inspections_of
+from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
 from scalewise.course.captions import setting
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
+from scalewise.course.memory import SAME, memory_sign
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.cells import (
     count_cell,
     empty_cell,
     estimate_cell,
+    mark_of,
     number_cell,
     said,
     said_with_interval,
@@ -29,7 +32,6 @@ ROW, TABLE, GROWING, TOGETHER = "P7.5", "p7-5-comparison", "p7-5-growing", "p7-5
 MEMORY = "Which saves more memory?"
 SPEED = "Which improves speed more?"
 COMBINED = "Can the two be combined?"
-SAME = 0.01  # share of a peak: a smaller difference is not mentioned
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Compared:
     between: StepChange | None  # mixed precision against accumulation
     growing: tuple[tuple[int, Point], ...]  # ACCUM_STEPS, and the point with micro-batches of a fixed size
     product: Estimate | None  # seconds: the base times both ratios
+    total: Estimate | None  # seconds: the base and what each technique adds to it
     code3: Estimate | None  # seconds: as homework 2 measured it
 
 
@@ -61,10 +64,12 @@ def compared(evidence: Evidence) -> Compared:
     if base.row is not None and base.row.ranks == 1:
         accumulation = point(evidence, "accumulation", "accumulation-one-gpu")
     mixed = point(evidence, "AMP, float16", "amp", precision="float16")
-    product = None
+    product = total = None
     steps = [one.row.step_seconds if one.row else None for one in (base, accumulation, mixed)]
     if all(steps) and len({one.row.ranks for one in (base, accumulation, mixed) if one.row}) == 1:
-        product = propagate(lambda plain, one, two: one * two / plain, *[one for one in steps if one])
+        known = [one for one in steps if one]
+        product = propagate(lambda plain, one, two: one * two / plain, *known)
+        total = propagate(lambda plain, one, two: one + two - plain, *known)
     growing = [(accum, point(evidence, f"{accum}", "growing", accum=accum)) for accum in (1, 4)]
     return Compared(
         base,
@@ -75,6 +80,7 @@ def compared(evidence: Evidence) -> Compared:
         change_between(evidence, accumulation, mixed),
         tuple((accum, one) for accum, one in growing if one.row),
         product,
+        total,
         _code3(evidence, base),
     )
 
@@ -110,17 +116,15 @@ def _table(evidence: Evidence, found: Compared) -> Table:
     goals = ("the reference", "a larger batch in the memory of a small one, and fewer messages", "cheaper arithmetic")
     rows: tuple[tuple[Cell, ...], ...] = (
         (text_cell("Goal"), *(text_cell(goal) for goal in goals)),
-        (text_cell("Ranks"), *(one.ranks for one in places)),
         (text_cell("Memory: peak, MB"), *(one.peak_mb for one in places)),
         (text_cell("Speed: step, ms"), *(one.step for one in places)),
         (
-            text_cell("Speed: against float32 DDP, %"),
+            text_cell("Speed: % more time than float32 DDP"),
             empty_cell("this is the reference"),
             change_cell(found.accumulation_change),
             change_cell(found.mixed_change),
         ),
-        (text_cell("Communication: all-reduces in a step"), *(_reduces(one) for one in places)),
-        (text_cell("Communication: MB in a step"), *(one.reduced_mb for one in places)),
+        (text_cell("Communication in a step"), *(_communication(one) for one in places)),
     )
     missing = [f"{one.label}: {one.missing}." for one in places if one.missing]
     return Table(
@@ -145,8 +149,12 @@ def _table(evidence: Evidence, found: Compared) -> Table:
     )
 
 
-def _reduces(one: Point) -> Cell:
-    return count_cell(one.reduces) if one.row else empty_cell(one.missing)
+def _communication(one: Point) -> Cell:
+    if one.row is None:
+        return empty_cell(one.missing)
+    if one.row.ranks == 1:
+        return empty_cell("one rank has nobody to talk to")
+    return text_cell(f"{one.reduces} all-reduces, {said(one.reduced_mb, 'MB')}", mark=mark_of(one.row))
 
 
 def _growing_table(evidence: Evidence, found: Compared) -> list[Table]:
@@ -193,30 +201,40 @@ def sent_per_sample(one: Point) -> Cell:
 
 
 def _together_table(found: Compared) -> list[Table]:
-    if found.product is None:
+    if found.product is None or found.total is None:
         return []
-    ratio = ratio_of(found.code3, found.product) if found.code3 is not None else None
+    missing = "homework 2 was not measured beside this suite"
+    measured = estimate_cell(found.code3, 1e3, why_empty=missing)
+    rows = (
+        ("effects multiply: accumulation × AMP / float32 DDP", found.product),
+        ("costs add up: accumulation + AMP − float32 DDP", found.total),
+    )
     return [
         Table(
             id=TOGETHER,
-            title="Both together: predicted from the two effects, and measured",
+            title="Both together: predicted from the steps of float32 DDP, accumulation and AMP, and measured",
             columns=(
+                Column("If", numeric=False),
                 Column("Predicted", "ms"),
                 Column("Measured, Code 3 of homework 2", "ms"),
                 Column("Measured over predicted"),
             ),
-            rows=(
+            rows=tuple(
                 (
-                    estimate_cell(found.product, 1e3, mark="predicted"),
-                    estimate_cell(found.code3, 1e3, why_empty="homework 2 was not measured beside this suite"),
-                    estimate_cell(ratio, why_empty="homework 2 was not measured beside this suite"),
-                ),
-            ),
-            notes=(
-                "Predicted: the step of float32 DDP times the ratio of each technique, as if their effects multiplied.",
+                    text_cell(told),
+                    estimate_cell(predicted, 1e3, mark="predicted"),
+                    measured,
+                    estimate_cell(_ratio(found, predicted), why_empty=missing),
+                )
+                for told, predicted in rows
             ),
         )
     ]
+
+
+def _ratio(found: Compared, predicted: Estimate) -> Estimate | None:
+    """Code 3 as it was measured over what was predicted for it."""
+    return ratio_of(found.code3, predicted) if found.code3 is not None else None
 
 
 def _memory(found: Compared) -> Answer:
@@ -227,10 +245,10 @@ def _memory(found: Compared) -> Answer:
         f"The peak is {said(base.peak_mb, 'MB')} plain, {said(one.peak_mb, 'MB')} with accumulation, "
         f"{said(two.peak_mb, 'MB')} with mixed precision."
     )
-    least = min(one.peak_bytes, two.peak_bytes)
-    if least >= base.peak_bytes * (1 - SAME):
+    signs = [memory_sign(base.peak_bytes, each.peak_bytes) for each in (one, two)]
+    if "less" not in signs:
         verdict = "Neither saves memory at this size."
-    elif abs(one.peak_bytes - two.peak_bytes) <= SAME * base.peak_bytes:
+    elif signs == ["less", "less"] and memory_sign(one.peak_bytes, two.peak_bytes) == "same":
         verdict = "Both save the same."
     else:
         verdict = f"{'Accumulation' if one.peak_bytes < two.peak_bytes else 'Mixed precision'} saves more."
@@ -264,26 +282,13 @@ def _speed(found: Compared) -> Answer:
         return Answer(
             ROW, SPEED, f"This cannot be answered: {missing or 'they ran on different ranks'}.", rests_on=rests_on
         )
-    faster = [name for name, change in (("accumulation", one), ("mixed precision", two)) if change.verdict == "faster"]
-    if not faster:
-        verdict = "Neither: plain float32 DDP is not slower than either of them here."
-    elif len(faster) == 1:
-        verdict = f"{faster[0].capitalize()}: only this one is faster than plain float32 DDP here."
-    elif between is not None and between.verdict != "cannot tell":
-        verdict = (
-            f"{'Mixed precision' if between.verdict == 'faster' else 'Accumulation'}; both are faster than plain DDP."
-        )
-    else:
-        verdict = "Both are faster than plain DDP, and cannot be told apart."
+    verdict = _speed_verdict(one, two, between)
     return Answer(
         ROW,
         SPEED,
         verdict=verdict,
         number=f"At the same global batch accumulation takes {one.words()}, mixed precision {two.words()}.",
-        why=(
-            "Cutting one batch into micro-batches sends as many bytes and makes more, smaller calls, so it cannot be"
-            " faster. Mixed precision is faster only where products are large."
-        ),
+        why=_why_speed(one, two),
         practice=_growing_words(found),
         decided=(
             f"Against float32 DDP: accumulation {said_with_interval(one.cell, '%')}, mixed precision "
@@ -292,6 +297,37 @@ def _speed(found: Compared) -> Answer:
         rests_on=rests_on,
         hint="Use the change of the step of both, and the time per sample where the batch grows.",
     )
+
+
+def _speed_verdict(accumulation: StepChange, mixed: StepChange, between: StepChange | None) -> str:
+    """The verdict on both techniques against plain float32 DDP, by their intervals."""
+    named = (("accumulation", accumulation), ("mixed precision", mixed))
+    faster = [name for name, change in named if change.verdict == "faster"]
+    slower = [name for name, change in named if change.verdict == "slower"]
+    if len(slower) == 2:
+        return "Neither: both are slower than plain float32 DDP here."
+    if not faster and slower:
+        return f"Neither: {slower[0]} is slower than plain float32 DDP here, the other not clearly faster or slower."
+    if not faster:
+        return "Neither shows a gain: both cannot be told from plain float32 DDP here."
+    if len(faster) == 1:
+        return f"{faster[0].capitalize()}: only this one is faster than plain float32 DDP here."
+    if between is not None and between.verdict != "cannot tell":
+        better = "Mixed precision" if between.verdict == "faster" else "Accumulation"
+        return f"{better}; both are faster than plain DDP."
+    return "Both are faster than plain DDP, and cannot be told apart."
+
+
+def _why_speed(accumulation: StepChange, mixed: StepChange) -> str:
+    """The mechanisms, each as far as it agrees with what was seen."""
+    pieces = "Cutting one batch into micro-batches sends as many bytes and makes more, smaller calls"
+    if accumulation.verdict == "faster":
+        told = f"{pieces}; that it was faster in these runs is not explained by this."
+    else:
+        told = f"{pieces}, so nothing of it can make a step shorter."
+    if mixed.verdict == "faster":
+        return f"{told} Products in 16 bits are quicker here."
+    return f"{told} Mixed precision gains only where products are large and the device is quick in that precision."
 
 
 def _growing_words(found: Compared) -> str:
@@ -308,17 +344,24 @@ def _growing_words(found: Compared) -> str:
     )
 
 
-def _product_words(found: Compared) -> str:
-    """Returns how the measured step differs from the product; empty if they agree within their interval."""
-    if found.code3 is None or found.product is None:
+def _together_words(found: Compared) -> str:
+    """A sentence on which of the two predictions agrees with the measured step, by the interval of their ratio."""
+    if found.code3 is None or found.product is None or found.total is None:
         return ""
-    ratio = ratio_of(found.code3, found.product)
-    told = f" That is {said(estimate_cell(ratio))} times the product"
-    if ratio.high < 1:
-        return f"{told}: what each technique adds to a step is paid once, so their costs add up and do not multiply."
-    if ratio.low > 1:
-        return f"{told}: casts and scaling are paid again for every micro-batch."
-    return ""
+    measured = f" Homework 2 measured {said(estimate_cell(found.code3, 1e3), 'ms')}."
+    ratios = {name: ratio_of(found.code3, one) for name, one in (("product", found.product), ("sum", found.total))}
+    fits = [name for name, one in ratios.items() if one.low <= 1 <= one.high]
+    if fits == ["sum"]:
+        return f"{measured} The sum agrees: what each adds to a step is paid once, and they do not multiply."
+    if fits == ["product"]:
+        return f"{measured} The product agrees: casts and scaling are paid again for every micro-batch."
+    if fits:
+        return f"{measured} Both agree with it, so these runs do not tell them apart."
+    told = listed([f"{said(estimate_cell(one))} times the {name}" for name, one in ratios.items()])
+    return (
+        f"{measured} Neither agrees: it is {told}. The suites were measured one after the other, and a machine that is"
+        " busier in one of them can do that."
+    )
 
 
 def _combined(found: Compared) -> Answer:
@@ -327,14 +370,13 @@ def _combined(found: Compared) -> Answer:
         " before the optimizer steps. So neither changes the other."
     )
     practice = "Scale the loss after dividing it, and step and update the scaler once, after the last micro-batch."
-    if found.product is None:
+    if found.product is None or found.total is None:
         return Answer(
             ROW, COMBINED, "Yes: that is Code 3 of homework 2.", why=f"{why[0].upper()}{why[1:]}", practice=practice
         )
-    predicted = estimate_cell(found.product, 1e3)
-    number = f"If their effects multiply, the step takes {said(predicted, 'ms')} (predicted)."
-    if found.code3 is not None:
-        number += f" Homework 2 measured {said(estimate_cell(found.code3, 1e3), 'ms')}.{_product_words(found)}"
+    multiplied, added = (said(estimate_cell(one, 1e3, mark="predicted"), "ms") for one in (found.product, found.total))
+    number = f"If their effects multiply, the step takes {multiplied}, if their costs add up, {added} (both predicted)."
+    number += _together_words(found)
     return Answer(
         ROW,
         COMBINED,
@@ -342,7 +384,10 @@ def _combined(found: Compared) -> Answer:
         number=number,
         why=f"{why[0].upper()}{why[1:]}",
         practice=practice,
-        decided="The product of the two measured ratios and the step of float32 DDP.",
+        decided=(
+            "Float32 DDP times the two measured ratios, and float32 DDP plus what each adds; a prediction agrees where"
+            " the 95 % interval of measured over predicted holds 1."
+        ),
         rests_on=(TABLE, TOGETHER),
-        hint="Multiply the two changes, and compare with Code 3 of homework 2.",
+        hint="Multiply the two changes, add the two costs, and compare both with Code 3 of homework 2.",
     )

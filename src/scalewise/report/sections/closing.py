@@ -141,7 +141,7 @@ def _run_line(loaded: LoadedSuite) -> str:
 
 
 def _verb(loaded: LoadedSuite) -> str:
-    """Which verb made the runs of one script."""
+    """Returns the verb that made the runs of one script."""
     if any(run.spec.examined for run in loaded.runs):
         return "doctor"
     return "rehearse" if any(run.spec.rehearsed for run in loaded.runs) else "run"

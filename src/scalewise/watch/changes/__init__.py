@@ -1,9 +1,9 @@
-"""Changes to a script from outside: one file each, by its name, which declares the change and makes it.
+"""The changes to a script from outside: each has a file of its name, which declares the change and makes it.
 
 A change is the outermost wrapper of what it changes, so that the watcher and the doctor's notes see the script as they
-would see it changed by hand; only what is declared `before_hooks` goes beneath them. Unlike every other hook it changes
-what the script computes or how long that takes. Each counts how often it took effect; one that cannot be installed, or
-breaks, is a trouble of that run, which says so.
+would see it changed by hand; only changes declared `before_hooks` go inside them. Unlike every other hook it changes
+what the script computes or how long that takes. Each counts how often it took effect. If one cannot be installed or
+breaks, the run records that as a trouble.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from scalewise.watch.recorder import Recorder
 
 
 def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = False) -> None:
-    """Makes those that go beneath the watcher's hooks, or all others; what fails is noted as `change NAME`."""
+    """Installs the changes that go inside the watcher's hooks, or all others; notes a failure as `change NAME`."""
     known = known_changes()
     for change in changes:
         if declared(change.name).before_hooks != before_hooks:
@@ -33,7 +33,7 @@ def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = 
 
 
 def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
-    """Writes how often each took effect after steps 1, 2, 4, ..., as a run that is killed has no last row."""
+    """Writes how often each change took effect after steps 1, 2, 4, ..., as a run that is killed has no last row."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     steps = 0

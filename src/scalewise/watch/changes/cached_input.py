@@ -22,13 +22,13 @@ class _Given:
     """The position of one iterator."""
 
     def __init__(self, kept: list[Any], length: int) -> None:
-        self.kept = kept  # the loader's, over all its iterators
+        self.kept = kept  # the batches of the loader, shared by all its iterators
         self.length = length
         self.batches = 0
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Wraps loaders and iterators; loaders that do not know their length are left alone: they could not end."""
+    """Wraps loaders and iterators; loaders without a known length are left alone, since they would never end."""
     most = int(settings.get("batches", 4))
     if most < 1:
         raise ValueError(f"{most} batches to repeat")

@@ -16,15 +16,15 @@ from scalewise.watch.recorder import Recorder
 
 NAME = "clip_by_whole_norm"
 CHANGE = Declared(settings={"limit": "number"}, example="clip_by_whole_norm:limit=1.0", least_ranks=2)
-SAME = 1e-3  # between the factors of tensors that were scaled by one factor
+SAME = 1e-3  # relative difference allowed between the factors of tensors that were scaled by one factor
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Takes the script's own factor out of the gradients before each step, and puts in that of the whole norm.
+    """Replaces the script's own clipping factor by that of the whole norm, in the gradients before each step.
 
-    What the gradients were before the script clipped them is known from the end of the backward pass, or from the call
-    of torch's function. If they are not the same ones times one factor, something else was done to them, and nothing is
-    changed.
+    The gradients before the script's clipping are known from the end of the backward pass, or from the call
+    of torch's function. If the gradients of the step are not these times one factor, the script did something else, and
+    nothing is changed.
     """
     shards = _Shards(float(settings["limit"]))
     autograd: Any = torch.autograd
@@ -59,7 +59,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         setattr(place, "clip_grad_norm_", clip_grad_norm_)  # noqa: B010
     handle = register_optimizer_step_pre_hook(before)
     hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)  # so that notes on the gradients of a step show the mended ones
+    hooks.move_to_end(handle.id, last=False)  # so that notes on the gradients of a step show the corrected ones
 
 
 class _Shards:
@@ -75,7 +75,7 @@ class _Shards:
         self._own = _norms(self._gradients())
 
     def clip_together(self) -> bool:
-        """Clips by the whole norm; a rank that does not know its norm takes part, too: the others wait for it."""
+        """Clips by the whole norm; a rank that does not know its norm takes part, too, since the others wait for it."""
         gradients, own = self._gradients(), self._own
         applied = _norms(gradients)
         factor = _common_factor(own, applied) if own is not None and applied is not None else None

@@ -43,6 +43,6 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _compile(model: nn.Module) -> None:
-    """Compiles the forward function alone, so that hooks around it stay; for DDP that of the model inside."""
+    """Compiles only the forward function, so that hooks around it stay; for DDP, that of the model inside."""
     inner = model.module if isinstance(model, DistributedDataParallel) else model
     inner.forward = torch.compile(inner.forward)

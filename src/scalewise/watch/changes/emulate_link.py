@@ -1,8 +1,7 @@
-"""Puts a slower link between the ranks: every message is really sent, and held back until that link would be through.
+"""Emulates a slower link between the ranks: every message is really sent, and held until that link would be done.
 
-How: `watch/emulation/`. What is emulated: the buckets of DistributedDataParallel, its broadcast of buffers, and what is
-called through torch.distributed. Messages that C++ sends by itself otherwise (at construction, functional collectives)
-are not.
+The code is in `watch/emulation/`. It delays the buckets of DistributedDataParallel, its broadcast of buffers, and calls
+of torch.distributed, but not messages that C++ sends by itself otherwise (at construction, functional collectives).
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ CHANGE = Declared(
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """The ordinary hooks then see the collectives as long as the emulated link makes them.
+    """Installs the emulation; the ordinary hooks then see collectives as long as the emulated link makes them.
 
     A rehearsed rank sends nothing that a link could hold back.
     """

@@ -1,6 +1,6 @@
 """Puts a trained model that is called without gradients into evaluation mode for that call.
 
-The first such inputs are put through it both ways, and how far the outputs lie apart is written down.
+The first such inputs go through it in both modes, and the distance between the outputs is recorded.
 """
 
 import weakref

@@ -1,4 +1,4 @@
-"""Sends attention that is computed step by step through `scaled_dot_product_attention`, with all kernels allowed.
+"""Computes attention that a script computes step by step by `scaled_dot_product_attention`, with all kernels allowed.
 
 Attention written by hand: a product of queries and keys is not computed until it is known what is done with it. If
 scale, mask, softmax, dropout and the product with the values follow, one fused call does it all; anything else computes
@@ -83,7 +83,7 @@ def _may_be_scores(queries: torch.Tensor, keys: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Recipe:
-    """The steps by which a deferred product is to be computed."""
+    """The steps that compute a deferred product."""
 
     queries: torch.Tensor
     keys: torch.Tensor  # transposed, as they were given
@@ -130,7 +130,7 @@ def _is_causal(mask: torch.Tensor) -> bool:
 
 
 def _line() -> tuple[str, int]:
-    """The script's line that asks for attention: of the first frame that is neither ours nor torch's."""
+    """The script's line that computes attention: that of the first frame outside scalewise and torch."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
@@ -174,12 +174,12 @@ class Deferred(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Refuses operations that come here by a way that cannot be seen: their gradients would be lost."""
+        """Refuses operations that did not come through `__torch_function__`: their gradients would be lost."""
         raise NotImplementedError(f"scores were put off and {func} asks for them")
 
 
 def _in_place(scores: Deferred, name: str, args: Any, kwargs: Any) -> Deferred:
-    """Changes scores in place, as in `scores.masked_fill_(...)`: whoever holds the scores must see them changed."""
+    """Changes scores in place, as in `scores.masked_fill_(...)`: everyone who holds the scores must see the change."""
     step = _STEPS.get(name[:-1])
     changed = step(scores, *args, **kwargs) if step is not None else None
     if not isinstance(changed, Deferred):
@@ -231,7 +231,7 @@ def _dropped(weights: Deferred, p: float = 0.5, training: bool = True, *args: An
 
 
 def _cast(weights: Deferred, target: Any = None, **kwargs: Any) -> Deferred | None:
-    """Sets the type of the scores; a fused kernel does not care in which type they lie between two steps."""
+    """Sets the type of the scores; their type between two steps makes no difference to a fused kernel."""
     wanted = target.dtype if isinstance(target, torch.Tensor) else kwargs.get("dtype", target)
     return Deferred.of(weights.recipe, wanted) if isinstance(wanted, torch.dtype) else None
 

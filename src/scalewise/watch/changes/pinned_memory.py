@@ -32,7 +32,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _not_waiting(recorder: Recorder, original: Any) -> Any:
-    """Wraps copies towards a GPU alone: one from a GPU that the host does not wait for may be read too early."""
+    """Wraps only copies to a GPU: a copy from a GPU may be read too early if the host does not wait for it."""
 
     @functools.wraps(original)
     def move(tensor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Ranks compute as they do, and exchange no gradients: what a step takes without its communication.
+"""Removes the exchange of gradients, while ranks compute as before: shows what a step takes without communication.
 
-Taken out are the messages of DistributedDataParallel's reducer, and larger all-reduces that the script calls itself.
+It removes the messages of DistributedDataParallel's reducer, and larger all-reduces that the script calls itself.
 """
 
 import functools
@@ -24,7 +24,7 @@ SMALLEST_REMOVED_BYTES = 1024
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Where torch was built with distributed support."""
+    """Installs the change, for a torch that was built with distributed support."""
     _without_all_reduce(recorder)
     _without_reducer(recorder)
 
@@ -58,7 +58,7 @@ def _without_reducer(recorder: Recorder) -> None:
 
     @functools.wraps(register)
     def register_comm_hook(self: Any, state: object, hook: Any) -> None:
-        """There is no communication left for the script's own hook to shape."""
+        """Ignores the script's own hook, since there is no communication left for it."""
 
     DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
     DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]

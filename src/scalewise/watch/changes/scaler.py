@@ -24,7 +24,7 @@ CHANGE = Declared(settings={"init_scale": "number"}, optional=("init_scale",))
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Installs the scaler; `init_scale` may be set, otherwise it is GradScaler's own."""
     options: dict[str, Any] = {"init_scale": float(settings["init_scale"])} if "init_scale" in settings else {}
-    made: list[GradScaler] = []  # with the first loss, which shows the device
+    made: list[GradScaler] = []  # made with the first loss, which shows the device
     _scale_losses(recorder, made, options)
     before_clips(lambda optimizer: made and unscaled_now(made[0], optimizer))
     _step_through(made)
@@ -53,7 +53,7 @@ def _scale_losses(recorder: Recorder, made: list[GradScaler], options: dict[str,
 
 
 def _step_through(made: list[GradScaler]) -> None:
-    """Wraps steps of every class of optimizers: torch wraps each once, when its first instance is made."""
+    """Wraps the step of every class of optimizers: torch wraps each once, when the first instance is made."""
     wrapped: weakref.WeakSet[type[Optimizer]] = weakref.WeakSet()
     make: Any = Optimizer.__init__
 

@@ -20,7 +20,7 @@ _APART = 1_000_003  # between the seeds of two ranks: more than any number of wo
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Wraps loaders: the model is made by their first use; the script's own function for workers is called first."""
+    """Wraps loaders, by whose first use the model is made; the script's own function for workers is called first."""
     make: Any = DataLoader.__iter__
     construct: Any = DataLoader.__init__
     signature = inspect.signature(construct)

@@ -55,11 +55,11 @@ def _sampler(arguments: Mapping[str, Any]) -> DistributedSampler[Any] | None:
 
 
 class _Share(DistributedSampler[Any]):
-    """A sampler that the remedy has put there, and whose epochs it counts."""
+    """A sampler that the change has installed, and whose epochs the change counts."""
 
 
 def _ranks() -> tuple[int, int]:
-    """The number of ranks and this one's; a loader may be made before the process group."""
+    """The number of ranks, and this process's rank; a loader may be made before the process group."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     return int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
@@ -72,7 +72,7 @@ def _count_epochs() -> None:
     def __iter__(self: Any) -> Any:
         iterator = original(self)
         if isinstance(self.sampler, _Share):
-            self.sampler.set_epoch(self.sampler.epoch + 1)  # for the next: workers have been given this one's order
+            self.sampler.set_epoch(self.sampler.epoch + 1)  # for the next: workers already have this iterator's order
         return iterator
 
     DataLoader.__iter__ = __iter__  # type: ignore[method-assign]

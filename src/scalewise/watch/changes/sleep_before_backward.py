@@ -1,4 +1,4 @@
-"""Every rank sleeps `seconds` before each backward pass: time that no message can hide behind."""
+"""Makes every rank sleep `seconds` before each backward pass, a delay that no message can overlap."""
 
 from collections.abc import Mapping
 
@@ -15,5 +15,5 @@ CHANGE = Declared(
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """The recorder itself sleeps, so that it knows what is no time of the script's own."""
+    """Makes the recorder itself sleep, so that it knows which time is not the script's own."""
     recorder.delay_seconds = float(settings["seconds"])

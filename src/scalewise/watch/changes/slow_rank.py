@@ -1,4 +1,4 @@
-"""One rank takes `seconds` longer for each of its steps; the others wait for it as they would for a slow GPU."""
+"""Makes one rank take `seconds` longer for each of its steps; the others wait for it as they would for a slow GPU."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ CHANGE = Declared(
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """The recorder itself sleeps, at the beginning of a step; a process may learn its rank later than this."""
+    """Makes the recorder sleep at the beginning of each step; a process may learn its rank later than this call."""
     seconds, slow = float(settings["seconds"]), int(settings["rank"])
 
     def told() -> None:

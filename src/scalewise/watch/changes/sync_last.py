@@ -14,7 +14,7 @@ CHANGE = Declared(settings={"window": "whole"}, example="sync_last:window=4")
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Sets the same flag as `no_sync` does, but counts where the script did not synchronise and should."""
+    """Sets the same flag as the change `no_sync`, but counts where the script did not synchronise and should."""
 
     def tell(wanted: bool, was: bool) -> None:
         if wanted and not was:

@@ -41,7 +41,7 @@ def _ranks() -> int:
 
 
 def _weight(loss: torch.Tensor) -> float | None:
-    """The weight of this rank's loss; every rank takes part, even one that could not count: the others wait for it."""
+    """The weight of this rank's loss; even a rank that could not count takes part, since the others wait for it."""
     found = [one for one in reductions([loss]) if one.kind == "mean"]
     for one in found:
         one.count()
