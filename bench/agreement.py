@@ -20,9 +20,9 @@ from bench.arms import Step, block_of_steps
 from bench.forked import Worker
 from bench.ratios import share_interval
 from bench.runs import made, run_spec
-from scalewise.analysis.compare import Comparison, compare_runs
+from scalewise.analysis.comparison import Comparison, compare_runs
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import RunSpec, Turns
 from scalewise.results.load import load

@@ -17,7 +17,7 @@ from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay_verdict import replay_findings
 from scalewise.jobs.diagnose import maker
 from scalewise.jobs.measure import Here
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.records.folder import SuiteFolder
 
 ONE_IN = 4  # of a quick look

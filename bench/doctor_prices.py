@@ -10,7 +10,7 @@ from corpus_scripts import Clinic, Examined, Script, machine_here
 from bench.runs import Silent
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Spared
+from scalewise.doctor.replay import TimeSaved
 from scalewise.doctor.replay_verdict import replay_findings, spared
 from scalewise.errors import BadRequest
 from scalewise.launch.campaign import run_campaign
@@ -134,7 +134,7 @@ def _checked(opened: Clinic, finding: Finding, before: Examined, after: Examined
     return Checked(script.name, finding.check, price.unit, price.value, *within, *measured)
 
 
-def _spared(opened: Clinic, script: Script, whole_loop: bool) -> Spared | None:
+def _spared(opened: Clinic, script: Script, whole_loop: bool) -> TimeSaved | None:
     """How much shorter the mended script's step is, both watched as ever; in turns where only steps count."""
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat in range(REPEATS):

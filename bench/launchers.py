@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 from bench.runs import made, run_spec
-from scalewise.analysis.compare import compare_runs
+from scalewise.analysis.comparison import compare_runs
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.experiment import subject_folder
 from scalewise.records.spec import LauncherName
 from scalewise.results.load import load

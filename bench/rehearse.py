@@ -17,7 +17,7 @@ from bench import rehearse_memory, rehearse_shaped, rehearse_speed
 from bench.rehearse_points import POINTS, QUICK
 from bench.rehearse_runs import Checked, Place, Seen, checked
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.units import seconds_text
 
 REPEATS = 3

@@ -16,7 +16,8 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
-from scalewise.predict.collectives import seconds
+from scalewise.predict.collective_times import seconds
+from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
@@ -24,7 +25,6 @@ from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import UNCHECKED, model_spread
-from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts

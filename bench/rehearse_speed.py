@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from bench.rehearse_points import TRANSFORMER
 from bench.rehearse_runs import Place, together
+from scalewise.predict.compute_work import work_line
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import predict
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.sweep import Grid, Ground, sweep
-from scalewise.predict.work import work_line
 from scalewise.records.spec import Rehearsed as StandIns
 from scalewise.units import seconds_text
 

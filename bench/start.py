@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.ratios import median_with_interval
 from bench.runs import made, run_spec
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.experiment import subject_folder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import FolderUse, LauncherName

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factories import make_run, make_suite, noisy
 from scalewise.analysis.arms import arm_of, arms_of
-from scalewise.analysis.compare import compare_in_turns, compare_runs, compare_suites
+from scalewise.analysis.comparison import compare_in_turns, compare_runs, compare_suites
 from scalewise.analysis.ratio import log_difference, ratio, seconds_difference
 from scalewise.analysis.series import series
 from scalewise.analysis.turns import LEAST_STEPS, PAIR_SPREAD, StepsInTurn, pair_of, pairs_of

@@ -6,7 +6,7 @@ import pytest
 
 from factories import make_outcome, make_run, make_suite
 from scalewise.analysis.arms import arms_of
-from scalewise.analysis.compare import compare_suites
+from scalewise.analysis.comparison import compare_suites
 from scalewise.analysis.summary import summarise
 from scalewise.analysis.untimed import RehearsedRun
 from scalewise.console.analysis_view import show_analysis

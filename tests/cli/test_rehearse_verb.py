@@ -23,9 +23,9 @@ from scalewise.jobs.reporter import SILENT
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.memory import memory_rows
+from scalewise.predict.predicted_memory import memory_rows
 from scalewise.predict.probe import LinkProbe, Overlap, place_of
 from scalewise.predict.self_check import WrittenPrediction
 from scalewise.predict.wire_fit import MeasuredCollective

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from factories import make_machine
 from scalewise.console.machine_view import link_lines, links_json
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.probe import LinkProbe, Overlap, place_of
 from scalewise.predict.wire_fit import MeasuredCollective

@@ -20,9 +20,9 @@ from evidence_factories import arm, make_evidence
 from factories import make_outcome
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.pages import pages_of
+from scalewise.course.section_files import pages_of
+from scalewise.report.build_document import section_modules
 from scalewise.report.document import Answer, Figure, Section, Table
-from scalewise.report.gather import section_modules
 
 SUITES = ("homework1", "practical7", "homework2", "homework3")
 

@@ -23,9 +23,9 @@ from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.captions import BRACKET, gpu_rows_heading, setting, why_lr
-from scalewise.course.pages import pages_of
+from scalewise.course.section_files import pages_of
+from scalewise.report.build_document import section_modules
 from scalewise.report.document import Table
-from scalewise.report.gather import section_modules
 
 
 @pytest.fixture(autouse=True)

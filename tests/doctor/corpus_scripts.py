@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis
+from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.local import launcher_of
-from scalewise.launch.machine import usable_cores
 from scalewise.launch.supervise import run_one
+from scalewise.launch.this_machine import usable_cores
 from scalewise.plan.shares import seats
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder

@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_loader
 
 from factories import make_estimate
 from scalewise.doctor.case import Case
-from scalewise.doctor.replay import Replayed, Spared
+from scalewise.doctor.replay import Replayed, TimeSaved
 from scalewise.records.notes import GroupNote, SamplerNote
 from scalewise.records.spec import Change
 
@@ -68,5 +68,5 @@ def replay(
 ) -> Replayed:
     """What a replay of a remedy showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
     how = "measured with the fix applied, in turns with the script as it is"
-    saving = None if spared is None else Spared(make_estimate(*spared), 20.0, how)
+    saving = None if spared is None else TimeSaved(make_estimate(*spared), 20.0, how)
     return Replayed(Change(name), plain, mended, applied, saving, trouble)

@@ -18,8 +18,8 @@ from corpus_scripts import (
 )
 
 from scalewise.doctor.case import Abstain
-from scalewise.doctor.check import rules
 from scalewise.doctor.checks import same_data
+from scalewise.doctor.rules import rules
 from scalewise.records.notes import ForwardNote
 
 BROKEN = scripts("broken")

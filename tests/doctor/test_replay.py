@@ -9,9 +9,9 @@ import pytest
 
 from factories import make_machine, make_spec
 from scalewise.doctor.case import case_of
-from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.jobs.diagnose import maker
 from scalewise.jobs.measure import Here
 from scalewise.launch.forkserver import Servers

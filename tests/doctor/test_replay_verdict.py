@@ -9,10 +9,10 @@ import pytest
 
 from factories import make_outcome, make_run
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.check import Check, Rule
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.doctor.replay import GradientPair, Replayed
 from scalewise.doctor.replay_verdict import replay_findings, spared
+from scalewise.doctor.rules import Check, Rule
 from scalewise.errors import BadRequest
 from scalewise.records.examination import RemedyRow
 from scalewise.records.inspection import GradientRow

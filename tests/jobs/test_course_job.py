@@ -12,7 +12,7 @@ from factories import make_machine
 from run_folders import write_run
 from scalewise.cli import verbs
 from scalewise.console.output import Output
-from scalewise.console.reporter import TerminalReporter
+from scalewise.console.terminal_reporter import TerminalReporter
 from scalewise.course.predictions import Prediction, kept
 from scalewise.errors import BadRequest
 from scalewise.jobs import course

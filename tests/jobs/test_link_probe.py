@@ -9,7 +9,7 @@ from scalewise.jobs.link_probe import known_link, probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import usable_cores
+from scalewise.launch.this_machine import usable_cores
 from scalewise.plan.seating import Seating, seating, usual_seating
 
 

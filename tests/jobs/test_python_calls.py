@@ -14,7 +14,7 @@ import scalewise
 from factories import make_estimate
 from rehearsal_specimen import full_answer
 from scalewise.analysis.caveats import Caveat
-from scalewise.analysis.compare import Comparison
+from scalewise.analysis.comparison import Comparison
 from scalewise.doctor.finding import Diagnosis, Finding
 from scalewise.jobs.diagnose import ExaminedScript
 from scalewise.jobs.results import CompareResult, DiagnoseResult, MeasureResult, RehearseResult

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scalewise.launch.conclude import Cause, Ending, conclude, find_cause
-from scalewise.launch.evidence import RankEvidence
+from scalewise.launch.failure_logs import RankEvidence
 from scalewise.launch.verdict import Exit, RankView, Verdict
 from scalewise.records.spec import Rehearsed
 

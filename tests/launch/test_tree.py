@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scalewise.launch.copied import copy_folder, linked_outside
-from scalewise.launch.keeping import discard
+from scalewise.launch.kept_files import discard
 from scalewise.launch.overlay import is_below
 from scalewise.launch.reads import Reads
 from scalewise.launch.tree import look_through, written_between

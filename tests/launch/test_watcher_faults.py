@@ -8,7 +8,7 @@ from launch_runner import Silent, machine_here, spec_of
 
 from scalewise.launch import campaign
 from scalewise.launch.campaign import run_campaign
-from scalewise.launch.evidence import raised_in_watcher
+from scalewise.launch.failure_logs import raised_in_watcher
 from scalewise.launch.forkserver import Servers
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.outcome import Outcome

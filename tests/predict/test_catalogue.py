@@ -6,7 +6,7 @@ import pytest
 
 from scalewise.errors import BadRequest
 from scalewise.predict.catalogue import catalogue, known_links, named_link
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link_file import link_from_file
 
 GOOD = """

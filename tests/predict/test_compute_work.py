@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalewise.predict.work import ONE_BATCH, phase_seconds, samples_of, work_line
+from scalewise.predict.compute_work import ONE_BATCH, phase_seconds, samples_of, work_line
 from taped_steps import ddp_tape, rehearsal
 
 

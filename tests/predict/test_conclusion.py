@@ -4,9 +4,9 @@ import pytest
 
 from rehearsal_specimen import GIB, answer_of, full_answer, pipeline, shared_model
 from scalewise.predict.answer import RehearsalAnswer
+from scalewise.predict.compute_work import ONE_BATCH
 from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
-from scalewise.predict.work import ONE_BATCH
 from taped_steps import SLOW
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.predict.collectives import KINDS, seconds
+from scalewise.predict.collective_times import KINDS, seconds
 from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.prediction import predict
 from scalewise.predict.rehearsed import RehearsedRank

@@ -4,7 +4,7 @@ from factories import make_machine
 from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.catalogue import named_link
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.links import OFF_CORES, ON_CORES, AskedLink, Links
 from scalewise.predict.probe import LinkProbe, place_of

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factories import make_machine, make_run
-from scalewise.predict.collectives import all_reduce, seconds
+from scalewise.predict.collective_times import all_reduce, seconds
 from scalewise.predict.link import Link, LinkCurve, Wire
 from scalewise.predict.measured_link import NoLink, error_of, fitted_wire, link_curve, measured_link
 from scalewise.predict.probe import (

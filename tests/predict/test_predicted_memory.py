@@ -6,9 +6,9 @@ import pytest
 
 from rehearsal_specimen import GIB, answer_of
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
-from scalewise.predict.memory import memory_rows
+from scalewise.predict.predicted_memory import memory_rows
 from scalewise.predict.prediction import predict
-from scalewise.predict.rescaled import rescaled
+from scalewise.predict.rescale import rescaled
 from scalewise.predict.tape import Compute, Issue, Tape
 from scalewise.records.inspection import MemoryPartsRow
 from taped_steps import MIB, ddp_tape, rehearsal

@@ -11,8 +11,7 @@ from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.link import Link, Wire
-from scalewise.predict.prediction import LEVEL, predict
-from scalewise.predict.scaling import (
+from scalewise.predict.predicted_scaling import (
     OWN_SAMPLES,
     ScalingCurve,
     curve_points,
@@ -20,6 +19,7 @@ from scalewise.predict.scaling import (
     scaling_kind,
     scaling_table,
 )
+from scalewise.predict.prediction import LEVEL, predict
 from taped_steps import QUICK, SLOW
 
 wires = st.builds(Wire, st.floats(0, 1e-3), st.floats(0, 1e-4), st.floats(1e8, 1e12))

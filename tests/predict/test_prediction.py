@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import LEVEL, QUANTILE, OnLink, Spread, predict, spread_of_errors, step_seconds
 from scalewise.predict.tape import Compute, Issue, Tape, Wait, in_a_row

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from factories import make_estimate, make_outcome, make_run, noisy
 from scalewise.analysis.series import series
 from scalewise.predict.answer import Checked
-from scalewise.predict.differing import differences, doings
 from scalewise.predict.prediction import LEVEL, QUANTILE
+from scalewise.predict.rank_differences import differences, work_by_rank
 from scalewise.predict.self_check import UNCHECKED, measured, model_error, model_spread
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.spec import Rehearsed
@@ -122,16 +122,16 @@ ONE = [("all_reduce", 64, 8)]
 
 
 def test_ranks_that_do_the_same_differ_in_nothing():
-    assert differences(doings(rehearsal_of(ONE, ONE))) == ()
+    assert differences(work_by_rank(rehearsal_of(ONE, ONE))) == ()
 
 
 def test_ranks_that_send_different_messages_are_named():
-    (said,) = differences(doings(rehearsal_of(ONE, [*ONE, ("broadcast", 8, 8)])))
+    (said,) = differences(work_by_rank(rehearsal_of(ONE, [*ONE, ("broadcast", 8, 8)])))
     assert said.startswith(
         "ranks 4 and 5 send different messages (1 all_reduce, 64 bytes; 1 all_reduce and 1 broadcast"
     )
 
 
 def test_ranks_with_different_batches_are_named():
-    (said,) = differences(doings(rehearsal_of(ONE, ONE, samples=(8, 5))))
+    (said,) = differences(work_by_rank(rehearsal_of(ONE, ONE, samples=(8, 5))))
     assert "train on 8 and 5 samples" in said

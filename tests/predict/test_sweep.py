@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.analysis.memory_parts import MemoryLine
-from scalewise.predict.altered import among, groups_by_cap, regrouped, with_accumulation, with_batch
+from scalewise.predict.compute_work import work_line
 from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.sweep import Grid, Ground, sweep
 from scalewise.predict.timeline import Sharing
-from scalewise.predict.work import work_line
+from scalewise.predict.what_if import among, groups_by_cap, regrouped, with_accumulation, with_batch
 from taped_steps import MIB, QUICK, SLOW, ddp_tape, rehearsal
 
 FINE = ddp_tape(buckets=16, bucket_bytes=2 * MIB, per_sample=1e-4)

@@ -6,7 +6,7 @@ from a100_all_reduces import MEBIBYTES, MICROSECONDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.predict.collectives import all_reduce
+from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.wire_fit import MeasuredCollective, NoWireFit, WireFit, fit_wire
 

@@ -7,8 +7,8 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from diagnosis_specimen import SCRIPT, specimen_diagnosis
-from scalewise.doctor.check import rules
 from scalewise.doctor.finding import Diagnosis
+from scalewise.doctor.rules import rules
 from scalewise.report.sarif import sarif_log, write_sarif
 
 

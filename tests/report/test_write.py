@@ -13,7 +13,7 @@ from specimen import NASTY, specimen
 from factories import make_outcome
 from run_folders import write_damaged_suite, write_run, write_suite
 from scalewise.errors import BadRequest
-from scalewise.report import gather
+from scalewise.report import build_document
 from scalewise.report.write import (
     ReportOptions,
     parse_formats,
@@ -106,8 +106,8 @@ def test_a_section_that_raises_is_a_named_hole(tmp_path, monkeypatch):
 
     broken = ModuleType("scalewise.report.sections.any_broken")
     broken.build = build  # type: ignore[attr-defined]
-    right = gather.section_modules
-    monkeypatch.setattr(gather, "section_modules", lambda suite: (broken, *right(suite)))
+    right = build_document.section_modules
+    monkeypatch.setattr(build_document, "section_modules", lambda suite: (broken, *right(suite)))
     page, said = written(write_suite(tmp_path / "runs" / "own-1"))
 
     assert "This section could not be made from these runs: ZeroDivisionError: no steps." in page
@@ -182,7 +182,9 @@ def test_runs_of_two_machines_make_one_report_and_sections_see_both(tmp_path):
         def build(evidence):
             seen.append(len(evidence.elsewhere))
 
-    options = ReportOptions(tmp_path / "out", ("tables",), pages_of=lambda _: gather.SuitePages((Pages("pages"),)))
+    options = ReportOptions(
+        tmp_path / "out", ("tables",), pages_of=lambda _: build_document.SuitePages((Pages("pages"),))
+    )
     write_merged_report(here, [there], options)
     assert seen == [1]
 

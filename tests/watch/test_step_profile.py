@@ -7,8 +7,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from scalewise.records.utilisation import HOST
+from scalewise.watch.operation_counts import StepCounts, WorkMode
 from scalewise.watch.step_profile import StepProfiler, covered_ns, merged, overlap_ns
-from scalewise.watch.work import StepCounts, WorkMode
 
 
 def _profiled(act) -> tuple[StepProfiler, object]:

@@ -16,7 +16,7 @@ ALL_REDUCE = "all_reduce"
 class LinkPoint:
     """One collective among this many ranks."""
 
-    bytes: int  # of the whole message, as `predict.collectives` counts it
+    bytes: int  # of the whole message, as `predict.collective_times` counts it
     seconds: float
     ranks: int
     kind: str = ALL_REDUCE

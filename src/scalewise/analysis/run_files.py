@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scalewise.launch.keeping import MOST_KEPT_BYTES
+from scalewise.launch.kept_files import MOST_KEPT_BYTES
 from scalewise.records.world import ReadFile, World, WrittenFile
 from scalewise.results.run import Run
 from scalewise.units import bytes_text

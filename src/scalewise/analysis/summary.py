@@ -11,7 +11,7 @@ from typing import Any, Literal
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
 from scalewise.analysis.communication import Communication, communication_of
-from scalewise.analysis.compare import Comparison, compare_in_turns
+from scalewise.analysis.comparison import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
 from scalewise.analysis.inspection import FailedInspection, failed_inspections_of

@@ -10,7 +10,7 @@ from statistics import mean
 from scalewise.analysis.arms import ArmRuns
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspection import failure_of
-from scalewise.launch.peaks import same_seat, seat_of
+from scalewise.launch.peak_rates import same_seat, seat_of
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import ARM
 from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow

@@ -17,7 +17,7 @@ from scalewise.errors import BadRequest, ReaderGone
 if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
-    from scalewise.console.reporter import TerminalReporter
+    from scalewise.console.terminal_reporter import TerminalReporter
 
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
@@ -354,7 +354,7 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
 def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
     """Returns the output for results, and the reporter that tells what a job does meanwhile."""
     from scalewise.console.output import Output
-    from scalewise.console.reporter import TerminalReporter
+    from scalewise.console.terminal_reporter import TerminalReporter
 
     output = Output(quiet)
     return output, TerminalReporter(output)

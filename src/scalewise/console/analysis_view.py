@@ -11,7 +11,7 @@ from rich.text import Text
 
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.communication import preferred_communication
-from scalewise.analysis.compare import Comparison
+from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
 from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
 from scalewise.analysis.memory_text import account_lines, growth_lines

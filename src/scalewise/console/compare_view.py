@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scalewise.analysis.compare import Comparison
+from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.estimate import level_text
 from scalewise.console.analysis_view import show_caveats, show_paragraph
 from scalewise.console.output import Output

@@ -8,9 +8,7 @@ from rich.text import Text
 
 from scalewise.console.analysis_view import MOST_COLUMNS, show_paragraph
 from scalewise.console.output import Output, printable
-from scalewise.doctor.check import Check, rules
-from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.telling import (
+from scalewise.doctor.diagnosis_text import (
     observed_text,
     place_text,
     price_text,
@@ -22,6 +20,8 @@ from scalewise.doctor.telling import (
     sure_text,
     verdict_text,
 )
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.rules import Check, rules
 from scalewise.records.examination import PlaceRow
 
 _STYLES = {"wrong": "bold red", "slow": "bold yellow", "note": "bold"}

@@ -1,7 +1,7 @@
 """Progress of rehearsals and of the runs that check them."""
 
 from scalewise.console.progress import Progress, failure_lines
-from scalewise.predict.telling import stood_for
+from scalewise.predict.prediction_text import stood_for
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
 

@@ -8,11 +8,11 @@ from rich.table import Table
 from scalewise.analysis.run_files import files_lines
 from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
+from scalewise.predict.advice import Changes
 from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures_against_base
-from scalewise.predict.telling import (
+from scalewise.predict.predicted_scaling import Figures, ScalingRow, ScalingTable, figures_against_base
+from scalewise.predict.prediction_text import (
     GUESSED,
     GUESSED_NOTE,
     base_text,

@@ -25,10 +25,10 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_key
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
+from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
-from scalewise.predict.steadiness import compute_spread
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
 from scalewise.units import seconds_text
@@ -364,7 +364,7 @@ def _entry(one: Sequence[Any]) -> Entry:
 
 def main(folders: Sequence[str]) -> None:
     """Prints the file's content, one record per line."""
-    from scalewise.report.gather import evidence_of
+    from scalewise.report.build_document import evidence_of
 
     told = recorded([evidence_of(Path(folder)) for folder in folders])
     lines = [json.dumps(one) for one in told.pop("records")]

@@ -5,8 +5,8 @@ from typing import Any
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import REFUSED, Verdict, all_reduces, contrast, hole, usable
 from scalewise.course.memory import peak_of
+from scalewise.course.selected_arms import REFUSED, Verdict, all_reduces, contrast, hole, usable
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
 from scalewise.report.document import Cell
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import MemoryParts, memory_parts
-from scalewise.course.arms import usable
+from scalewise.course.selected_arms import usable
 from scalewise.records.inspection import MemoryPartsRow
 
 HEAP = "C heap in use when backward begins"

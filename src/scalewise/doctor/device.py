@@ -6,7 +6,7 @@ from statistics import median
 from typing import TypeVar
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.spans import undisturbed_from
+from scalewise.doctor.timed_regions import undisturbed_from
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import DeviceWorkRow, GraphRow, PlaceRow, SettingsRow
 from scalewise.records.notes import Note

@@ -8,7 +8,7 @@ from scalewise.records.spec import Change
 
 
 @dataclass(frozen=True)
-class Spared:
+class TimeSaved:
     """The time by which a step is shorter with the remedy; negative if it is longer."""
 
     milliseconds: Estimate
@@ -42,6 +42,6 @@ class Replayed:
     plain: Case
     mended: Case
     applied: int  # how often the remedy took effect; 0: it could not be applied
-    spared: Spared | None  # None: the times cannot be compared
+    spared: TimeSaved | None  # None: the times cannot be compared
     trouble: str = ""  # how the script ended with the remedy, if it runs only without
     gradients: GradientPair | None = None  # None: not seen in both runs

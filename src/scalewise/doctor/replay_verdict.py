@@ -8,12 +8,12 @@ from scalewise.analysis.arms import ArmRuns, arm_of
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.work import equal_work
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.check import Rule, rules
-from scalewise.doctor.diagnose import MOST_LETTERS, worst_first
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay import GradientPair, Replayed, Spared
+from scalewise.doctor.replay import GradientPair, Replayed, TimeSaved
 from scalewise.doctor.replay_plan import plan_replays
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Rule, rules
+from scalewise.doctor.run_checks import MOST_LETTERS, worst_first
 from scalewise.errors import BadRequest
 from scalewise.plan.replays import MOST_SECONDS, Replay
 from scalewise.records.changes import declared
@@ -118,7 +118,7 @@ def _timed(runs: Sequence[Run]) -> Sequence[Run]:
     return [run for run in runs if run.spec.timed] or runs
 
 
-def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> Spared | None:
+def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> TimeSaved | None:
     """Returns the difference of the step times with its interval; None if too little was measured or work differs."""
     a, b = arm_of(plain), arm_of(mended)
     if not a.measured or not b.measured:
@@ -132,7 +132,7 @@ def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False
     what = "rounds of the loop" if whole_loop else "steps"
     where = ", on the CPU, where it may weigh otherwise than on a GPU" if a.spec.on_cpu else ""
     steps = min(sum(one.median.steps for one in arm.measured) for arm in (a, b))
-    return Spared(
+    return TimeSaved(
         milliseconds=difference.times(1e3),
         step_milliseconds=sum(one.seconds for one in medians) / len(medians) * 1e3,
         how=f"measured over {steps} {what} with and without the fix, {difference.method}{where}",

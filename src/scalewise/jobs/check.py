@@ -9,7 +9,7 @@ from typing import Any
 
 from scalewise.analysis.inspection import inspection_of
 from scalewise.course.tasks import EITHER_CODE, task_named
-from scalewise.course.tasks.ddp import CODE_1, RATE, code_of, constants_of
+from scalewise.course.tasks.ddp_tasks import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
@@ -18,7 +18,7 @@ from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself

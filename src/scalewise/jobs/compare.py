@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.analysis.compare import Comparison, compare_suites
+from scalewise.analysis.comparison import Comparison, compare_suites
 from scalewise.records.spec import ARM
 from scalewise.results.load import load
 from scalewise.results.run import LoadedSuite

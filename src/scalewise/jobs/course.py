@@ -6,14 +6,14 @@ from pathlib import Path
 from shutil import copy2
 from typing import TYPE_CHECKING
 
-from scalewise.course.pages import predictions_of
 from scalewise.course.predictions import FILE, asked, beside, keep
+from scalewise.course.section_files import predictions_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here, Where, measure_here
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import disk_trouble_explained
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.experiment import DeviceChoice, Suite, changed
 from scalewise.plan.find import find_suite
 from scalewise.plan.suite import load_suite

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.doctor.case import Case, case_of
-from scalewise.doctor.diagnose import diagnosis_of
 from scalewise.doctor.finding import Diagnosis
 from scalewise.doctor.replay_plan import plan_replays
 from scalewise.doctor.replay_verdict import Make, replay_findings
+from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import Listener, run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself

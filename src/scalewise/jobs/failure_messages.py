@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 from scalewise.errors import BadRequest
-from scalewise.launch.evidence import MODULE_MISSING, exception_line
+from scalewise.launch.failure_logs import MODULE_MISSING, exception_line
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.records.outcome import Outcome, RankEnd
 from scalewise.records.spec import RunSpec

@@ -9,8 +9,8 @@ from scalewise.jobs.measure import Here
 from scalewise.jobs.peak_probe import with_peaks
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
-from scalewise.launch.peaks import all_kept_peaks
+from scalewise.launch.peak_rates import all_kept_peaks
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder

@@ -8,7 +8,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import disk_trouble_explained, run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.expand import Plan, Refusal, expand, folder_name
 from scalewise.plan.experiment import Suite
 from scalewise.records.codec import write_json

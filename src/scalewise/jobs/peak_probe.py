@@ -11,7 +11,7 @@ from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import Reporter, SilentListener
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.interrupts import Interrupts
-from scalewise.launch.peaks import keep_peaks, kept_peaks, same_seat, seat_of
+from scalewise.launch.peak_rates import keep_peaks, kept_peaks, same_seat, seat_of
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.expand import expand
 from scalewise.plan.experiment import subject_folder

@@ -21,20 +21,20 @@ from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.rehearse_stage import RehearsalStage
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.machine import machine_facts
+from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.python_file import check_is_python
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
+from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
-from scalewise.predict.differing import differences, doings
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
 from scalewise.predict.prediction import Predicted, Spread, predict
+from scalewise.predict.prediction_text import stood_for
+from scalewise.predict.rank_differences import differences, work_by_rank
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.rescaled import rescaled
+from scalewise.predict.rescale import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
-from scalewise.predict.steadiness import compute_spread
-from scalewise.predict.telling import stood_for
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.spec import Change
@@ -103,7 +103,7 @@ def _rehearsals(stage: RehearsalStage) -> Rehearsals:
             failed.append(problem)
         elif isinstance(result, RehearsedRank):
             found[ranks] = result
-            warnings += differences(doings(run))
+            warnings += differences(work_by_rank(run))
     asked = [ranks for ranks in found if ranks in stage.request.ranks]
     if not asked:
         raise _nothing([one for one in failed if one.ranks in stage.request.ranks])
@@ -143,7 +143,7 @@ def _compared(
     if isinstance(other, NotRehearsed):
         why = ". ".join(text for text in (other.reason, made_up(run)) if text)
         return (f"{stood_for(run.spec)} could not be rehearsed, as rank 0 could: {why}",)
-    said = differences((doings(runs[ranks])[0], *doings(run)[-1:]))
+    said = differences((work_by_rank(runs[ranks])[0], *work_by_rank(run)[-1:]))
     if said and other.typical.compute_seconds > found[ranks].typical.compute_seconds:
         found[ranks] = other
     return said

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
-from scalewise.analysis.compare import Comparison
+from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.headline import headlines_of
 from scalewise.analysis.summary import Analysis, ArmRow, summarise
+from scalewise.doctor.diagnosis_text import summary_text
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.telling import summary_text
 from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import ExaminedScript
 from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.scaling import ScalingRow
-from scalewise.predict.telling import title_text
+from scalewise.predict.predicted_scaling import ScalingRow
+from scalewise.predict.prediction_text import title_text
 from scalewise.results.load import load
 
 
@@ -65,7 +65,7 @@ class MeasureResult:
         return f"<{self.analysis.name}: {_counted(len(self.arms), 'arm')}{failed}{doubt}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook import measured_html
+        from scalewise.report.notebook_html import measured_html
 
         return measured_html(self.analysis)
 
@@ -115,7 +115,7 @@ class DiagnoseResult:
         return f"<{Path(self.diagnosis.script).name}: {summary_text(self.diagnosis)}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook import diagnosis_html
+        from scalewise.report.notebook_html import diagnosis_html
 
         return diagnosis_html(self.diagnosis)
 
@@ -167,7 +167,7 @@ class RehearseResult:
         return f"<{title_text(self.answer)}: {checked}{refused}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook import rehearsal_html
+        from scalewise.report.notebook_html import rehearsal_html
 
         return rehearsal_html(self.answer, self.conclusions)
 
@@ -192,7 +192,7 @@ class CompareResult:
         return f"<{self.comparisons[0].sentence}{more}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook import comparisons_html
+        from scalewise.report.notebook_html import comparisons_html
 
         return comparisons_html(self.comparisons)
 

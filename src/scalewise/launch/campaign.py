@@ -11,15 +11,15 @@ from typing import Protocol
 
 from scalewise.errors import BadRequest
 from scalewise.launch.command import command_text
-from scalewise.launch.evidence import exception_line, shortened
+from scalewise.launch.failure_logs import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.interrupts import Interrupts
-from scalewise.launch.keeping import discard
+from scalewise.launch.kept_files import discard
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import launcher_of
 from scalewise.launch.lock import locked
-from scalewise.launch.ring import make_together
 from scalewise.launch.supervise import run_one
+from scalewise.launch.turn_group import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalewise.launch import hints
-from scalewise.launch.evidence import OUT_OF_MEMORY, RankEvidence, exception_line, last_lines, waits_for_others
+from scalewise.launch.failure_logs import OUT_OF_MEMORY, RankEvidence, exception_line, last_lines, waits_for_others
 from scalewise.launch.verdict import Exit, Verdict
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
 from scalewise.records.spec import Rehearsed

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.launch.keeping import Keeper
+from scalewise.launch.kept_files import Keeper
 from scalewise.launch.tree import MOST_FILES, FileState, Look, look_through, written_between
 from scalewise.records.world import WrittenFile
 from scalewise.units import bytes_text

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from scalewise.launch.evidence import (
+from scalewise.launch.failure_logs import (
     DISK_FULL,
     MODULE_MISSING,
     MOST_LETTERS,

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scalewise.launch.evidence import blames_another, parse_stack, tail
+from scalewise.launch.failure_logs import blames_another, parse_stack, tail
 from scalewise.launch.forkserver import Connection, Event
 from scalewise.launch.processes import process_runs, queued_seconds
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.verdict import Exit, RankView
-from scalewise.launch.world import OpenWorld
+from scalewise.launch.working_folder import OpenWorld
 from scalewise.records.folder import RunFolder
 from scalewise.records.orders import ExecOrder, RankOrder
 from scalewise.records.pulse import STACK_SIGNAL, Pulse, read_pulses

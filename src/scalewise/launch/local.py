@@ -15,7 +15,7 @@ from scalewise.launch.host_ranks import HostRanks, ServerRanks, first_rank
 from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.torchrun import TorchrunRanks, torchrun_order
-from scalewise.launch.world import OpenWorld, Seat, open_world
+from scalewise.launch.working_folder import OpenWorld, Seat, open_world
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder, RankOrder

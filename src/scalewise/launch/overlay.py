@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from scalewise.launch.keeping import Keeper
+from scalewise.launch.kept_files import Keeper
 from scalewise.launch.tree import CACHES, Look, is_whiteout
 from scalewise.records.orders import Layer
 from scalewise.records.spec import RunSpec

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from scalewise.launch.conclude import Ending, conclude
-from scalewise.launch.evidence import gather
+from scalewise.launch.failure_logs import gather
 from scalewise.launch.launcher import Launcher, LaunchFailed, RankProcesses
 from scalewise.launch.verdict import Limits, RankView, Verdict, judge
 from scalewise.launch.world_words import with_world

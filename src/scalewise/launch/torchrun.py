@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from scalewise.launch.evidence import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
+from scalewise.launch.failure_logs import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
 from scalewise.launch.forkserver import Connection
 from scalewise.launch.host_ranks import HostRanks, exit_from_status, first_rank, send_stack_signal
 from scalewise.launch.processes import child_processes, process_runs

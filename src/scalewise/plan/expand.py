@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, Arm, Experiment, Suite, subject_folder
+from scalewise.plan.interleaved_runs import in_rings, turns_problem
 from scalewise.plan.rehearsals import rehearsal_names, rehearsals
 from scalewise.plan.scripts import script_digest, script_path, script_problem
 from scalewise.plan.shares import Seats, seats
 from scalewise.plan.shrink import shrunk
-from scalewise.plan.turns import in_rings, turns_problem
 from scalewise.plan.words import changes_text, filled, placeholders, value_text
 from scalewise.records.changes import declared
 from scalewise.records.machine import MachineFacts

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
+from scalewise.predict.advice import Changes, changes_at
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
-from scalewise.predict.change import Changes, changes_at
+from scalewise.predict.compute_work import WorkLine
 from scalewise.predict.cost import CostRow, Training, cost_rows
-from scalewise.predict.knees import Knee, knees
-from scalewise.predict.memory import PredictedMemory, memory_line, memory_rows
-from scalewise.predict.scaling import CurvePoint, ScalingCurve, ScalingTable, curve_points, scaling_table
-from scalewise.predict.work import WorkLine
+from scalewise.predict.efficiency_threshold import Knee, knees
+from scalewise.predict.predicted_memory import PredictedMemory, memory_line, memory_rows
+from scalewise.predict.predicted_scaling import CurvePoint, ScalingCurve, ScalingTable, curve_points, scaling_table
 
 NO_TRAINING = Training()
 

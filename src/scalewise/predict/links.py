@@ -8,7 +8,7 @@ from typing import ClassVar
 from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.catalogue import is_network, known_links
-from scalewise.predict.collectives import seconds
+from scalewise.predict.collective_times import seconds
 from scalewise.predict.link import Link, Wire, slower_wire
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of

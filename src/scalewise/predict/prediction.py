@@ -12,7 +12,7 @@ from statistics import median
 from typing import Literal, get_args
 
 from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
-from scalewise.predict.collectives import seconds, unmeasured
+from scalewise.predict.collective_times import seconds, unmeasured
 from scalewise.predict.link import Link
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Phase, Tape

@@ -10,7 +10,7 @@ import numpy as np
 
 from scalewise.analysis.estimate import run_median
 from scalewise.analysis.link_points import ALL_REDUCE
-from scalewise.launch.machine import cache_folder
+from scalewise.launch.this_machine import cache_folder
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.codec import BadRecord, read_json, write_json

@@ -16,14 +16,14 @@ import numpy as np
 
 from scalewise.analysis.estimate import Estimate, Floats
 from scalewise.analysis.memory_parts import MemoryLine
-from scalewise.predict.altered import bucket_bytes, groups_by_cap, regrouped, with_accumulation, with_batch
-from scalewise.predict.collectives import seconds
-from scalewise.predict.lanes import steps_seconds
+from scalewise.predict.collective_times import seconds
+from scalewise.predict.compute_work import PHASES, WorkLine, samples_of
 from scalewise.predict.link import Link
 from scalewise.predict.prediction import QUANTILE, Spread, around
 from scalewise.predict.tape import Phase, Tape
 from scalewise.predict.timeline import APART, Sharing
-from scalewise.predict.work import PHASES, WorkLine, samples_of
+from scalewise.predict.timeline_batch import steps_seconds
+from scalewise.predict.what_if import bucket_bytes, groups_by_cap, regrouped, with_accumulation, with_batch
 
 SURE = Spread()
 By = Literal["throughput", "per_rank"]

@@ -21,7 +21,7 @@ class Issue:
 
     number: int  # of the message in this step
     kind: str  # of collective
-    size_bytes: float  # of the whole message, as `predict.collectives` counts it
+    size_bytes: float  # of the whole message, as `predict.collective_times` counts it
     ranks: int  # of its group; 0: all ranks
     nodes: int = 0  # over which its group lies; 0: as few as hold it
 

@@ -80,7 +80,7 @@ _TIMING = (
     Concern("crash", "every", ("sys.excepthook",)),
     Concern("warned_lines", "every", _in("warnings", "_showwarnmsg warn")),
     Concern("moved_folders", "private", _in("os", "rename replace")),
-    Concern("farewell", "every", ("torch.distributed.destroy_process_group",)),
+    Concern("exit_workarounds", "every", ("torch.distributed.destroy_process_group",)),
     Concern("hooks/forward", "every", ("torch.nn.Module.__call__",), _NO_FORWARD, True),
     Concern(
         "hooks/roots", "every", ("torch.optim.Optimizer.add_param_group",), _NO_FORWARD, True, part_of="hooks/forward"
@@ -285,7 +285,7 @@ _ACCELERATOR_CALLS = (
 )
 _REDIRECTION = (
     Concern(
-        "redirect/account", "redirected",
+        "redirect/redirected_calls", "redirected",
         (*_in("torch.cuda", _CUDA_CALLS), *_in("torch.accelerator", _ACCELERATOR_CALLS),
          *_in("torch.distributed", "get_backend is_nccl_available")),
     ),
@@ -329,7 +329,7 @@ _REHEARSAL = (
         "rehearsal/group", "rehearsed",
         _in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
     ),
-    Concern("rehearsal/heard", "rehearsed", (_BEFORE_STEP,)),
+    Concern("rehearsal/remote_values", "rehearsed", (_BEFORE_STEP,)),
     Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
     Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # no other rank is needed for sending
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scalewise.doctor.check import Check, rules
-from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.telling import (
+from scalewise.doctor.diagnosis_text import (
     SourceLine,
     observed_text,
     place_text,
@@ -18,6 +16,8 @@ from scalewise.doctor.telling import (
     summary_text,
     sure_text,
 )
+from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.doctor.rules import Check, rules
 from scalewise.records.examination import PlaceRow
 from scalewise.report.html import html_prose, page_text, shown
 

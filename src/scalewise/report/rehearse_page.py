@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.estimate import Estimate, level_text
+from scalewise.predict.advice import Changes
 from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.change import Changes
 from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.predicted_scaling import Figures, ScalingRow, ScalingTable, figures_against_base
 from scalewise.predict.prediction import LEVEL
-from scalewise.predict.scaling import Figures, ScalingRow, ScalingTable, figures_against_base
-from scalewise.predict.telling import (
+from scalewise.predict.prediction_text import (
     GUESSED_NOTE,
     base_text,
     bounds_text,

@@ -8,8 +8,8 @@ from typing import Literal
 from scalewise.analysis.evidence import Evidence
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.report.build_document import PagesOf, Say, document_of, evidence_of, no_pages
 from scalewise.report.document import Document, TitleBlock
-from scalewise.report.gather import PagesOf, Say, document_of, evidence_of, no_pages
 
 FORMATS = ("pdf", "html", "tables")
 DEFAULT_OUT = Path("reports")
@@ -129,10 +129,10 @@ def write_document(
 
     The page links to the raw rows only on request: such links break when the page is handed in without the runs.
     """
-    from scalewise.report.sound import sound
+    from scalewise.report.render_check import showable
     from scalewise.report.tables import file_name
 
-    document = sound(document, say)
+    document = showable(document, say)
     name = file_name(document.id)
     made: list[Path] = []
     try:

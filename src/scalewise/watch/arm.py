@@ -14,11 +14,11 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import removable_in
-from scalewise.watch import crash, hidden, moved_folders, seat, warned_lines
+from scalewise.watch import crash, hidden, moved_folders, process_setup, warned_lines
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.turns import Ring
+from scalewise.watch.step_interleave import Ring
 
 
 def arm_from_environment(inject_folder: str) -> None:
@@ -44,7 +44,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         rank, local_rank = (0, 0) if spec.mode == "python" else (_number("RANK"), _number("LOCAL_RANK"))
         if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
-        seat.take_seat(spec, folder, rank, local_rank)
+        process_setup.pin_and_register(spec, folder, rank, local_rank)
         recorder = Recorder(journal, _pulse(folder, rank), rank, spec.changes)
         recorder.spec = spec
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
@@ -85,10 +85,10 @@ def _pulse(folder: RunFolder, rank: int) -> memoryview:
 
 def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank: int) -> None:
     try:
-        from scalewise.watch import farewell, hooks
+        from scalewise.watch import exit_workarounds, hooks
 
-        seat.set_threads(spec)
-        farewell.keep_groups_until_exit()
+        process_setup.set_threads(spec)
+        exit_workarounds.keep_groups_until_exit()
         if spec.on_cpu or spec.stand_ins:
             devices = spec.devices if spec.stand_ins else 0
             _add(recorder, "standing in for devices" if devices else "redirecting to the CPU", "redirect", devices)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 _MOUNTS = "/proc/self/mountinfo"
-_OURS = "lowerdir=/proc/self/fd/"  # as `watch.view` mounts them
+_OURS = "lowerdir=/proc/self/fd/"  # as `watch.private_view` mounts them
 
 
 def install() -> None:

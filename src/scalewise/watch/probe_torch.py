@@ -16,11 +16,11 @@ from torch import nn
 
 from scalewise.records.rows import ExposedRow, LevelRow, MemoryRow, ModelRow, ParametersRow, StartRow
 from scalewise.watch import reducer as reducers
-from scalewise.watch.clocks import EventClock, SynchronisedClock
 from scalewise.watch.layout import layout_of
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
 from scalewise.watch.sampling import LEVEL_NS
+from scalewise.watch.step_clocks import EventClock, SynchronisedClock
 
 _LIBRARIES = (
     "libgomp",

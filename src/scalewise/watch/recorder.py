@@ -28,7 +28,6 @@ from scalewise.records.events import (
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Change, RunSpec
-from scalewise.watch.clocks import Clock
 from scalewise.watch.journal import MOST_TROUBLES, Journal
 from scalewise.watch.sampling import (
     FIRST_STEPS,
@@ -41,7 +40,8 @@ from scalewise.watch.sampling import (
     host_rest,
 )
 from scalewise.watch.stamp import host_stamper, now_ns
-from scalewise.watch.turns import Ring
+from scalewise.watch.step_clocks import Clock
+from scalewise.watch.step_interleave import Ring
 
 
 class Recorder:

@@ -21,7 +21,7 @@ from typing import Any
 
 from scalewise.records.codec import decode
 from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
-from scalewise.watch import farewell
+from scalewise.watch import exit_workarounds
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -51,7 +51,7 @@ PRELOAD = (
     "multiprocessing.synchronize",
     "scalewise.watch.arm",
     "scalewise.watch.hooks",
-    "scalewise.watch.probe",
+    "scalewise.watch.precision_probe",
 )
 
 Job = Callable[[], None]
@@ -63,15 +63,15 @@ def serve(descriptor: int, preload: bool) -> Job | None:
     ready: dict[str, Any] = {"event": "ready", "pid": os.getpid()}
     if preload:
         ready |= _import_all()
-        farewell.spare_finalizers_at_exit()
-        farewell.spare_libraries_at_exit()
+        exit_workarounds.spare_finalizers_at_exit()
+        exit_workarounds.spare_libraries_at_exit()
     server = _Server(descriptor)
     server.say(ready)
     return server.loop()
 
 
 def _import_all() -> dict[str, Any]:
-    spared, before = farewell.spare_modules_at_exit(), set(sys.modules)
+    spared, before = exit_workarounds.spare_modules_at_exit(), set(sys.modules)
     try:
         importlib.import_module(PRELOAD[0])
     except Exception as error:
@@ -193,20 +193,20 @@ class _Server:
     def fork_rank(self, order: RankOrder) -> Job | None:
         if not self.fork(order.label):
             return None
-        from scalewise.watch.fresh import become_rank
+        from scalewise.watch.child_init import become_rank
 
         return become_rank(order)
 
     def fork_probe(self, order: ProbeOrder) -> Job | None:
         if not self.fork(order.label):
             return None
-        from scalewise.watch.probe import run_probe
+        from scalewise.watch.precision_probe import run_probe
 
         return lambda: run_probe(order)
 
     def fork_exec(self, order: ExecOrder) -> None:
         if self.fork(order.label):
-            from scalewise.watch.fresh import become_program
+            from scalewise.watch.child_init import become_program
 
             become_program(order)
 
@@ -228,7 +228,7 @@ class _Server:
 
     def fork_view(self, order: ViewOrder) -> None:
         """Tells the parent which process keeps the view, or why there is none."""
-        from scalewise.watch.view import hold_view
+        from scalewise.watch.private_view import hold_view
 
         pid, told = self.fork_reporting("view", lambda writing: hold_view(order, writing))
         self.say({"event": "view", "pid": pid, **(json.loads(told) if told else {"error": "it said nothing"})})

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from scalewise.records.utilisation import FAMILIES, HOST
 from scalewise.watch.families import family_of
-from scalewise.watch.work import FORMULAS, flops_of_event, precision_of
+from scalewise.watch.operation_counts import FORMULAS, flops_of_event, precision_of
 
 MARK = "scalewise: mark"
 MARKS = 4

@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_use, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import needless_buffer_broadcast, needless_find_unused, tiny_buckets
-from scalewise.doctor.replay import Replayed, Spared
+from scalewise.doctor.replay import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 ASKING = {"find_unused_parameters": True}
@@ -44,7 +44,7 @@ def test_few_steps_are_not_enough_to_call_it_needless():
 def test_a_script_that_fails_without_the_search_needs_it():
     seen = case(make_use(), options=ASKING)
     (finding,) = needless_find_unused.examine(seen)
-    spared = Spared(make_estimate(0.2, 0.1, 0.3), 5.0, "measured in turns")
+    spared = TimeSaved(make_estimate(0.2, 0.1, 0.3), 5.0, "measured in turns")
     priced = needless_find_unused.settle(seen, finding, Replayed(finding.remedy, seen, seen, 2, spared))
     assert priced.price.value == 0.2 and priced.proof == "replayed"
     failed = Replayed(finding.remedy, seen, seen, 2, None, "rank 0 raised RuntimeError")

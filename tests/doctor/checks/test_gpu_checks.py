@@ -28,7 +28,7 @@ from scalewise.doctor.checks import (
     same_copy_every_step,
     tf32_off,
 )
-from scalewise.doctor.replay import Replayed, Spared
+from scalewise.doctor.replay import Replayed, TimeSaved
 from scalewise.records.examination import AttentionRow, AttentionSeen
 from scalewise.records.notes import (
     BackwardNote,
@@ -83,7 +83,7 @@ def on_gpu(*rows, act=lambda sheet: None, steps=40, settings=None, **run):
 
 def replayed(finding, low, high, step=10.0, case=None, mended=None, trouble=""):
     case = case or make_case(Sheet().windows(2))
-    spared = Spared(make_estimate((low + high) / 2, low, high), step, "measured")
+    spared = TimeSaved(make_estimate((low + high) / 2, low, high), step, "measured")
     return Replayed(finding.remedy or Change("none"), case, mended or case, 3, spared, trouble)
 
 

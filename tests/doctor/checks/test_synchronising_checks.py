@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_sums, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import never_synchronised, no_sync_around_backward_only, sync_every_micro_batch
-from scalewise.doctor.replay import Replayed, Spared
+from scalewise.doctor.replay import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 LAST = [False, False, False, True]
@@ -73,7 +73,7 @@ def test_a_replay_prices_it_in_milliseconds():
     case = make_case(trained(True), ranks=2, collectives={"all_reduce": (4, 16_000)})
     (finding,) = sync_every_micro_batch.examine(case)
     mended = make_case(trained(LAST), ranks=2, collectives={"all_reduce": (1, 4_000)})
-    spared = Spared(make_estimate(3.0, 2.5, 3.5), 10.0, "in turns")
+    spared = TimeSaved(make_estimate(3.0, 2.5, 3.5), 10.0, "in turns")
     settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.remedy, spared, mended=mended))
     assert settled.proof == "replayed" and (settled.price.value, settled.price.unit) == (3.0, "ms per step")
     assert (settled.price.interval.low, settled.price.interval.high) == (2.5, 3.5)
@@ -83,7 +83,7 @@ def test_a_replay_prices_it_in_milliseconds():
 def test_a_replay_that_shows_no_gain_keeps_the_bytes():
     case = make_case(trained(True), ranks=2, collectives={"all_reduce": (4, 16_000)})
     (finding,) = sync_every_micro_batch.examine(case)
-    nothing = Spared(make_estimate(0.1, -0.3, 0.5), 10.0, "in turns")
+    nothing = TimeSaved(make_estimate(0.1, -0.3, 0.5), 10.0, "in turns")
     settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.remedy, nothing))
     assert settled.price == finding.price and settled.proof == "replayed"
     failed = replayed(case, finding.remedy, None, trouble="it crashed")

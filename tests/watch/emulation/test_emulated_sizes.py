@@ -11,7 +11,7 @@ import pytest
 from both_sides import BYTES_PER_SECOND, LATENCY_SECONDS, calls
 from watch_runner import SAFE_ISA
 
-from scalewise.predict.collectives import seconds
+from scalewise.predict.collective_times import seconds
 from scalewise.predict.emulated import emulated_link
 from scalewise.watch.emulation.sizes import _WHOLE, bytes_to_send
 

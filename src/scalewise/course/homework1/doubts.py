@@ -3,7 +3,7 @@
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.machine_state import MachineState, machine_state
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.homework1.rows import measured_runs
+from scalewise.course.homework1.comparable_rows import measured_runs
 from scalewise.course.summing import shaken_rows
 from scalewise.report.document import Answer, Section
 

@@ -10,9 +10,22 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import step_ratio
 from scalewise.course.captions import setting
 from scalewise.course.gpus import told_recordings, told_source
+from scalewise.course.homework1.comparable_rows import (
+    EQUAL,
+    FIGURE_WIDTH,
+    MARGIN,
+    REMOVED,
+    again,
+    agreeing_rows,
+    batch_of,
+    computing,
+    on_gpus,
+    row_at,
+    scaling_rows,
+    why_no_scaling,
+)
 from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
@@ -35,21 +48,8 @@ from scalewise.course.homework1.points import (
     speedup_series,
 )
 from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
-from scalewise.course.homework1.rows import (
-    EQUAL,
-    FIGURE_WIDTH,
-    MARGIN,
-    REMOVED,
-    again,
-    agreeing_rows,
-    batch_of,
-    computing,
-    on_gpus,
-    row_at,
-    scaling_rows,
-    why_no_scaling,
-)
 from scalewise.course.seen import refusals
+from scalewise.course.selected_arms import step_ratio
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import (
     Answer,

@@ -10,8 +10,8 @@ from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import COURSE_LEVEL
-from scalewise.course.homework1.rows import FIGURE_WIDTH, computing, link_at, price, row_at, volume
+from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, computing, link_at, price, row_at, volume
+from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import BarPlot, Cell, Column, Figure, Formula, Part, Table
 

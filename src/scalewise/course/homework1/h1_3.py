@@ -9,6 +9,12 @@ from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
 from scalewise.course.captions import setting
+from scalewise.course.homework1.comparable_rows import (
+    EQUAL,
+    MARGIN,
+    on_gpus,
+    why_no_scaling,
+)
 from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_3_work import (
     EXPERIMENT,
@@ -21,12 +27,6 @@ from scalewise.course.homework1.h1_3_work import (
 )
 from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
 from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
-from scalewise.course.homework1.rows import (
-    EQUAL,
-    MARGIN,
-    on_gpus,
-    why_no_scaling,
-)
 from scalewise.course.seen import refusals
 from scalewise.report.cells import (
     estimate_cell,

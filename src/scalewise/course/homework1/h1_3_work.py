@@ -9,9 +9,9 @@ from scalewise.analysis.link_points import link_points
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.utilisation import Utilisation
-from scalewise.course.arms import COURSE_LEVEL
+from scalewise.course.homework1.comparable_rows import REMOVED, on_gpus, parameters, price, row_at, scaling_rows, volume
 from scalewise.course.homework1.predicted_ranks import ArmPrediction
-from scalewise.course.homework1.rows import REMOVED, on_gpus, parameters, price, row_at, scaling_rows, volume
+from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, text_cell
 from scalewise.report.document import BarPlot, Cell, Column, Figure, Mark, Part, Table
 

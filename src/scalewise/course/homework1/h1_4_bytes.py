@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scalewise.course.homework1.devices import DDP, DP
+from scalewise.course.homework1.busy_devices import DDP, DP
 from scalewise.report.cells import count_cell, number_cell
 from scalewise.report.document import Cell, Column, Mark, Table
 

@@ -7,10 +7,10 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep, profiled_step
-from scalewise.course.arms import figures_of
-from scalewise.course.homework1.devices import DDP, DP, training_samples
-from scalewise.course.homework1.rows import FIGURE_WIDTH, measured_runs, on_gpus
+from scalewise.course.homework1.busy_devices import DDP, DP, training_samples
+from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, measured_runs, on_gpus
 from scalewise.course.homework1.steadiness import Steadiness
+from scalewise.course.selected_arms import figures_of
 from scalewise.report.cells import number_cell, said
 from scalewise.report.document import Figure, Lane, LinePlot, Mark, PlotSeries, Sample, StripPlot, TimelinePlot
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
-from scalewise.course.arms import COURSE_LEVEL
 from scalewise.course.captions import setting
-from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.h1_5a_delays import EXPERIMENT, Delayed, Delays, delays, row_cells
-from scalewise.course.homework1.rows import (
+from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
 )
+from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.h1_5a_delays import EXPERIMENT, Delayed, Delays, delays, row_cells
 from scalewise.course.seen import refusals
+from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import said, said_with_interval
 from scalewise.report.document import Answer, Block, Column, Figure, LinePlot, PlotSeries, Section, Table
 

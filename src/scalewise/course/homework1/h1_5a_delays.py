@@ -9,10 +9,10 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.scaling import serial_fraction
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import COURSE_LEVEL, step_ratio
+from scalewise.course.homework1.comparable_rows import again, measured_there, scaling_rows, why_no_scaling
 from scalewise.course.homework1.doubts import doubt_of
 from scalewise.course.homework1.predicted_ranks import predicted_ranks
-from scalewise.course.homework1.rows import again, measured_there, scaling_rows, why_no_scaling
+from scalewise.course.selected_arms import COURSE_LEVEL, step_ratio
 from scalewise.report.cells import estimate_cell, number_cell, text_cell
 from scalewise.report.document import Cell, Mark
 

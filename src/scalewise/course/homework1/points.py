@@ -7,11 +7,8 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.propagate import exact
-from scalewise.course.arms import COURSE_LEVEL, step_ratio
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of
-from scalewise.course.homework1.doubts import doubt_of
-from scalewise.course.homework1.predicted_ranks import ArmPrediction, PredictedRanks
-from scalewise.course.homework1.rows import (
+from scalewise.course.homework1.comparable_rows import (
     ASKED,
     There,
     again,
@@ -21,6 +18,9 @@ from scalewise.course.homework1.rows import (
     row_at,
     scaling_rows,
 )
+from scalewise.course.homework1.doubts import doubt_of
+from scalewise.course.homework1.predicted_ranks import ArmPrediction, PredictedRanks
+from scalewise.course.selected_arms import COURSE_LEVEL, step_ratio
 from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, PlotSeries

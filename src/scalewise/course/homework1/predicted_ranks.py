@@ -10,9 +10,9 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import COURSE_LEVEL
-from scalewise.course.homework1.rows import measured_there, on_gpus, row_at, scaling_rows
+from scalewise.course.homework1.comparable_rows import measured_there, on_gpus, row_at, scaling_rows
 from scalewise.course.homework1.training_link import training_link
+from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.predict.answer import Checked
 from scalewise.predict.measured_link import NoLink
 from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_errors

@@ -8,8 +8,8 @@ import numpy as np
 
 from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate
 from scalewise.analysis.ratio import Equivalence
-from scalewise.course.arms import COURSE_LEVEL
-from scalewise.course.homework1.devices import DDP, DP
+from scalewise.course.homework1.busy_devices import DDP, DP
+from scalewise.course.selected_arms import COURSE_LEVEL
 
 BLOCK = 20  # most steps of a block; blocks are drawn and not single steps, since neighbouring steps resemble each other
 DRAWS = 1000

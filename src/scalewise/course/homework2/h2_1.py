@@ -2,11 +2,11 @@
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
-from scalewise.course.arms import figures_of, hole, usable
 from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
 from scalewise.course.listings import stretch_listings
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure
+from scalewise.course.selected_arms import figures_of, hole, usable
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, PlotSeries, Section, Table
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.arms import contrast
 from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import (
     ACCUMULATION,
@@ -34,6 +33,7 @@ from scalewise.course.homework2.memory_answer import memory_blocks
 from scalewise.course.measured import Point, StepChange, change_between, change_cell
 from scalewise.course.practical7.p7_1 import first_gradient
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
+from scalewise.course.selected_arms import contrast
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import (
     count_cell,

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
-from scalewise.course.arms import figures_of, usable
 from scalewise.course.captions import setting
 from scalewise.course.page_pieces import loss_figure, loss_series
+from scalewise.course.selected_arms import figures_of, usable
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Figure, Table
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from scalewise.course.tasks.ddp import CODE_1, CODE_2, CODE_3, HOMEWORK1
-from scalewise.course.tasks.layers import HOMEWORK3, PRACTICAL5, PRACTICAL8
+from scalewise.course.tasks.ddp_tasks import CODE_1, CODE_2, CODE_3, HOMEWORK1
+from scalewise.course.tasks.layer_tasks import HOMEWORK3, PRACTICAL5, PRACTICAL8
 from scalewise.course.tasks.requirement import Task
 from scalewise.errors import BadRequest, did_you_mean
 

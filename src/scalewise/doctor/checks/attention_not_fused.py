@@ -3,12 +3,12 @@
 import math
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
+from scalewise.doctor.collective_order import short
 from scalewise.doctor.device import gpu_settings, graphs
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_or_dismissed
+from scalewise.doctor.replay_pricing import priced_or_dismissed
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import AttentionRow, AttentionSeen
 from scalewise.records.spec import Change
 from scalewise.units import bytes_text

@@ -1,8 +1,8 @@
 """Detects backward passes inside an autocast region."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 
 CHECK = Check(

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.rank_names import counted
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of, wrapper_name
-from scalewise.doctor.words import counted
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BatchNormNote
 from scalewise.records.spec import Change

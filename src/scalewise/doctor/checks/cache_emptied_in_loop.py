@@ -3,12 +3,12 @@
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
+from scalewise.doctor.collective_order import short
 from scalewise.doctor.device import MOSTLY, WARM_UP, by_line, loop_ns
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import HousekeepingNote
 from scalewise.records.spec import Change

@@ -5,10 +5,16 @@ import statistics
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.mixed_precision import (
+    carried_scale,
+    known_scales,
+    require_working_scaler,
+    scaler_names,
+    taken_out,
+)
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import carried_scale, known_scales, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import ClipNote

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scalewise.doctor.agreement import TOLERANCE, gap
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import SHARDED
+from scalewise.doctor.parameter_divergence import TOLERANCE, gap
+from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
-from scalewise.doctor.words import named_ranks
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
 from scalewise.records.spec import Change
 

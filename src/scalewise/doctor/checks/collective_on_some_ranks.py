@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.send_send import ring_of
 from scalewise.doctor.checks.uneven_ranks import uneven
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.parting import (
+from scalewise.doctor.collective_order import (
     BACKWARD,
     ENDED_BADLY,
     Operation,
-    Standing,
-    apart,
+    RankState,
+    first_mismatch,
+    missing_ranks,
+    rank_states,
     sequences,
     short,
-    standings,
-    unmet,
 )
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.inputs import replica_groups
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BUFFERS
 
@@ -59,7 +59,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("only one rank left notes")
     if outcome.kind not in ENDED_BADLY:
         return ()
-    stood = standings(case)
+    stood = rank_states(case)
     if ring_of(stood) or any(uneven(case, group) for group in replica_groups(case)):
         return ()
     for by_rank in sequences(case, stood).values():
@@ -69,13 +69,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
     return ()
 
 
-def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, Standing], stood_still: bool) -> _Parting | None:
-    different = apart(by_rank)
+def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, RankState], stood_still: bool) -> _Parting | None:
+    different = first_mismatch(by_rank)
     if different is not None:
         lonely = min(different.values(), key=lambda operation: _lonely(operation, by_rank))
         inside = [rank for rank, operation in different.items() if operation.matches(lonely)]
         return _Parting(lonely, inside, [rank for rank in by_rank if rank not in inside], by_rank)
-    waiting = unmet(by_rank, stood)
+    waiting = missing_ranks(by_rank, stood)
     if waiting is None or any(stood[rank].left and left_before(stood[rank], *waiting, by_rank) for rank in waiting[1]):
         return None
     operation, missing = waiting
@@ -94,7 +94,7 @@ def _lonely(operation: Operation, by_rank: dict[int, list[Operation]]) -> tuple[
 
 
 def left_before(
-    gone: Standing, operation: Operation, missing: Sequence[int], by_rank: dict[int, list[Operation]]
+    gone: RankState, operation: Operation, missing: Sequence[int], by_rank: dict[int, list[Operation]]
 ) -> bool:
     """Returns True if a rank that has left would have come here: it was here before, or made fewer steps."""
     been = any(one.line == operation.line for one in by_rank[gone.rank])
@@ -104,7 +104,7 @@ def left_before(
     return been or made < most
 
 
-def _finding(case: Case, parting: _Parting, stood: dict[int, Standing]) -> Finding:
+def _finding(case: Case, parting: _Parting, stood: dict[int, RankState]) -> Finding:
     lonely = parting.lonely
     steps = min(standing.steps for standing in stood.values())
     outcome = case.run.outcome
@@ -127,7 +127,7 @@ def _finding(case: Case, parting: _Parting, stood: dict[int, Standing]) -> Findi
     )
 
 
-def _sentence(parting: _Parting, stood: dict[int, Standing]) -> str:
+def _sentence(parting: _Parting, stood: dict[int, RankState]) -> str:
     lonely = parting.lonely
     at = f" at {short(lonely.place)}" if lonely.place else ""
     enter = "enters" if len(parting.inside) == 1 else "enter"
@@ -150,7 +150,7 @@ def _counts(parting: _Parting) -> str:
     return f"times that line was come to: {runs}"
 
 
-def _others(parting: _Parting, stood: dict[int, Standing]) -> tuple[PlaceRow, ...]:
+def _others(parting: _Parting, stood: dict[int, RankState]) -> tuple[PlaceRow, ...]:
     places = [stood[rank].place for rank in parting.outside]
     return tuple(dict.fromkeys(place for place in places if place is not None and place != parting.lonely.place))
 

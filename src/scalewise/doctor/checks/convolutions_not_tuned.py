@@ -1,12 +1,12 @@
 """Detects convolutions of fixed shapes for which cuDNN chooses an algorithm without trying several."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.device import gpu_settings, graphs
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.rank_names import counted
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_or_dismissed
-from scalewise.doctor.words import counted
+from scalewise.doctor.replay_pricing import priced_or_dismissed
+from scalewise.doctor.rules import Check
 from scalewise.records.spec import Change
 
 CHECK = Check(

@@ -1,8 +1,8 @@
 """Detects nn.DataParallel: one process issues all work, where DistributedDataParallel has one for each device."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import WrapperRow
 
 CHECK = Check(

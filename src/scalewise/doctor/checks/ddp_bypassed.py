@@ -1,10 +1,10 @@
 """Detects training forward passes that bypass the DDP wrapper, so that no gradient is averaged."""
 
-from scalewise.doctor.agreement import comparisons, fed_differently
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parameter_divergence import comparisons, fed_differently
 from scalewise.doctor.reductions import averages_by_hand, reduces_by_hand
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of, wrapper_name
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow, WrapperRow

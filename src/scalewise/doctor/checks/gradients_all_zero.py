@@ -2,8 +2,8 @@
 
 from scalewise.doctor.accumulation import of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import optimizer_name
 from scalewise.records.notes import BackwardNote, GradientsNote, StepNote, ZeroNote
 

@@ -1,9 +1,9 @@
 """Detects a process group that still exists when the script ends."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.notes import GroupNote
 
 CHECK = Check(

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from scalewise.analysis.estimate import level_text
 from scalewise.analysis.machine_state import machine_state
+from scalewise.doctor.batch_cost import copying, loading_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
+from scalewise.doctor.data_wait import Waiting, waiting
 from scalewise.doctor.finding import Finding, Price, Proof, SweepPoint
 from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, with_arguments
-from scalewise.doctor.loading import copying, loading_of
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_by_time
-from scalewise.doctor.waiting import Waiting, waiting
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change

@@ -1,13 +1,22 @@
 """Detects a rank that ends in order while the others wait for it in an operation that it used to enter."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.collective_on_some_ranks import left_before
 from scalewise.doctor.checks.uneven_ranks import uneven
+from scalewise.doctor.collective_order import (
+    ENDED_BADLY,
+    Operation,
+    RankState,
+    first_mismatch,
+    missing_ranks,
+    rank_states,
+    sequences,
+    short,
+)
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.parting import ENDED_BADLY, Operation, Standing, apart, sequences, short, standings, unmet
-from scalewise.doctor.words import counted, named_ranks
+from scalewise.doctor.rank_names import counted, named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 
 CHECK = Check(
@@ -33,13 +42,13 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("how the run ended is not known")
     if len(case.ranks) < 2:
         raise Abstain("only one rank left notes")
-    stood = standings(case)
+    stood = rank_states(case)
     if outcome.kind not in ENDED_BADLY or not any(standing.left for standing in stood.values()):
         return ()
     if any(uneven(case, group) for group in replica_groups(case)):
         return ()
     for by_rank in sequences(case, stood).values():
-        waiting = None if apart(by_rank) else unmet(by_rank, stood)
+        waiting = None if first_mismatch(by_rank) else missing_ranks(by_rank, stood)
         if waiting is not None:
             gone = [stood[rank] for rank in waiting[1] if stood[rank].left]
             gone = [one for one in gone if left_before(one, *waiting, by_rank)]
@@ -50,9 +59,9 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 def _finding(
     case: Case,
-    gone: list[Standing],
+    gone: list[RankState],
     operation: Operation,
-    stood: dict[int, Standing],
+    stood: dict[int, RankState],
     by_rank: dict[int, list[Operation]],
 ) -> Finding:
     waiting = [one for one in stood.values() if one.blocked]

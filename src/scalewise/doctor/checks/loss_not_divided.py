@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from scalewise.doctor.accumulation import Accumulation, accumulation_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.loss_weights import Weighed, alike, close, weighed
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import divided
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import Change

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from scalewise.doctor.accumulation import Accumulation, Update, accumulation_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.loss_weights import LEAST_GAP, TargetCounts, all_sums, counts_of_means, counts_of_sums
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import ScalerNote
 

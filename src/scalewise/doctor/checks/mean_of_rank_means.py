@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from scalewise.doctor.accumulation import Update, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import BY_HAND, Replicas, replica_groups
 from scalewise.doctor.loss_weights import (
@@ -19,6 +18,7 @@ from scalewise.doctor.loss_weights import (
     counts_of_sums,
 )
 from scalewise.doctor.replay import Replayed
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import BackwardNote, ScalerNote
 from scalewise.records.spec import Change

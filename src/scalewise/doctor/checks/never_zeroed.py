@@ -2,8 +2,8 @@
 
 from scalewise.doctor.accumulation import Update, of_kind, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import optimizer_name, text_of
 from scalewise.records.notes import BackwardNote, ZeroNote
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.same_data import sharding_fix
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, replica_groups, require_own_batches, rows_fed, same_inputs
 from scalewise.doctor.loaders import epochs, line_that_made, training_lines, twin
+from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 

@@ -3,8 +3,8 @@
 import math
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import BackwardNote, GradientsNote, TwiceNote
 

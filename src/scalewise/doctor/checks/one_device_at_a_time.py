@@ -1,10 +1,10 @@
 """Detects a model spread over devices or ranks of which only one has work at any moment."""
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.stages import Chain, chains, waiting_share
-from scalewise.doctor.words import counted, named_ranks
+from scalewise.doctor.pipeline_ranks import Chain, chains, waiting_share
+from scalewise.doctor.rank_names import counted, named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import StagesRow
 from scalewise.records.notes import CollectiveNote
 

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.words import counted, named_ranks
+from scalewise.doctor.rank_names import counted, named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 
 CHECK = Check(

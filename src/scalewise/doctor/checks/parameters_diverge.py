@@ -1,12 +1,12 @@
 """Detects ranks that average their gradients, by DDP or by hand, but hold different parameters after a step."""
 
 from scalewise.analysis.relation import BY_AVERAGING
-from scalewise.doctor.agreement import TOLERANCE, ParameterComparison, comparisons, comparisons_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import BY_HAND, replica_groups
+from scalewise.doctor.parameter_divergence import TOLERANCE, ParameterComparison, comparisons, comparisons_of
 from scalewise.doctor.reductions import averages_models
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import wrapper_name
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.notes import NOWHERE, ScheduleNote

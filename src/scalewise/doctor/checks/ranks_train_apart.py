@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from scalewise.doctor.agreement import ParameterComparison, comparisons_of, fed_differently
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.parameter_divergence import ParameterComparison, comparisons_of, fed_differently
+from scalewise.doctor.rules import Check
 from scalewise.records.notes import NOWHERE, GroupNote
 
 CHECK = Check(

@@ -6,13 +6,13 @@ from pathlib import Path
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
+from scalewise.doctor.collective_order import short
 from scalewise.doctor.device import MOSTLY, by_line, loop_ns, settled_windows
 from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.parting import short
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Check
 from scalewise.doctor.windows import Window
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import (
     LEAST_BATCHES,
@@ -16,8 +15,9 @@ from scalewise.doctor.inputs import (
     same_inputs,
 )
 from scalewise.doctor.loaders import dataset_name, line_that_made, training_rows, with_arguments
+from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedRows, overlap_of
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
 from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
 

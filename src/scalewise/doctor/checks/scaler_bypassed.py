@@ -3,9 +3,15 @@
 import statistics
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.scaling import carried_scale, known_scales, require_working_scaler, scaler_names, taken_out
+from scalewise.doctor.mixed_precision import (
+    carried_scale,
+    known_scales,
+    require_working_scaler,
+    scaler_names,
+    taken_out,
+)
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import called_on
 from scalewise.doctor.windows import Window
 from scalewise.records.notes import StepNote

@@ -1,9 +1,9 @@
 """Detects a GradScaler that steps and is never updated."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.scaling import require_working_scaler
+from scalewise.doctor.mixed_precision import require_working_scaler
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import called_on, text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ScalerNote

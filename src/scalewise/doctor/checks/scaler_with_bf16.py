@@ -3,11 +3,11 @@
 import statistics
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
+from scalewise.doctor.mixed_precision import forward_precisions, require_working_scaler, scaler_device, scaler_names
 from scalewise.doctor.replay import Replayed
-from scalewise.doctor.scaling import forward_precisions, require_working_scaler, scaler_device, scaler_names
-from scalewise.doctor.settling import priced_by_time
+from scalewise.doctor.replay_pricing import priced_by_time
+from scalewise.doctor.rules import Check
 from scalewise.doctor.windows import Window
 from scalewise.records.spec import Change
 

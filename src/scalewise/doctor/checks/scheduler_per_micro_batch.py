@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from scalewise.doctor.accumulation import Accumulation, accumulation_of, mostly, scheduled
 from scalewise.doctor.case import Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import ran_to_its_end
 from scalewise.doctor.finding import Finding, Price, Proof
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of
 from scalewise.records.notes import ExhaustedNote, Note, ScheduleNote
 

@@ -1,10 +1,10 @@
 """Detects ranks that all send to each other, or all receive from each other, before any does the opposite."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
+from scalewise.doctor.collective_order import ENDED_BADLY, RankState, rank_states, short
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parting import ENDED_BADLY, Standing, short, standings
-from scalewise.doctor.words import named_ranks
+from scalewise.doctor.rank_names import named_ranks
+from scalewise.doctor.rules import Check
 
 CHECK = Check(
     name="send-send",
@@ -30,11 +30,11 @@ def examine(case: Case) -> tuple[Finding, ...]:
         raise Abstain("only one rank left notes")
     if outcome.kind not in ENDED_BADLY:
         return ()
-    ring = ring_of(standings(case))
+    ring = ring_of(rank_states(case))
     return (_finding(case, ring),) if ring else ()
 
 
-def ring_of(stood: dict[int, Standing]) -> tuple[Standing, ...]:
+def ring_of(stood: dict[int, RankState]) -> tuple[RankState, ...]:
     """Returns the ranks of a ring in the order in which they wait for each other; empty if there is none."""
     waits_for = {
         rank: standing.operation.peer
@@ -52,7 +52,7 @@ def ring_of(stood: dict[int, Standing]) -> tuple[Standing, ...]:
     return ()
 
 
-def _finding(case: Case, ring: tuple[Standing, ...]) -> Finding:
+def _finding(case: Case, ring: tuple[RankState, ...]) -> Finding:
     names = {standing.operation.name for standing in ring if standing.operation is not None}
     name = names.pop()
     ranks = [standing.rank for standing in ring]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import Replicas, require_replicas
 from scalewise.doctor.loaders import (
@@ -16,7 +15,8 @@ from scalewise.doctor.loaders import (
     twin,
     with_arguments,
 )
-from scalewise.doctor.words import counted
+from scalewise.doctor.rank_names import counted
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 

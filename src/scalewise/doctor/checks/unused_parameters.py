@@ -3,9 +3,9 @@
 import re
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.words import counted
+from scalewise.doctor.rank_names import counted
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import FailureRow
 
 CHECK = Check(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.check import Check
+from scalewise.doctor.collective_order import short
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parting import short
-from scalewise.doctor.spans import ClockSpan, spans_of
-from scalewise.doctor.words import counted
+from scalewise.doctor.rank_names import counted
+from scalewise.doctor.rules import Check
+from scalewise.doctor.timed_regions import ClockSpan, spans_of
 from scalewise.records.notes import ClockNote, StepNote
 
 CHECK = Check(

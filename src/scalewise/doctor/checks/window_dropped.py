@@ -2,9 +2,9 @@
 
 from scalewise.doctor.accumulation import Accumulation
 from scalewise.doctor.case import Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.epoch_ends import EpochEnd, ends_of, epochs_ended, micro_batches
 from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
 
 CHECK = Check(

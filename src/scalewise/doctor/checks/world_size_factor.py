@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from scalewise.doctor.accumulation import MOSTLY, Update, of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.check import Check
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.loss_weights import close, weight_of
+from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, CollectiveNote, ScalerNote
 

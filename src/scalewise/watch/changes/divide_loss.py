@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
 
 NAME = "divide_loss"

@@ -13,7 +13,7 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.hooks.collectives import message_bytes, put
 from scalewise.watch.recorder import Recorder
 

@@ -13,7 +13,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.changes.unscale_before_clip import before_clips, unscaled_now
 from scalewise.watch.recorder import Recorder
 

@@ -10,7 +10,7 @@ from torch.amp.grad_scaler import GradScaler, OptState
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
 
 NAME = "unscale_before_clip"

@@ -8,7 +8,7 @@ import torch
 from torch.distributed import distributed_c10d
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.loss import reductions
 from scalewise.watch.recorder import Recorder
 

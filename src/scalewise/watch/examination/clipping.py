@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.utils import clip_grad
 
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import GradientProbe

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from scalewise.records.notes import BUFFERS, NOWHERE
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.hooks import collectives
 from scalewise.watch.hooks.forward import first_tensor

@@ -5,7 +5,7 @@ import sys
 from time import perf_counter_ns
 from typing import Any
 
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.imports import after_import
 

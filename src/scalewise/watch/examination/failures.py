@@ -14,7 +14,7 @@ import torch
 
 from scalewise.records.examination import FailureRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 
 MOST_LETTERS = 2000

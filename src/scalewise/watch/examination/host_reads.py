@@ -15,7 +15,7 @@ import torch
 
 from scalewise.records.notes import INDIRECT
 from scalewise.watch import redirect
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 
 CALLS = ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__")

@@ -7,7 +7,7 @@ from typing import Any
 import torch.multiprocessing as processes
 
 from scalewise.records.examination import LauncherRow
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
 
 

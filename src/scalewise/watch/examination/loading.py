@@ -14,7 +14,7 @@ from torch.utils.data._utils import fetch, pin_memory
 
 from scalewise.records.examination import LoadingRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.loop import sampled
 from scalewise.watch.examination.notebook import Notebook
 

@@ -9,7 +9,7 @@ from torch.utils.data import Subset
 
 from scalewise.records.examination import PartRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import ObjectNumbers
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.numbers import ObjectNumbers
 

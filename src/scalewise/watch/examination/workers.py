@@ -18,7 +18,7 @@ from torch.utils.data._utils import fetch
 
 from scalewise.records.examination import WorkerSeedRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.reseeding import reseeding
 

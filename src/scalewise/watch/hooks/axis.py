@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.hooks.roots import Root
 
 _INPUTS = Argument(nn.LSTM.forward, "input"), Argument(nn.MultiheadAttention.forward, "query")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from scalewise.records.events import BACKWARD, BACKWARD_END, GRAD_END
-from scalewise.watch.clocks import EventClock
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.step_clocks import EventClock
 
 _Tensor = torch.Tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder

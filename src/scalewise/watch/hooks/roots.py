@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 
 from scalewise.records.pulse import STAMP
 from scalewise.records.rows import RootRow
-from scalewise.watch.arguments import receiver
+from scalewise.watch.call_arguments import receiver
 from scalewise.watch.recorder import Recorder
 
 # A module's standing: nothing in it can learn; it could learn but no optimizer holds it; it is trained.

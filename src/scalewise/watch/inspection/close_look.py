@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryByLineRow, MemoryPartsRow
 from scalewise.watch.inspection.dispatch import Books, Moment, Operations, text_of_line
-from scalewise.watch.inspection.places import device_of, storage_bytes
 from scalewise.watch.inspection.saved import SavedTensors
+from scalewise.watch.inspection.tensor_places import device_of, storage_bytes
 
 MOST_LINES = 100  # of a step; the rest is small, and its sum is known from the parts
 Broke = Callable[[str, Exception], None]

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from scalewise.records.folder import RunFolder
 from scalewise.records.utilisation import CpuTimeRow, ProfileRow, WorkRow
+from scalewise.watch.operation_counts import StepCounts, WorkMode
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.step_profile import (
     THE_SCRIPT_PROFILES,
@@ -21,7 +22,6 @@ from scalewise.watch.step_profile import (
     now_ns,
     when_the_script_profiles,
 )
-from scalewise.watch.work import StepCounts, WorkMode
 
 COUNTED_STEP = 3  # the close look at memory is over, and one more step is left for the timeline alone
 PREPARED_STEP = 4

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import LOGICAL_PREFIX, TransferRow
 from scalewise.watch.inspection.ledger import Ledger, StorageEntry
-from scalewise.watch.inspection.places import asking_line, device_of, logical_device_of
+from scalewise.watch.inspection.tensor_places import asking_line, device_of, logical_device_of
 
 NAMESPACE = LOGICAL_PREFIX.rstrip(":")  # of the operators that hand over between logical devices
 MOST_LETTERS = 200  # of a line of the script

@@ -15,12 +15,12 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from scalewise.records.folder import RunFolder
-from scalewise.watch.arguments import Argument, receiver
+from scalewise.watch.call_arguments import Argument, receiver
 from scalewise.watch.inspection.close_look import CloseLook
 from scalewise.watch.inspection.device_use import QUIET_STEPS, DeviceUse
 from scalewise.watch.inspection.gradients import gradient_row
-from scalewise.watch.inspection.places import in_main_thread
-from scalewise.watch.inspection.timeline import LayerTimes, now_ns
+from scalewise.watch.inspection.layer_times import LayerTimes, now_ns
+from scalewise.watch.inspection.tensor_places import in_main_thread
 from scalewise.watch.recorder import Recorder
 
 LOOK_STEPS = range(3)  # memory and transfers: every operation is looked at

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from scalewise.records.examination import DeviceUseRow
 
 if TYPE_CHECKING:
-    from scalewise.watch.redirect.account import Account
-    from scalewise.watch.redirect.belief import Belief
+    from scalewise.watch.redirect.redirected_calls import RedirectedCalls
+    from scalewise.watch.redirect.virtual_device import VirtualTensors
 
-_installed: "tuple[Account, Belief] | None" = None
+_installed: "tuple[RedirectedCalls, VirtualTensors] | None" = None
 
 
 def install(devices: int = 0) -> None:
@@ -40,28 +40,28 @@ def install(devices: int = 0) -> None:
         wrappers,
     )
     from scalewise.watch.redirect import devices as questions
-    from scalewise.watch.redirect.account import Account
-    from scalewise.watch.redirect.belief import Belief
     from scalewise.watch.redirect.held import Held
+    from scalewise.watch.redirect.redirected_calls import RedirectedCalls
+    from scalewise.watch.redirect.virtual_device import VirtualTensors
 
     real = "cuda:0" if devices and torch.cuda.is_available() else "cpu"
-    account, belief = Account(), Belief(real, Held() if devices else None)
+    calls, virtual = RedirectedCalls(), VirtualTensors(real, Held() if devices else None)
     count = devices or questions.gpu_count()
-    questions.install(account, belief, count)
-    memory.install(account, belief)
-    storing.install(account, belief)
-    compiling.install(account)
-    wrappers.install(account, belief)
-    data_parallel.install(account, belief, count)
+    questions.install(calls, virtual, count)
+    memory.install(calls, virtual)
+    storing.install(calls, virtual)
+    compiling.install(calls)
+    wrappers.install(calls, virtual)
+    data_parallel.install(calls, virtual, count)
     if real == "cpu":
-        streams.install(account)
-        precision.install(account)
+        streams.install(calls)
+        precision.install(calls)
     if real == "cpu" and torch.distributed.is_available():
         from scalewise.watch.redirect import groups
 
-        groups.install(account)
-    tensors.install(account, belief)
-    _installed = account, belief
+        groups.install(calls)
+    tensors.install(calls, virtual)
+    _installed = calls, virtual
 
 
 def tell(told: Callable[[DeviceUseRow], None]) -> None:

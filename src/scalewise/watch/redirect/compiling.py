@@ -5,17 +5,17 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls
 
 
-def install(account: Account) -> None:
+def install(calls: RedirectedCalls) -> None:
     """Wraps torch.compile to pass its own option for being switched off."""
     original = torch.compile
 
     @functools.wraps(original)
     def compile(*args: Any, **kwargs: Any) -> Any:
-        account.redirect("torch.compile")
-        account.miss("torch.compile")
+        calls.redirect("torch.compile")
+        calls.miss("torch.compile")
         return original(*args, **{**kwargs, "disable": True})
 
     torch.compile = compile

@@ -8,28 +8,28 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
-from scalewise.watch.redirect.belief import Belief
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls
+from scalewise.watch.redirect.virtual_device import VirtualTensors
 
 _PARALLEL = "torch.nn.parallel"
 
 
-def install(account: Account, belief: Belief, count: int) -> None:
+def install(calls: RedirectedCalls, virtual: VirtualTensors, count: int) -> None:
     """Replaces the parts of torch.nn.parallel that are written for GPUs alone."""
     module = sys.modules[f"{_PARALLEL}.data_parallel"]  # its name as an attribute is a function
-    apart = belief.held is not None
+    apart = virtual.held is not None
 
     def available() -> str | None:
-        account.ask("cuda")
-        account.redirect("torch.nn.DataParallel")
+        calls.ask("cuda")
+        calls.redirect("torch.nn.DataParallel")
         if not apart:  # without a device it calls its module, which is what it does on a machine without GPUs
-            account.miss("torch.nn.DataParallel")
+            calls.miss("torch.nn.DataParallel")
         return "cuda" if apart else None
 
     _put(module, "_get_available_device_type", available)
     _put(module, "_get_all_device_indices", lambda: list(range(count)))
     _put(module, "_check_balance", lambda device_ids: None)  # stand-ins are all alike
-    _put(module, "parallel_apply", Threads(belief).apply)
+    _put(module, "parallel_apply", Threads(virtual).apply)
     _put(sys.modules[f"{_PARALLEL}.replicate"], "_broadcast_coalesced_reshape", _broadcast)
     _put(sys.modules[f"{_PARALLEL}.scatter_gather"], "Scatter", _applied(_scatter))
     _put(sys.modules[f"{_PARALLEL}.scatter_gather"], "Gather", _applied(_gather))
@@ -69,18 +69,18 @@ def _applied(function: Any) -> Any:
 class Threads:
     """The threads for each device, with an equal share of the cores; they are kept from step to step."""
 
-    def __init__(self, belief: Belief) -> None:
-        self._belief = belief
+    def __init__(self, virtual: VirtualTensors) -> None:
+        self._virtual = virtual
         self._pool = functools.cache(ThreadPoolExecutor)
 
     def apply(self, modules: Sequence[Any], inputs: Any, kwargs_tup: Any = None, devices: Any = None) -> list[Any]:
         """Calls each replica with its part of the batch, all at once."""
-        kind = torch.device(self._belief.real).type
+        kind = torch.device(self._virtual.real).type
         share = max(1, torch.get_num_threads() // len(modules))
         grad, mixed, dtype = torch.is_grad_enabled(), torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
 
         def work(place: int) -> Any:
-            self._belief.current = devices[place] if devices else place
+            self._virtual.current = devices[place] if devices else place
             if torch.get_num_threads() != share and kind == "cpu":
                 torch.set_num_threads(share)
             given = inputs[place] if isinstance(inputs[place], (list, tuple)) else (inputs[place],)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account, answer_outside, stand_in
-from scalewise.watch.redirect.belief import Belief, gpu_index
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, answer_outside, stand_in
+from scalewise.watch.redirect.virtual_device import VirtualTensors, gpu_index
 
 NAME = "CPU in place of a GPU"
 CAPABILITY = (8, 0)  # has bfloat16
@@ -29,55 +29,55 @@ _OF_ONE_GPU = (
 )  # fmt: skip
 
 
-def install(account: Account, belief: Belief, count: int) -> None:
+def install(calls: RedirectedCalls, virtual: VirtualTensors, count: int) -> None:
     """Replaces functions of torch.cuda and torch.accelerator, so that the script has `count` GPUs."""
     cuda: Any = torch.cuda
 
     def set_device(device: Any) -> None:
-        place = gpu_index(device, belief.current)
+        place = gpu_index(device, virtual.current)
         if place is not None:
-            account.ask(f"cuda:{place}")
-            belief.current = place
+            calls.ask(f"cuda:{place}")
+            virtual.current = place
 
     for name, answer in {
         "is_available": True, "is_initialized": True, "device_count": count, "is_bf16_supported": True,
     }.items():  # fmt: skip
-        answer_outside(account, cuda, name, lambda *args, answer=answer, **kwargs: answer)
-    answer_outside(account, cuda, "current_device", lambda: belief.current)
-    cuda.device = _device_context(account, belief)
-    _redirect_default_device(account, belief)
-    if belief.real != "cpu":
-        _share_one_gpu(account, belief, set_device, count)
+        answer_outside(calls, cuda, name, lambda *args, answer=answer, **kwargs: answer)
+    answer_outside(calls, cuda, "current_device", lambda: virtual.current)
+    cuda.device = _device_context(calls, virtual)
+    _redirect_default_device(calls, virtual)
+    if virtual.real != "cpu":
+        _share_one_gpu(calls, virtual, set_device, count)
         return
     for name in _SAYS_NOTHING:
-        stand_in(account, cuda, name, _nothing)
+        stand_in(calls, cuda, name, _nothing)
     for name in _FIGURES:
-        stand_in(account, cuda, name, lambda *args, **kwargs: 0, unseen=True)
-    stand_in(account, cuda, "set_device", set_device)
-    stand_in(account, cuda, "get_device_name", lambda device=None: NAME)
-    stand_in(account, cuda, "get_device_capability", lambda device=None: CAPABILITY)
-    stand_in(account, cuda, "get_device_properties", lambda device=None: properties())
-    stand_in(account, cuda, "can_device_access_peer", lambda device, peer_device: True)
-    _redirect_random_states(account, count)
-    _redirect_accelerator(account, belief, set_device, count)
+        stand_in(calls, cuda, name, lambda *args, **kwargs: 0, unseen=True)
+    stand_in(calls, cuda, "set_device", set_device)
+    stand_in(calls, cuda, "get_device_name", lambda device=None: NAME)
+    stand_in(calls, cuda, "get_device_capability", lambda device=None: CAPABILITY)
+    stand_in(calls, cuda, "get_device_properties", lambda device=None: properties())
+    stand_in(calls, cuda, "can_device_access_peer", lambda device, peer_device: True)
+    _redirect_random_states(calls, count)
+    _redirect_accelerator(calls, virtual, set_device, count)
 
 
-def _share_one_gpu(account: Account, belief: Belief, set_device: Any, count: int) -> None:
+def _share_one_gpu(calls: RedirectedCalls, virtual: VirtualTensors, set_device: Any, count: int) -> None:
     """Lets the one real GPU answer and act for all."""
     cuda: Any = torch.cuda
     for name in _OF_ONE_GPU:
         original = getattr(cuda, name, None)
-        answer_outside(account, cuda, name, lambda device=None, original=original: original(belief.real))
-    answer_outside(account, cuda, "set_device", set_device)
-    answer_outside(account, cuda, "can_device_access_peer", lambda device, peer_device: True)
+        answer_outside(calls, cuda, name, lambda device=None, original=original: original(virtual.real))
+    answer_outside(calls, cuda, "set_device", set_device)
+    answer_outside(calls, cuda, "can_device_access_peer", lambda device, peer_device: True)
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is not None:
-        answer_outside(account, accelerator, "device_count", lambda: count)
+        answer_outside(calls, accelerator, "device_count", lambda: count)
         for name in ("current_device_index", "current_device_idx"):
-            answer_outside(account, accelerator, name, lambda: belief.current)
+            answer_outside(calls, accelerator, name, lambda: virtual.current)
         for name in ("set_device_index", "set_device_idx"):
-            answer_outside(account, accelerator, name, set_device)
-        answer_outside(account, accelerator, "synchronize", lambda device=None: cuda.synchronize())
+            answer_outside(calls, accelerator, name, set_device)
+        answer_outside(calls, accelerator, "synchronize", lambda device=None: cuda.synchronize())
 
 
 def gpu_count() -> int:
@@ -102,60 +102,60 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     return None
 
 
-def _redirect_random_states(account: Account, count: int) -> None:
+def _redirect_random_states(calls: RedirectedCalls, count: int) -> None:
     """Keeps random states apart from the CPU's generator: what is read can be written back, and changes nothing."""
     cuda: Any = torch.cuda
     state = torch.default_generator.get_state().clone()
-    stand_in(account, cuda, "get_rng_state", lambda device=None: state.clone())
-    stand_in(account, cuda, "get_rng_state_all", lambda: [state.clone() for _ in range(count)])
-    stand_in(account, cuda, "initial_seed", torch.initial_seed)
+    stand_in(calls, cuda, "get_rng_state", lambda device=None: state.clone())
+    stand_in(calls, cuda, "get_rng_state_all", lambda: [state.clone() for _ in range(count)])
+    stand_in(calls, cuda, "initial_seed", torch.initial_seed)
     for name in ("set_rng_state", "set_rng_state_all"):
-        stand_in(account, cuda, name, _nothing)
+        stand_in(calls, cuda, name, _nothing)
     torch.cuda.random.get_rng_state = cuda.get_rng_state
     torch.cuda.random.set_rng_state = cuda.set_rng_state
 
 
-def _device_context(account: Account, belief: Belief) -> type:
+def _device_context(calls: RedirectedCalls, virtual: VirtualTensors) -> type:
     class device:
         """A context in which a device is the current one, as in `with torch.cuda.device(1):`."""
 
         def __init__(self, device: Any) -> None:
-            self.idx = gpu_index(device, belief.current)
+            self.idx = gpu_index(device, virtual.current)
 
         def __enter__(self) -> None:
-            account.redirect("torch.cuda.device")
-            self._before = belief.current
+            calls.redirect("torch.cuda.device")
+            self._before = virtual.current
             if self.idx is not None:
-                account.ask(f"cuda:{self.idx}")
-                belief.current = self.idx
+                calls.ask(f"cuda:{self.idx}")
+                virtual.current = self.idx
 
         def __exit__(self, *_: object) -> None:
-            belief.current = self._before
+            virtual.current = self._before
 
     return device
 
 
-def _redirect_accelerator(account: Account, belief: Belief, set_device: Any, count: int) -> None:
+def _redirect_accelerator(calls: RedirectedCalls, virtual: VirtualTensors, set_device: Any, count: int) -> None:
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is None:
         return
 
     def current(check_available: bool = False) -> torch.device:
-        account.ask("cuda")
+        calls.ask("cuda")
         return torch.device("cuda")
 
-    answer_outside(account, accelerator, "is_available", lambda: True)
-    answer_outside(account, accelerator, "device_count", lambda: count)
-    answer_outside(account, accelerator, "current_accelerator", current)
+    answer_outside(calls, accelerator, "is_available", lambda: True)
+    answer_outside(calls, accelerator, "device_count", lambda: count)
+    answer_outside(calls, accelerator, "current_accelerator", current)
     for name in ("current_device_index", "current_device_idx"):
-        answer_outside(account, accelerator, name, lambda: belief.current)
+        answer_outside(calls, accelerator, name, lambda: virtual.current)
     for name in ("set_device_index", "set_device_idx"):
-        stand_in(account, accelerator, name, set_device)
+        stand_in(calls, accelerator, name, set_device)
     for name in ("synchronize", "empty_cache"):
-        stand_in(account, accelerator, name, _nothing)
+        stand_in(calls, accelerator, name, _nothing)
 
 
-def _redirect_default_device(account: Account, belief: Belief) -> None:
+def _redirect_default_device(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     """Redirects `torch.set_default_device` and `with torch.device(...)`: one class, which C++ makes by name."""
     from torch.utils import _device
 
@@ -163,10 +163,10 @@ def _redirect_default_device(account: Account, belief: Belief) -> None:
 
     @functools.wraps(original)
     def __init__(self: Any, device: Any) -> None:
-        if gpu_index(device, belief.current) is not None:
-            account.ask(str(device))
-            account.redirect("torch.set_default_device")
-            device = belief.real
+        if gpu_index(device, virtual.current) is not None:
+            calls.ask(str(device))
+            calls.redirect("torch.set_default_device")
+            device = virtual.real
         original(self, device)
 
     _device.DeviceContext.__init__ = __init__  # type: ignore[method-assign]

@@ -9,27 +9,27 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from scalewise.watch.arguments import Argument
-from scalewise.watch.redirect.account import Account, answer_outside
-from scalewise.watch.redirect.belief import gpu_index
+from scalewise.watch.call_arguments import Argument
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, answer_outside
+from scalewise.watch.redirect.virtual_device import gpu_index
 
 _AVERAGED = {"all_reduce": "tensor", "reduce_scatter_tensor": "output", "reduce_scatter": "output", "reduce": "tensor"}
 
 
-def install(account: Account) -> None:
+def install(calls: RedirectedCalls) -> None:
     """Changes only what would fail without a GPU."""
     for name in ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration"):
-        _redirect_backend(account, name)
-    asked = functools.partial(_backend_asked, account, dist.get_backend)
-    answer_outside(account, dist, "get_backend", asked)
-    answer_outside(account, dist, "is_nccl_available", lambda: True)
-    _without(account, dist, "barrier", "device_ids")
+        _redirect_backend(calls, name)
+    asked = functools.partial(_backend_asked, calls, dist.get_backend)
+    answer_outside(calls, dist, "get_backend", asked)
+    answer_outside(calls, dist, "is_nccl_available", lambda: True)
+    _without(calls, dist, "barrier", "device_ids")
     for name, result in _AVERAGED.items():
-        _redirect_average(account, name, result)
-    _redirect_mesh(account)
+        _redirect_average(calls, name, result)
+    _redirect_mesh(calls)
 
 
-def _redirect_backend(account: Account, name: str) -> None:
+def _redirect_backend(calls: RedirectedCalls, name: str) -> None:
     original = getattr(dist, name, None)
     if original is None:
         return
@@ -40,25 +40,25 @@ def _redirect_backend(account: Account, name: str) -> None:
     @functools.wraps(original)
     def redirected(*args: Any, **kwargs: Any) -> Any:
         if "nccl" in str(backend.of(args, kwargs) or ""):
-            account.ask("nccl")
-            account.redirect(f"torch.distributed.{name}")
+            calls.ask("nccl")
+            calls.redirect(f"torch.distributed.{name}")
             args, kwargs = backend.replaced("gloo", args, kwargs)
         for option in options:
             if option.of(args, kwargs) is not None:
-                account.redirect(f"torch.distributed.{name}({option.name})")
+                calls.redirect(f"torch.distributed.{name}({option.name})")
                 args, kwargs = option.replaced(None, args, kwargs)
         return original(*args, **kwargs)
 
     rebind(original, redirected)
 
 
-def _backend_asked(account: Account, original: Any, *args: Any, **kwargs: Any) -> str:
+def _backend_asked(calls: RedirectedCalls, original: Any, *args: Any, **kwargs: Any) -> str:
     """The backend that the script asked for: NCCL, if it has asked for NCCL anywhere."""
     found = str(original(*args, **kwargs))
-    return "nccl" if found == "gloo" and "nccl" in account.row().asked else found
+    return "nccl" if found == "gloo" and "nccl" in calls.row().asked else found
 
 
-def _without(account: Account, owner: Any, name: str, option: str) -> None:
+def _without(calls: RedirectedCalls, owner: Any, name: str, option: str) -> None:
     """Wraps a function to drop an argument that only GPUs know."""
     original = getattr(owner, name)
     only_gpus = Argument(original, option)
@@ -66,14 +66,14 @@ def _without(account: Account, owner: Any, name: str, option: str) -> None:
     @functools.wraps(original)
     def redirected(*args: Any, **kwargs: Any) -> Any:
         if only_gpus.of(args, kwargs) is not None:
-            account.redirect(f"torch.distributed.{name}({option})")
+            calls.redirect(f"torch.distributed.{name}({option})")
             args, kwargs = only_gpus.replaced(None, args, kwargs)
         return original(*args, **kwargs)
 
     rebind(original, redirected)
 
 
-def _redirect_average(account: Account, name: str, result: str) -> None:
+def _redirect_average(calls: RedirectedCalls, name: str, result: str) -> None:
     """Wraps a collective to sum and then divide, as gloo has no average."""
     original = getattr(dist, name, None)
     if original is None:
@@ -86,7 +86,7 @@ def _redirect_average(account: Account, name: str, result: str) -> None:
         operation = op.of(args, kwargs)
         if operation is None or operation != dist.ReduceOp.AVG:
             return original(*args, **kwargs)
-        account.redirect(f"torch.distributed.{name}(AVG)")
+        calls.redirect(f"torch.distributed.{name}(AVG)")
         args, kwargs = op.replaced(dist.ReduceOp.SUM, args, kwargs)
         work = original(*args, **kwargs)
         divide = functools.partial(_divide, output.of(args, kwargs), dist.get_world_size(group.of(args, kwargs)))
@@ -121,7 +121,7 @@ class Averaging:
         return getattr(self._work, name)
 
 
-def _redirect_mesh(account: Account) -> None:
+def _redirect_mesh(calls: RedirectedCalls) -> None:
     from torch.distributed import device_mesh
 
     original = device_mesh.init_device_mesh
@@ -131,8 +131,8 @@ def _redirect_mesh(account: Account) -> None:
         if gpu_index(device_type, 0) is None:
             return device_type
         # A mesh of GPUs gives each rank the GPU of its number, unless the script has chosen before.
-        account.ask(f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda")
-        account.redirect("torch.distributed.device_mesh")
+        calls.ask(f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ else "cuda")
+        calls.redirect("torch.distributed.device_mesh")
         return "cpu"
 
     @functools.wraps(original)

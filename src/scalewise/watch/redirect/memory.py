@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account, answer_outside, stand_in
-from scalewise.watch.redirect.belief import Belief, gpu_index
 from scalewise.watch.redirect.held import Held
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, answer_outside, stand_in
+from scalewise.watch.redirect.virtual_device import VirtualTensors, gpu_index
 
 _NUMBERS = (
     "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached",
@@ -24,32 +24,32 @@ _ORDERS = (
 )  # fmt: skip
 
 
-def install(account: Account, belief: Belief) -> None:
+def install(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     """Replaces the same names in torch.cuda, torch.cuda.memory and torch.accelerator."""
     # DataLoader(pin_memory=True) makes sense on the GPU that the script is written for.
     warnings.filterwarnings("ignore", message="'pin_memory' argument is set as true but no accelerator")
     places: tuple[Any, ...] = (torch.cuda, torch.cuda.memory, getattr(torch, "accelerator", None))
     for owner in filter(None, places):
-        if belief.held is not None:
-            _count(account, owner, belief, belief.held)
+        if virtual.held is not None:
+            _count(calls, owner, virtual, virtual.held)
             continue
         for name in _NUMBERS:
-            stand_in(account, owner, name, lambda *args, **kwargs: 0, unseen=True)
+            stand_in(calls, owner, name, lambda *args, **kwargs: 0, unseen=True)
         for name in _ORDERS:
-            stand_in(account, owner, name, lambda *args, **kwargs: None)
-        stand_in(account, owner, "memory_stats", lambda *args, **kwargs: defaultdict(int), unseen=True)
-        stand_in(account, owner, "memory_summary", lambda *args, **kwargs: "", unseen=True)
-        stand_in(account, owner, "memory_snapshot", lambda *args, **kwargs: [], unseen=True)
-        stand_in(account, owner, "mem_get_info", lambda *args, **kwargs: _free_and_total(), unseen=True)
+            stand_in(calls, owner, name, lambda *args, **kwargs: None)
+        stand_in(calls, owner, "memory_stats", lambda *args, **kwargs: defaultdict(int), unseen=True)
+        stand_in(calls, owner, "memory_summary", lambda *args, **kwargs: "", unseen=True)
+        stand_in(calls, owner, "memory_snapshot", lambda *args, **kwargs: [], unseen=True)
+        stand_in(calls, owner, "mem_get_info", lambda *args, **kwargs: _free_and_total(), unseen=True)
 
 
-def _count(account: Account, owner: Any, belief: Belief, held: Held) -> None:
+def _count(calls: RedirectedCalls, owner: Any, virtual: VirtualTensors, held: Held) -> None:
     """Answers what an allocator for each device would; it would keep no spare memory."""
 
     def place(device: Any = None, device_index: Any = None) -> int:
         device = device_index if device is None else device
-        index = gpu_index("cuda" if device is None else device, belief.current)
-        return belief.current if index is None else index
+        index = gpu_index("cuda" if device is None else device, virtual.current)
+        return virtual.current if index is None else index
 
     def stats(device: Any = None) -> dict[str, int]:
         found: dict[str, int] = defaultdict(int)
@@ -59,11 +59,11 @@ def _count(account: Account, owner: Any, belief: Belief, held: Held) -> None:
 
     for name in _NUMBERS:
         ask = held.peak if name.startswith("max") else held.now
-        answer_outside(account, owner, name, lambda *args, ask=ask, **kwargs: ask(place(*args, **kwargs)))
+        answer_outside(calls, owner, name, lambda *args, ask=ask, **kwargs: ask(place(*args, **kwargs)))
     for name in _ORDERS:
         if name.startswith("reset"):
-            answer_outside(account, owner, name, lambda *args, **kwargs: held.forget_peak(place(*args, **kwargs)))
-    answer_outside(account, owner, "memory_stats", stats)
+            answer_outside(calls, owner, name, lambda *args, **kwargs: held.forget_peak(place(*args, **kwargs)))
+    answer_outside(calls, owner, "memory_stats", stats)
 
 
 def _free_and_total() -> tuple[int, int]:

@@ -8,28 +8,28 @@ import torch
 from torch.amp.autocast_mode import autocast
 from torch.amp.grad_scaler import GradScaler
 
-from scalewise.watch.redirect.account import Account, asked_inside
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, asked_inside
 
 _QUESTIONS = ("is_autocast_enabled", "get_autocast_dtype", "is_autocast_available")
 
 
-def install(account: Account) -> None:
+def install(calls: RedirectedCalls) -> None:
     """Redirects autocast, the scaler, questions about them, and decorators; torch.cuda.amp uses the same classes."""
-    _redirect_autocast(account)
-    _redirect_scaler(account)
-    _redirect_questions(account)
+    _redirect_autocast(calls)
+    _redirect_scaler(calls)
+    _redirect_questions(calls)
     for name in ("custom_fwd", "custom_bwd"):
-        _redirect_decorator(account, name)
+        _redirect_decorator(calls, name)
 
 
-def _redirect_autocast(account: Account) -> None:
+def _redirect_autocast(calls: RedirectedCalls) -> None:
     original: Any = autocast.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if str(device_type).partition(":")[0] == "cuda":
-            account.ask("cuda")
-            account.redirect("torch.autocast")
+            calls.ask("cuda")
+            calls.redirect("torch.autocast")
             # The CPU's own default would be bfloat16.
             device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
         original(self, device_type, dtype, *args, **kwargs)
@@ -37,21 +37,21 @@ def _redirect_autocast(account: Account) -> None:
     autocast.__init__ = __init__  # type: ignore[method-assign]
 
 
-def _redirect_scaler(account: Account) -> None:
+def _redirect_scaler(calls: RedirectedCalls) -> None:
     original: Any = GradScaler.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, device: str = "cuda", *args: Any, **kwargs: Any) -> None:
         if str(device).partition(":")[0] == "cuda":
-            account.ask("cuda")
-            account.redirect("torch.amp.GradScaler")
+            calls.ask("cuda")
+            calls.redirect("torch.amp.GradScaler")
             device = "cpu"
         original(self, device, *args, **kwargs)
 
     GradScaler.__init__ = __init__  # type: ignore[method-assign]
 
 
-def _redirect_questions(account: Account) -> None:
+def _redirect_questions(calls: RedirectedCalls) -> None:
     """Answers which autocast is on: what the script asks about "cuda" is answered for the CPU."""
 
     def redirected(original: Any) -> Any:
@@ -73,13 +73,13 @@ def _redirect_questions(account: Account) -> None:
     torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_cpu_dtype()
 
 
-def _redirect_decorator(account: Account, name: str) -> None:
+def _redirect_decorator(calls: RedirectedCalls, name: str) -> None:
     original = getattr(torch.amp, name)
 
     @functools.wraps(original)
     def decorator(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("device_type") == "cuda":
-            account.redirect(f"torch.amp.{name}")
+            calls.redirect(f"torch.amp.{name}")
             kwargs = {**kwargs, "device_type": "cpu"}
         return original(*args, **kwargs)
 

@@ -5,35 +5,35 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.redirect.account import Account
-from scalewise.watch.redirect.belief import Belief, gpu_index
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls
+from scalewise.watch.redirect.virtual_device import VirtualTensors, gpu_index
 
 _MOST_DEEP = 6  # levels of dictionaries in a checkpoint
 
 
-def install(account: Account, belief: Belief) -> None:
+def install(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     """Wraps `torch.load`, and the method by which a function as `map_location` moves a storage."""
     original = torch.load
 
     @functools.wraps(original)
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        place = gpu_index(map_location, belief.current)
+        place = gpu_index(map_location, virtual.current)
         if isinstance(map_location, dict):
             # No checkpoint saved under redirection names a GPU, but a cluster's does.
-            map_location = dict.fromkeys(map_location, belief.real)
+            map_location = dict.fromkeys(map_location, virtual.real)
         elif place is not None:
-            map_location = belief.real
+            map_location = virtual.real
         else:
             return original(f, _from_gpus_to_cpu if map_location is None else map_location, *args, **kwargs)
-        account.redirect("torch.load")
+        calls.redirect("torch.load")
         loaded = original(f, map_location, *args, **kwargs)
         if place is not None:
-            account.ask(f"cuda:{place}")
-            _put(loaded, place, belief, _MOST_DEEP)
+            calls.ask(f"cuda:{place}")
+            _put(loaded, place, virtual, _MOST_DEEP)
         return loaded
 
     torch.load = load
-    if belief.real == "cpu":
+    if virtual.real == "cpu":
         storage: Any = torch.UntypedStorage
         storage.cuda = lambda self, *args, **kwargs: self
 
@@ -42,9 +42,9 @@ def _from_gpus_to_cpu(storage: Any, location: str) -> Any:
     return storage if location.startswith("cuda") else None
 
 
-def _put(value: Any, place: int, belief: Belief, deep: int) -> None:
+def _put(value: Any, place: int, virtual: VirtualTensors, deep: int) -> None:
     if isinstance(value, torch.Tensor):
-        belief.put(value, place)
+        virtual.put(value, place)
     elif deep and isinstance(value, (dict, list, tuple)):
         for one in value.values() if isinstance(value, dict) else value:
-            _put(one, place, belief, deep - 1)
+            _put(one, place, virtual, deep - 1)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from scalewise.watch.crash import for_the_script
-from scalewise.watch.redirect.account import Account, stand_in
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, stand_in
 
 
 class Event:
@@ -84,50 +84,50 @@ def nothing_around(*args: Any, **kwargs: Any) -> Iterator[None]:
     yield
 
 
-def install(account: Account) -> None:
+def install(calls: RedirectedCalls) -> None:
     """Replaces the classes, so that the script makes the stand-ins."""
     cuda: Any = torch.cuda
     the_stream = Stream()
     for owner in (cuda, cuda.streams):
-        owner.Event, owner.Stream = _counted(account, Event), _counted(account, Stream)
+        owner.Event, owner.Stream = _counted(calls, Event), _counted(calls, Stream)
     for name in ("current_stream", "default_stream"):
-        stand_in(account, cuda, name, lambda device=None: the_stream)
+        stand_in(calls, cuda, name, lambda device=None: the_stream)
     if hasattr(torch, "accelerator"):
-        stand_in(account, torch.accelerator, "current_stream", lambda device=None: the_stream)
+        stand_in(calls, torch.accelerator, "current_stream", lambda device=None: the_stream)
     for name in ("stream", "StreamContext"):
-        stand_in(account, cuda, name, nothing_around)
-    stand_in(account, cuda, "set_stream", lambda stream: None)
-    stand_in(account, cuda, "is_current_stream_capturing", lambda: False)
-    _redirect_marks(account)
+        stand_in(calls, cuda, name, nothing_around)
+    stand_in(calls, cuda, "set_stream", lambda stream: None)
+    stand_in(calls, cuda, "is_current_stream_capturing", lambda: False)
+    _redirect_marks(calls)
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):
-        _refuse(account, name)
+        _refuse(calls, name)
 
 
-def _counted(account: Account, kind: type) -> type:
+def _counted(calls: RedirectedCalls, kind: type) -> type:
     """A subclass whose instances are counted; hooks may then be put on it."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        account.redirect(f"torch.cuda.{kind.__name__}")
+        calls.redirect(f"torch.cuda.{kind.__name__}")
         kind.__init__(self, *args, **kwargs)  # type: ignore[misc]
 
     return type(kind.__name__, (kind,), {"__init__": __init__, "__module__": "torch.cuda", "__doc__": kind.__doc__})
 
 
-def _redirect_marks(account: Account) -> None:
+def _redirect_marks(calls: RedirectedCalls) -> None:
     """Replaces ranges for a profiler that is not there."""
     cuda: Any = torch.cuda
     for name in ("range_push", "range_pop", "mark"):
-        stand_in(account, cuda.nvtx, name, lambda *args, **kwargs: 0)
-    stand_in(account, cuda.nvtx, "range", nothing_around)
+        stand_in(calls, cuda.nvtx, name, lambda *args, **kwargs: 0)
+    stand_in(calls, cuda.nvtx, "range", nothing_around)
     for name in ("start", "stop"):
-        stand_in(account, cuda.profiler, name, lambda: None)
+        stand_in(calls, cuda.profiler, name, lambda: None)
     library = SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
-    stand_in(account, cuda, "cudart", lambda: library)
+    stand_in(calls, cuda, "cudart", lambda: library)
 
 
-def _refuse(account: Account, name: str) -> None:
+def _refuse(calls: RedirectedCalls, name: str) -> None:
     def refused(*args: Any, **kwargs: Any) -> Any:
-        account.miss(f"torch.cuda.{name}")
+        calls.miss(f"torch.cuda.{name}")
         raise for_the_script(RuntimeError(f"torch.cuda.{name} has nothing to stand in for it on the CPU"))
 
     setattr(torch.cuda, name, refused)

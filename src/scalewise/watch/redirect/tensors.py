@@ -12,31 +12,31 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from scalewise.records.inspection import LOGICAL_PREFIX
-from scalewise.watch.redirect.account import Account, asked_inside
-from scalewise.watch.redirect.belief import Belief, gpu_index, is_host
+from scalewise.watch.redirect.redirected_calls import RedirectedCalls, asked_inside
+from scalewise.watch.redirect.virtual_device import VirtualTensors, gpu_index, is_host
 
 _Tensor: Any = torch.Tensor
 _Call = Callable[..., Any]
 _COPY = 4  # place of `copy` among the arguments of Tensor.to(device, dtype, non_blocking, copy)
 
 
-def install(account: Account, belief: Belief) -> None:
+def install(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     """Watches every torch function from now on, for good."""
-    mode: Any = Redirection(account, belief)
+    mode: Any = Redirection(calls, virtual)
     mode.__enter__()
     _keep_in_threads(mode)
-    _keep_in_backward(mode, belief)
+    _keep_in_backward(mode, virtual)
     _Tensor.record_stream = lambda self, stream: None  # as a torch function it would insist on a real stream
-    _redirect_generator(account, belief)
+    _redirect_generator(calls, virtual)
 
 
 class Redirection(TorchFunctionMode):
     """A mode that looks at the arguments of every torch function for a device."""
 
-    def __init__(self, account: Account, belief: Belief) -> None:
+    def __init__(self, calls: RedirectedCalls, virtual: VirtualTensors) -> None:
         super().__init__()
-        self._account = account
-        self._belief = belief
+        self._calls = calls
+        self._virtual = virtual
         self._special: dict[Any, _Call] = {
             _Tensor.to: self._to,
             _Tensor.cuda: self._cuda,
@@ -58,14 +58,14 @@ class Redirection(TorchFunctionMode):
         if not kwargs:  # by far the most common: attributes of tensors, of which an optimizer asks hundreds
             result = func(*args)
             if result is not None and type(result) is not bool:
-                self._belief.pass_on(result, args, {})
+                self._virtual.pass_on(result, args, {})
             return result
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         if kwargs.get("device") is not None:
             return self._made(func, args, kwargs)
         result = func(*args, **kwargs)
-        self._belief.pass_on(result, args, kwargs)
+        self._virtual.pass_on(result, args, kwargs)
         return result
 
     def _made(self, func: _Call, args: Any, kwargs: Any) -> Any:
@@ -73,23 +73,23 @@ class Redirection(TorchFunctionMode):
         place = self._index(kwargs["device"])
         if place is None:
             return func(*args, **kwargs)
-        self._account.redirect(f"torch.{getattr(func, '__name__', func)}")
-        result = func(*args, **{**kwargs, "device": self._belief.real})
+        self._calls.redirect(f"torch.{getattr(func, '__name__', func)}")
+        result = func(*args, **{**kwargs, "device": self._virtual.real})
         if func in self._copies:
             result = result.clone()  # what lies on the host would have been copied to the device
         if isinstance(result, torch.Tensor):
-            self._belief.put(result, place)
+            self._virtual.put(result, place)
         return result
 
     def _to(self, func: _Call, args: Any, kwargs: Any) -> Any:
         """Calls `to`: a move, or a change of dtype alone."""
         device = kwargs.get("device", args[1] if len(args) > 1 else kwargs.get("other"))
         if isinstance(device, torch.Tensor):
-            return self._moved(func, args, kwargs, self._belief.place(device))
+            return self._moved(func, args, kwargs, self._virtual.place(device))
         place = self._index(device)
         if place is None and not is_host(device):
             result = func(*args, **kwargs)
-            self._belief.pass_on(result, args[:1], {})
+            self._virtual.pass_on(result, args[:1], {})
             return result
         real = self._really(place)
         if "device" in kwargs:
@@ -108,35 +108,35 @@ class Redirection(TorchFunctionMode):
 
     def _moved(self, func: _Call, args: Any, kwargs: Any, place: int | None) -> Any:
         """A tensor on another device, which is always a new one."""
-        here = self._belief.place(args[0])
-        if self._belief.held is not None and here is not None and place is not None and place != here:
+        here = self._virtual.place(args[0])
+        if self._virtual.held is not None and here is not None and place is not None and place != here:
             from scalewise.watch.redirect.moving import moved
 
-            args = (moved(args[0], here, place, self._belief.put), *args[1:])  # what is left may change the dtype
+            args = (moved(args[0], here, place, self._virtual.put), *args[1:])  # what is left may change the dtype
         elif place != here:
             args, kwargs = args[:_COPY], {**kwargs, "copy": True}
         if place is not None:
-            self._account.redirect("Tensor.to")
+            self._calls.redirect("Tensor.to")
         result = func(*args, **kwargs)
         if place is not None:
-            self._belief.put(result, place)
+            self._virtual.put(result, place)
         return result
 
     def _really(self, place: int | None) -> str:
         """The real device for a tensor of this place."""
-        return "cpu" if place is None else self._belief.real
+        return "cpu" if place is None else self._virtual.real
 
     def _say(self, words: _Call, func: _Call, args: Any, kwargs: Any) -> Any:
         """The answer that a GPU's tensor would give the script; torch itself gets the true one."""
-        place = self._belief.place(args[0])
+        place = self._virtual.place(args[0])
         if place is None or asked_inside(sys._getframe(2).f_code):
             return func(*args, **kwargs)
         return words(place)
 
     def _index(self, device: Any) -> int | None:
-        place = gpu_index(device, self._belief.current)
+        place = gpu_index(device, self._virtual.current)
         if place is not None:
-            self._account.ask(f"cuda:{device}" if isinstance(device, int) else str(device))
+            self._calls.ask(f"cuda:{device}" if isinstance(device, int) else str(device))
         return place
 
 
@@ -155,32 +155,32 @@ def _keep_in_threads(mode: Any) -> None:
 class Counting(TorchDispatchMode):
     """A mode that enters what a backward pass makes, which no torch function shows, to count its memory."""
 
-    def __init__(self, belief: Belief) -> None:
+    def __init__(self, virtual: VirtualTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._belief = belief
+        self._virtual = virtual
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Passes the operation on as it is."""
         result = func(*args, **(kwargs or {}))
         if func.namespace == LOGICAL_PREFIX.rstrip(":"):
-            self._belief.put(result, int(args[2].removeprefix(LOGICAL_PREFIX)))
+            self._virtual.put(result, int(args[2].removeprefix(LOGICAL_PREFIX)))
         else:
-            self._belief.pass_on(result, args, kwargs or {})
+            self._virtual.pass_on(result, args, kwargs or {})
         return result
 
 
-def _keep_in_backward(mode: Any, belief: Belief) -> None:
+def _keep_in_backward(mode: Any, virtual: VirtualTensors) -> None:
     """Keeps the mode on during backward, a torch function without modes that calls the script's own hooks."""
     original = _Tensor.backward
     run: Any = getattr(torch.autograd, "_engine_run_backward", None)
-    counting: Any = Counting(belief)
+    counting: Any = Counting(virtual)
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         with contextlib.ExitStack() as modes:
             if mode not in _get_current_function_mode_stack():
                 modes.enter_context(mode)
             # Looking into a pass takes time, so it is done only for passes that may hold more than all before.
-            if belief.held is not None and belief.held.is_larger_pass():
+            if virtual.held is not None and virtual.held.is_larger_pass():
                 modes.enter_context(counting)
             return run(*args, **kwargs)
 
@@ -201,7 +201,7 @@ def _keep_in_backward(mode: Any, belief: Belief) -> None:
         vars(torch.autograd)["_engine_run_backward"] = run_backward
 
 
-def _redirect_generator(account: Account, belief: Belief) -> None:
+def _redirect_generator(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     original: Any = torch.Generator
 
     class Generator(original):  # type: ignore[misc]
@@ -209,11 +209,11 @@ def _redirect_generator(account: Account, belief: Belief) -> None:
 
         def __new__(cls, device: Any = "cpu") -> Any:
             """Makes a generator as torch's own class does, but on the real device."""
-            if gpu_index(device, belief.current) is None:
+            if gpu_index(device, virtual.current) is None:
                 return super().__new__(cls, device)
-            account.ask(str(device))
-            account.redirect("torch.Generator")
-            return super().__new__(cls, belief.real)
+            calls.ask(str(device))
+            calls.redirect("torch.Generator")
+            return super().__new__(cls, virtual.real)
 
     Generator.__module__, Generator.__qualname__ = "torch", "Generator"
     torch.Generator = Generator  # type: ignore[misc]

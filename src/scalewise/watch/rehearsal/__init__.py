@@ -6,9 +6,9 @@ run, and the report says so if a script looks at them.
 
 from scalewise.records.spec import Rehearsed
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.rehearsal import group, heard, object_lists, polling, streams
-from scalewise.watch.rehearsal.stage import MessageSink
-from scalewise.watch.rehearsal.tape import TapeRecorder
+from scalewise.watch.rehearsal import group, object_lists, polling, remote_values, streams
+from scalewise.watch.rehearsal.fake_group import MessageSink
+from scalewise.watch.rehearsal.message_log import TapeRecorder
 
 
 def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
@@ -17,7 +17,7 @@ def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
     tape.install()
     lanes = streams.Lanes(tape)
     lanes.install()
-    stage = MessageSink(tape, lanes, heard.Ears(recorder))
+    stage = MessageSink(tape, lanes, remote_values.ReadTracker(recorder))
     rank = rehearsal.rank + local_rank
     group.install(recorder, stage, rehearsal.world_size, rank)
     object_lists.install(recorder, rank)

@@ -8,10 +8,10 @@ import torch.distributed as dist
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 from scalewise.records.rehearsal import UnrehearsedRow
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.crash import for_the_script
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.rehearsal.stage import MessageSink, StageGroup
+from scalewise.watch.rehearsal.fake_group import MessageSink, StageGroup
 
 NAME = "rehearsed"
 _KNOWN = ("undefined", "gloo", "nccl", "cpu:gloo", "cuda:nccl", "xccl", "fake")

@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 
 from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.rehearsal.message_log import NO_TICKET, TapeRecorder, Ticket
 from scalewise.watch.rehearsal.streams import Lanes
-from scalewise.watch.rehearsal.tape import NO_TICKET, TapeRecorder, Ticket
 
 
 class Handle(dist.Work):

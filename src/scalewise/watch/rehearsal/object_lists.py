@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from scalewise.watch.arguments import Argument
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal.group import bind, note
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from scalewise.watch.rehearsal.tape import TapeRecorder, Ticket
+from scalewise.watch.rehearsal.message_log import TapeRecorder, Ticket
 
 
 class Lanes:
