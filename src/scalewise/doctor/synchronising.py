@@ -21,7 +21,8 @@ class Reductions:
     size_bytes: float
 
     def __str__(self) -> str:
-        return f"{self.count:g} all-reduces, {bytes_text(self.size_bytes)} per optimizer step"
+        calls = "1 all-reduce" if self.count == 1 else f"{self.count:g} all-reduces"
+        return f"{calls}, {bytes_text(self.size_bytes)} per optimizer step"
 
 
 @dataclass(frozen=True)
