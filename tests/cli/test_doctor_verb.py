@@ -271,6 +271,6 @@ BREAKS_REDIRECTION = """
 import torch
 compile = torch.compile
 cells = dict(zip(compile.__code__.co_freevars, compile.__closure__))
-cells["account"].cell_contents = object()
+cells["calls"].cell_contents = object()
 torch.compile(torch.nn.Linear(1, 1))
 """

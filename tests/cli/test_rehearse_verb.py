@@ -110,8 +110,8 @@ for step in range(12):
     x = torch.randn(4, 16)
     if not first:
         dist.recv(x, rank - 1)
-    time.sleep(0.2 if 2 < rank < 5 else 0)
     y = model(x.requires_grad_())
+    time.sleep(0.2 if 2 < rank < 5 else 0)  # in the step, so that no load makes another stage slower
     if not last:
         dist.send(y.detach(), rank + 1)
         gradient = torch.empty_like(y)

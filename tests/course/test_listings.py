@@ -106,3 +106,12 @@ def test_the_listing_of_code_3_has_the_scaler_and_the_cleared_gradients_and_mark
     marked = [lines[number - listing.first_line] for number in listing.marked]
     assert any("talk = (step + 1)" in line for line in marked)
     assert not any("if step % ACCUM_STEPS == 0" in line for line in marked)
+
+
+def test_a_script_of_the_course_that_ran_on_another_machine_is_listed_as_it_is_here():
+    run = arm("all-devices", [0.1] * 40, 1)
+    elsewhere = replace(run, spec=replace(run.spec, script="/not/here/practical6_ddp.py"))
+    found = lines_listing(make_evidence(elsewhere), "all-devices", ("backward()",), id="x", title="x")
+    assert found is not None
+    assert "loss.backward()" in found.text
+    assert found.source.endswith("(the one that ran is not on this machine)")

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
+from scalewise.plan.scripts import course_folder
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Listing
 
@@ -23,11 +24,11 @@ def function_listing(
     read = _script(evidence, experiment, axes)
     if read is None:
         return None
-    file, lines = read
-    node = next((found for found in _functions(file, "\n".join(lines)) if found[0] == name), None)
+    source, lines = read
+    node = next((found for found in _functions(source, "\n".join(lines)) if found[0] == name), None)
     if node is None:
         return None
-    return _listing(id, title, file, lines, range(node[1], node[2] + 1), marks)
+    return _listing(id, title, source, lines, range(node[1], node[2] + 1), marks)
 
 
 def lines_listing(
@@ -37,14 +38,14 @@ def lines_listing(
     read = _script(evidence, experiment, axes)
     if read is None:
         return None
-    file, lines = read
+    source, lines = read
     found = [number for number, line in enumerate(lines, 1) if _marked(line, marks)]
     if not found:
         return None
     first, last = max(1, found[0] - AROUND), min(len(lines), found[-1] + AROUND)
     if last - first + 1 > MOST_LINES:
         last = first + MOST_LINES - 1
-    return _listing(id, title, file, lines, range(first, last + 1), marks)
+    return _listing(id, title, source, lines, range(first, last + 1), marks)
 
 
 def stretch_listings(
@@ -57,7 +58,7 @@ def stretch_listings(
     read = _script(evidence, experiment, axes)
     if read is None:
         return ()
-    file, lines = read
+    source, lines = read
     stretches: list[range] = []
     for number in (number for number, line in enumerate(lines, 1) if _marked(line, marks)):
         before = stretches[-1] if stretches else None
@@ -66,29 +67,39 @@ def stretch_listings(
         else:
             stretches.append(range(number, number + 1))
     return tuple(
-        _listing(f"{id}-{count}" if count else id, title, file, lines, stretch, marks)
+        _listing(f"{id}-{count}" if count else id, title, source, lines, stretch, marks)
         for count, stretch in enumerate(stretches)
     )
 
 
-def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> tuple[Path, list[str]] | None:
-    """Returns the file that the experiment ran, and its lines."""
+def _script(evidence: Evidence, experiment: str, axes: dict[str, AxisValue]) -> tuple[str, list[str]] | None:
+    """Returns the name of the file that the experiment ran, and its lines.
+
+    A run that was made on another machine has its path there; then the course's own script of that name stands in.
+    """
     for run in evidence.loaded.runs:
         if run.spec.experiment != experiment:
             continue
         if all(str(run.spec.axes.get(key)) == str(value) for key, value in axes.items()):
             file = Path(run.spec.script)
-            try:
-                return file, file.read_text(encoding="utf-8-sig").splitlines()
-            except (OSError, UnicodeDecodeError):
-                return None
+            own = course_folder() / file.name
+            if file.is_file() or not own.is_file():
+                return _read(file, file.name)
+            return _read(own, f"{file.name} as it is in the course (the one that ran is not on this machine)")
     return None
 
 
-def _functions(file: Path, text: str) -> Iterator[tuple[str, int, int]]:
+def _read(file: Path, source: str) -> tuple[str, list[str]] | None:
+    try:
+        return source, file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _functions(source: str, text: str) -> Iterator[tuple[str, int, int]]:
     """Yields (qualified name, first line, last line) of every function; none if the file is not Python."""
     try:
-        tree = ast.parse(text, filename=str(file))
+        tree = ast.parse(text, filename=source)
     except (SyntaxError, ValueError):
         return
     yield from _inside(tree, "")
@@ -102,13 +113,13 @@ def _inside(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
             yield from _inside(child, f"{prefix}{child.name}.")
 
 
-def _listing(id: str, title: str, file: Path, lines: Sequence[str], numbers: range, marks: Sequence[str]) -> Listing:
+def _listing(id: str, title: str, source: str, lines: Sequence[str], numbers: range, marks: Sequence[str]) -> Listing:
     shown = [lines[number - 1] for number in numbers]
     indent = min((len(line) - len(line.lstrip()) for line in shown if line.strip()), default=0)
     return Listing(
         id=id,
         title=title,
-        source=file.name,
+        source=source,
         first_line=numbers.start,
         text="\n".join(line[indent:] for line in shown),
         marked=tuple(number for number in numbers if _marked(lines[number - 1], marks)),

@@ -251,8 +251,8 @@ setattr(owner, "{name}", broken)
     ("module", "owner", "name"),
     [
         ("backward", "", "reductions"),
-        ("probes", "Probe", "before"),
-        ("optimizer", "", "gradients_of"),
+        ("probes", "GradientProbe", "before"),
+        ("optimizer", "", "gradient_counts"),
         ("kept", "", "reduction_node"),
         ("wrappers", "Wrappers", "index_of"),
         ("parameters", "", "ordinary"),

@@ -268,7 +268,7 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
     )
     slow = times[0] > CLEARLY
     number += (
-        f": {said(found.times)} times as long over all runs."
+        f"; over all runs the first is {said(found.times)} times as long as the median of the rest."
         if slow
         else ". Over all runs this is no clear difference."
     )

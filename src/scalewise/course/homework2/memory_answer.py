@@ -100,7 +100,8 @@ def _layer_note(evidence: Evidence) -> tuple[str, ...]:
     if not weights:
         return ()
     sizes = (said(_megabytes(weights * size), "MB") for size in (FLOAT32, FLOAT16))
-    return ("The weights of one layer take {} in float32, as its gradient does, and {} in 16 bits.".format(*sizes),)
+    text = "The weights of one layer take {} in float32, as its gradient does, which AMP first makes in 16 bits: {}."
+    return (text.format(*sizes),)
 
 
 def _answer(evidence: Evidence, parts: dict[str, MemoryParts], plain: MemoryParts | None) -> Answer:
@@ -181,7 +182,7 @@ def _added(evidence: Evidence, one: Effect) -> str:
     weights = _layer_weights(evidence)
     if weights and name == "work in progress":
         if one.name == "AMP" and abs(grown / (weights * FLOAT16) - 1) <= NEAR:
-            return f"{told}: the copy of one layer's weights in 16 bits."
+            return f"{told}: one layer's gradient in 16 bits, while it is copied to float32."
         if one.name == "accumulation" and abs(grown / (weights * FLOAT32) - 1) <= NEAR:
             return f"{told}: one layer's gradient, before it is added to the sum."
     if name == "half-precision copies":

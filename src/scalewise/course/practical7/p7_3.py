@@ -255,6 +255,6 @@ def _memory_words(found: Precisions) -> str:
     if sign == "less":
         return f" float16 needs less memory at its peak: {cells}."
     return (
-        f" float16 needs more memory at its peak, {cells}: with so small a batch, 16-bit copies of the weights take"
-        " more than activations save."
+        f" float16 needs more memory at its peak, {cells}: with so small a batch, a layer's gradient in 16 bits"
+        " beside its copy in float32 takes more than activations save."
     )

@@ -259,8 +259,8 @@ def _memory(found: Compared) -> Answer:
         number=cells,
         why=(
             "Both make activations smaller: accumulation keeps those of one micro-batch at a time, mixed precision"
-            " stores them in 16 bits. Both also add something: a gradient beside the sum it is added to, and 16-bit"
-            " copies of the weights."
+            " stores them in 16 bits. Both also add something: a gradient beside the sum it is added to, and a gradient"
+            " in 16 bits beside its copy in float32."
         ),
         practice=(
             "They save memory where activations are most of it: a large batch on a narrow model. Here weights are most"
