@@ -239,7 +239,9 @@ def test_what_amp_and_accumulation_add_is_named_by_the_size_of_one_layer():
     plain = parts(6_700_000, 0)
     amp = memory_answer.Effect("AMP", "", plain, parts(7_120_000, 512**2 * 2))
     accumulation = memory_answer.Effect("accumulation", "", plain, parts(7_680_000, 512**2 * 4 + 30_000))
-    assert memory_answer._added(evidence, amp).endswith("the copy of one layer's weights in 16 bits.")
+    assert memory_answer._added(evidence, amp).endswith(
+        "one layer's gradient in 16 bits, while it is copied to float32."
+    )
     assert memory_answer._added(evidence, accumulation).endswith("one layer's gradient, before it is added to the sum.")
     other = memory_answer.Effect("AMP", "", plain, parts(9_000_000, 2_300_000))
     assert "one layer" not in memory_answer._added(evidence, other)

@@ -77,7 +77,7 @@ def test_a_replay_prices_it_in_milliseconds():
     settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.remedy, spared, mended=mended))
     assert settled.proof == "replayed" and (settled.price.value, settled.price.unit) == (3.0, "ms per step")
     assert (settled.price.interval.low, settled.price.interval.high) == (2.5, 3.5)
-    assert any("with the fix: 1 all-reduces" in line for line in settled.evidence)
+    assert any("with the fix: 1 all-reduce" in line for line in settled.evidence)
 
 
 def test_a_replay_that_shows_no_gain_keeps_the_bytes():

@@ -280,8 +280,7 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
         f"{why}{here}",
         _warm_up_practice(found, slow, error[0] > 0),
         decided=f"Clearly slower: the lower end of first / rest, {times[0]:.3g}, is above {CLEARLY}. The mean is "
-        "too high: "
-        f"the lower end of its error, {error[0]:.3g} %, is above 0.",
+        f"too high where the lower end of its error is above 0; it is {error[0]:.3g} %.",
         rests_on=(FIGURE,),
         shaken_by=shaken_by(evidence, TRACE),
         hint=hint,

@@ -160,7 +160,8 @@ def _table(evidence: Evidence, found: StrongScaling) -> Table:
     )
     rows = (*found.here, *found.gpus)
     groups = ((0, "On this machine"), (len(found.here), gpu_heading(evidence))) if found.gpus else ()
-    notes = [*_sharing_notes(found), *refusals(evidence, EXPERIMENT), *told(evidence, [("", found.prediction)])]
+    base = ["Speedup without communication: against one rank without it."] if found.free else []
+    notes = [*_sharing_notes(found), *base, *refusals(evidence, EXPERIMENT), *told(evidence, [("", found.prediction)])]
     return Table(
         TABLE,
         "Strong scaling: the global batch stays 64",
@@ -343,7 +344,7 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
         verdict = "Communication and the fixed part of a step; which of the two costs more cannot be told."
     free = found.free.get(part.ranks)
     practice = (
-        f"Without communication the speedup would be {said(free)}: no faster link can bring more than that."
+        f"Without communication, on one rank too, the speedup would be {said(free)}: no faster link can bring more."
         if free is not None and free.number is not None
         else ""
     )

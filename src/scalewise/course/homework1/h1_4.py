@@ -263,9 +263,15 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
         return _unanswered(BOUND, found, why)
     first, others = devices[0], devices[1:]
     memory = (first.memory_bytes or 0.0) > MORE * max(one.memory_bytes or 0.0 for one in others)
-    more = [word for word, one in (("more work", _works_more(first, others)), ("more memory", memory)) if one]
+    alone = bool(first.own_seconds) and not any(one.own_seconds for one in others)
+    words = (
+        ("the optimizer to itself", alone),
+        ("more work in its layers than any other", _computes_more(first, others)),
+        ("more memory than any other", memory),
+    )
+    more = [word for word, one in words if one]
     if more:
-        verdict = f"Because the first device has {listed(more)} than any other, and all traffic passes through it."
+        verdict = f"Because the first device has {listed(more)}, and all traffic passes through it."
     else:
         verdict = (
             "Because all traffic passes through it; that it computes or holds more than the others does not show here."
@@ -277,7 +283,7 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
         _bound_number(found),
         why,
         practice,
-        decided="More work: an optimizer that no other device has, or layers whose share is above "
+        decided="More work: layers whose share is above "
         f"{MORE} times the most of any other device in every inspected step. More memory: above {MORE} times.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENTS[DP]),
@@ -285,10 +291,8 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
     )
 
 
-def _works_more(first: Device, others: Sequence[Device]) -> bool:
-    """True if only the first device has an optimizer, or its least share of layers is above the others' largest."""
-    if first.own_seconds and not any(one.own_seconds for one in others):
-        return True
+def _computes_more(first: Device, others: Sequence[Device]) -> bool:
+    """True if the first device's least share of the layers' time is above the largest of the others."""
     most = max((one.part.high for one in others if one.part), default=0.0)
     return first.part is not None and first.part.low > MORE * most
 
