@@ -356,7 +356,8 @@ def short_steps(arm: ArmRuns) -> Caveat | None:
     return Caveat(
         "short steps",
         "note",
-        f"a step takes {seconds_text(seconds)}; watching it takes some {seconds_text(WATCHING_SECONDS)} of that",
+        f"a step takes {seconds_text(seconds)}; watching one took {seconds_text(WATCHING_SECONDS)} where that was "
+        "measured (DDP, two CPU cores)",
         "compare such steps with one another, not with a time from elsewhere; a larger batch makes the share small",
     )
 

@@ -13,10 +13,10 @@ from scalewise.course.tasks.ddp_tasks import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
+from scalewise.jobs.diagnose import made_once
 from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
-from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
@@ -141,10 +141,7 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
     how = f" and {wanted.shown} GPUs" if wanted.shown else ""
     process = "one process" if spec.mode == "python" else f"{spec.ranks} ranks"
     reporter.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")
-    with reporter.runs("diagnose") as progress:
-        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
-    if outcome is None or outcome.kind == "interrupted":
-        raise KeyboardInterrupt
+    outcome = made_once(spec, folder, here, reporter)
     problem = refusal(outcome, spec)
     if problem is not None:
         raise BadRequest(problem.sentence, problem.hint.replace("scalewise doctor", f"scalewise check {request.name}"))

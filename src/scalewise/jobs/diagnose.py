@@ -22,6 +22,7 @@ from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, RunSpec
 from scalewise.results.load import load
 from scalewise.results.run import Run
@@ -120,14 +121,20 @@ def launchers(run: Run) -> list[LauncherRow]:
 def _made(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter) -> Run:
     ranks = "as one plain process" if spec.mode == "python" else f"with {spec.ranks} ranks"
     reporter.say(f"observing {Path(spec.script).name} {ranks}, for {spec.limit_seconds:g} s at most")
-    with reporter.runs("diagnose") as progress:
-        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
-    if outcome is None or outcome.kind == "interrupted":
-        raise KeyboardInterrupt
+    outcome = made_once(spec, folder, here, reporter)
     problem = refusal(outcome, spec)
     if problem is not None:
         raise problem
     return load(folder.run(spec.name).path).runs[0]
+
+
+def made_once(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter) -> Outcome:
+    """Makes one run that is looked into, and returns how it ended; an interruption goes on upwards."""
+    with reporter.runs("diagnose") as progress:
+        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
+    if outcome is None or outcome.kind == "interrupted":
+        raise KeyboardInterrupt
+    return outcome
 
 
 def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here, reporter: Reporter) -> Diagnosis:
