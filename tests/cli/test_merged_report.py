@@ -6,7 +6,7 @@ import pytest
 
 from factories import make_machine
 from run_folders import write_run
-from scalewise.course.section_files import pages_of
+from scalewise.course.homework import pages_of
 from scalewise.errors import BadRequest
 from scalewise.records.codec import write_json
 from scalewise.report.write import ReportOptions, write_merged_report

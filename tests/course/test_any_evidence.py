@@ -20,11 +20,11 @@ from evidence_factories import arm, make_evidence
 from factories import make_outcome
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.section_files import pages_of
+from scalewise.course.homework import course_suites, pages_of
 from scalewise.report.build_document import section_modules
 from scalewise.report.document import Answer, Figure, Section, Table
 
-SUITES = ("homework1", "practical7", "homework2", "homework3")
+SUITES = course_suites()
 
 
 @pytest.fixture(autouse=True, scope="module")

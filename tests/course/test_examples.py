@@ -9,7 +9,7 @@ import pytest
 from witness import strangers
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.course.section_files import pages_of
+from scalewise.course.homework import pages_of
 from scalewise.plan.find import find_suite
 from scalewise.report.build_document import document_of, evidence_of
 from scalewise.report.document import Answer

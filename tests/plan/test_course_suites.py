@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from factories import make_machine
+from scalewise.course.homework import course_suites
 from scalewise.plan.expand import expand, folder_name
 from scalewise.plan.experiment import changed
 from scalewise.plan.find import find_suite
 from scalewise.plan.suite import load_suite
 
-SUITES = ("homework1", "practical7", "homework2", "homework3")
+SUITES = course_suites()
 CWD = Path("/somewhere")
 LINKS = ("link", "link-in-training")  # they train nothing
 

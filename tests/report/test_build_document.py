@@ -2,7 +2,7 @@
 
 from factories import make_machine
 from run_folders import write_suite
-from scalewise.course.section_files import pages_of
+from scalewise.course.homework import pages_of
 from scalewise.report.build_document import document_of, evidence_of, machine_line, section_modules
 
 

@@ -1,12 +1,17 @@
 """The data that answers and sections may use: one suite's analysis, its inspected runs and its machine."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import AxisValue
 from scalewise.results.run import LoadedSuite, Run
+
+Find = TypeVar("Find", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,7 @@ class Evidence:
     inspections: tuple[Inspection, ...]
     machine: MachineFacts | None
     elsewhere: tuple["Evidence", ...] = ()  # the same suite, measured on other machines
+    found: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # by `once_per_report`
 
     def experiment(self, name: str) -> ExperimentAnalysis | None:
         """The experiment with that name in the suite; None if there is none."""
@@ -56,3 +62,16 @@ class Evidence:
     def run(self, name: str) -> Run | None:
         """The run whose folder has that name; None if there is none."""
         return next((run for run in self.loaded.runs if run.spec.name == name), None)
+
+
+def once_per_report(find: Find) -> Find:
+    """A function of evidence that computes its value once for the same arguments, and the next time gives it again."""
+
+    @wraps(find)
+    def known(evidence: Evidence, *args: Any, **axes: Any) -> Any:
+        key = (find, args, tuple(sorted(axes.items())))
+        if key not in evidence.found:
+            evidence.found[key] = find(evidence, *args, **axes)
+        return evidence.found[key]
+
+    return cast(Find, known)

@@ -28,7 +28,7 @@ def author_options(verb: Verb) -> Verb:
 
 def report_options(options: Mapping[str, Any], out: Path, **more: Any) -> "ReportOptions":
     """Returns the options of a report; reports of the course's suites bring their own sections."""
-    from scalewise.course.section_files import pages_of
+    from scalewise.course.homework import pages_of
     from scalewise.report.document import TitleBlock
     from scalewise.report.write import ReportOptions
 

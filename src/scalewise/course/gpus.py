@@ -10,19 +10,28 @@ made it: what it computed, and when it issued which messages. The link adds the 
 
 import json
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from math import exp, hypot, log, sqrt
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any, Literal
 
-from scalewise.analysis.estimate import CONFIDENCE, QUIET_RUN_CV, Estimate
+from scalewise.analysis.estimate import (
+    CONFIDENCE,
+    LEAST_DEGREES,
+    QUIET_RUN_CV,
+    Estimate,
+    RunMedian,
+    estimate,
+    t_quantile,
+)
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.recordings import mean_of_measured, mean_of_predicted, work_key
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import catalogue, named_link
 from scalewise.predict.compute_noise import compute_spread
@@ -39,6 +48,14 @@ LINKS = (("A100-SXM", "nvlink3"), ("H100 80GB HBM3", "nvlink4"), ("H200", "nvlin
 MOST_OF_A_NODE = 8
 SCHEMA = 1
 NANO_DIGITS = 9
+CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED", "DEVICE", "LR")
+# What the course's scripts do where a variable is not set.
+UNSET = {
+    "course:practical7_accumulation.py": {"ACCUM_STEPS": "4"},
+    "course:practical7_amp.py": {"PRECISION": "float16"},
+    "course:practical5_single.py": {"ACCUM_STEPS": "4", "PRECISION": "float16"},
+}
+NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 
 
 @dataclass(frozen=True)
@@ -374,3 +391,63 @@ def main(folders: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
+
+
+def work_key(suite: str, experiment: str, axes: Mapping[str, str], env: Mapping[str, str]) -> tuple[object, ...]:
+    """Returns what all recordings of the same work have in common: the script, and the variables that change a step."""
+    script = _script(suite, experiment, axes)
+    told = {
+        name: value
+        for name, value in {**UNSET.get(script, {}), **env}.items()
+        if name not in CHANGE_NO_STEP and not (name in NOTHING_AT_ZERO and _zero(value))
+    }
+    return script, tuple(sorted(told.items()))
+
+
+def mean_of_measured(found: Sequence[Estimate]) -> Estimate:
+    """The geometric mean, with an interval that holds the spread between the recordings."""
+    if len(found) == 1:
+        return found[0]
+    pooled = estimate([RunMedian(one.value, one.low, one.high, one.steps, one.level) for one in found])
+    runs = sum(one.runs for one in found)
+    return replace(pooled, runs=runs, method=f"mean of {len(found)} recordings of this configuration")
+
+
+def mean_of_predicted(found: Sequence[Estimate]) -> Estimate:
+    """The geometric mean; what the predictions may be off by is common to them, and does not shrink with their number.
+
+    So their own intervals stay as wide as they are on average, and the spread between them is added.
+    """
+    if len(found) == 1:
+        return found[0]
+    middle = exp(mean(log(one.value) for one in found))
+    spread = stdev(log(one.value) for one in found) / sqrt(len(found))
+    more = t_quantile(found[0].level, max(LEAST_DEGREES, len(found) - 1)) * spread
+    down = hypot(sqrt(mean(log(one.value / one.low) ** 2 for one in found)), more)
+    up = hypot(sqrt(mean(log(one.high / one.value) ** 2 for one in found)), more)
+    return replace(found[0], value=middle, low=middle * exp(-down), high=middle * exp(up))
+
+
+@cache
+def _scripts(suite: str) -> Mapping[str, str]:
+    """The script of each experiment, as the suite names it."""
+    file = Path(__file__).with_name(suite) / "suite.toml"
+    if not file.is_file():
+        return {}
+    told = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {one["name"]: str(one.get("script", "")) for one in told.get("experiment", ())}
+
+
+def _script(suite: str, experiment: str, axes: Mapping[str, str]) -> str:
+    """The experiment's script with the axes' values; an experiment that is in no suite is not the same as any other."""
+    script = _scripts(suite).get(experiment, f"{suite}/{experiment}")
+    for name, value in axes.items():
+        script = script.replace(f"{{{name}}}", value)
+    return script
+
+
+def _zero(value: str) -> bool:
+    try:
+        return float(value) == 0
+    except ValueError:
+        return False

@@ -17,6 +17,9 @@ TRIES = 3  # number of tries before the question is left out, if no number can b
 RIGHT = 0.2  # share of the measured value: a guess this near is called close
 
 
+Measured = Callable[[Sequence[Section]], Cell | None]
+
+
 @dataclass(frozen=True)
 class Prediction:
     """One number to guess, and how to find it in the finished report."""
@@ -24,8 +27,18 @@ class Prediction:
     id: str
     question: str
     unit: str
-    measured: Callable[[Sequence[Section]], Cell | None]
+    measured: Measured
     why: str  # one sentence, for after the measurement
+
+
+def cell_in(table: str, row: str, column: str) -> Measured:
+    """The number in one cell of the finished report."""
+    return lambda sections: cell_at(sections, table, row, column)
+
+
+def ratio_in(table: str, column: str, one: str, other: str) -> Measured:
+    """The number of the other row over that of the one row."""
+    return lambda sections: ratio_at(sections, table, (one, other), column)
 
 
 def cell_at(sections: Sequence[Section], table: str, row: str, column: str) -> Cell | None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from shutil import copy2
 from typing import TYPE_CHECKING
 
+from scalewise.course.homework import course_suites, predictions_of
 from scalewise.course.predictions import FILE, asked, beside, keep
-from scalewise.course.section_files import predictions_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here, Where, measure_here
 from scalewise.jobs.reporter import Reporter
@@ -22,8 +22,6 @@ from scalewise.records.folder import RunFolder, SuiteFolder
 if TYPE_CHECKING:
     from scalewise.report.write import ReportOptions
 
-SUITES = ("homework1", "practical7", "homework2", "homework3")
-
 
 @dataclass(frozen=True)
 class CourseRequest:
@@ -35,11 +33,16 @@ class CourseRequest:
     read_line: Callable[[], str] | None = None  # where the student's predictions come from; None: nobody is asked
 
 
-def run_suites(reporter: Reporter, request: CourseRequest, names: Sequence[str] = SUITES) -> tuple[list[Path], bool]:
-    """Returns the folders of the suites that could be run, and whether all could; a failed run does not stop others."""
+def run_suites(
+    reporter: Reporter, request: CourseRequest, names: Sequence[str] | None = None
+) -> tuple[list[Path], bool]:
+    """Returns the folders of the suites that could be run, and whether all could; a failed run does not stop others.
+
+    Without names all suites of the course are run, in its order.
+    """
     folders: list[Path] = []
     complete = True
-    suites = [_suite(name, request) for name in names]  # all are read first, so that a mistake shows at once
+    suites = [_suite(name, request) for name in names or course_suites()]  # all are read first, so that a mistake shows at once
     if request.read_line is not None:
         _ask(suites, reporter, request.where, request.read_line)
     reporter.say("looking at the machine")

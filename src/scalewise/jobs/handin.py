@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scalewise.analysis.phrases import listed
 from scalewise.course.handin_parts import edited_since, newest_folder, problem_of, read_me, scripts_of, write_zip
-from scalewise.course.section_files import course_suites
+from scalewise.course.homework import course_suites
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.jobs.reporter import Reporter
 from scalewise.report.build_document import document_of, evidence_of
@@ -57,7 +57,7 @@ def hand_in(suite: str, runs: Path, out: Path | None, options: ReportOptions, re
 
 
 def _check(suite: str, options: ReportOptions, path: Path) -> None:
-    known = course_suites()
+    known = sorted(course_suites())
     problems = []
     if suite not in known:
         near = did_you_mean(suite, known)

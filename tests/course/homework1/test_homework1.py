@@ -14,9 +14,9 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.gpus import GpuStep
-from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, points, summary
-from scalewise.course.homework1.h1_4_bytes import DeviceTraffic
-from scalewise.course.summing import shaken_rows
+from scalewise.course.homework1 import HOMEWORK, h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, rank_points
+from scalewise.course.homework1.comparable_rows import shaken_rows
+from scalewise.course.homework1.h1_4_devices import DeviceTraffic
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
@@ -192,7 +192,7 @@ def test_without_any_run_every_question_says_so_and_no_number():
         for answer in answers(module.build(make_evidence())):
             assert not any(letter.isdigit() for letter in answer.verdict)
             assert answer.verdict
-    assert summary(make_evidence(), [module.build(make_evidence()) for module in QUESTIONS]).sentences
+    assert HOMEWORK.summary(make_evidence(), [module.build(make_evidence()) for module in QUESTIONS]).sentences
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_rows_of_gpus_that_are_not_here_stand_in_a_group_of_their_own(monkeypatc
         GpuStep(ranks, step, "measured" if ranks == 1 else "predicted", speed, 1, 0.3, {"DIM": "1024"}, "there")
         for ranks in (1, 2, 4)
     ]
-    monkeypatch.setattr(points, "gpu_steps", lambda *_, **__: tuple(made))
+    monkeypatch.setattr(rank_points, "gpu_steps", lambda *_, **__: tuple(made))
     shown = table(h1_2.build(everything()), "h1-2-strong-scaling")
     assert [heading for _, heading in shown.groups] == ["On this machine", "On GPUs, not on this machine"]
     first = shown.groups[1][0]
@@ -636,7 +636,7 @@ def test_gpus_are_compared_by_the_interval_of_their_ratio(monkeypatch, large, wo
         speed = step.times(1000 * (large if case == "large" else 1.0))
         return tuple(GpuStep(n, step, "predicted", speed if n > 1 else None, 1, 0.3, {}, "there") for n in (1, 4))
 
-    monkeypatch.setattr(points, "gpu_steps", made)
+    monkeypatch.setattr(rank_points, "gpu_steps", made)
     section = h1_3.build(make_evidence(*model_sizes()))
     assert words in answers(section)[0].practice
     assert strangers(section) == {}
@@ -648,7 +648,9 @@ def test_the_answer_about_batches_names_what_predicted_rows_say(monkeypatch):
         several = GpuStep(4, step, "predicted", step.times(900 + batch / 10), 1, 0.3, {}, "there")
         return GpuStep(1, step, "measured", None, 1, 0.3, {}, "there"), several
 
-    monkeypatch.setattr(h1_5b, "gpu_points", lambda *args, **axes: tuple(map(points.gpu_point, made(*args, **axes))))
+    monkeypatch.setattr(
+        h1_5b, "gpu_points", lambda *args, **axes: tuple(map(rank_points.gpu_point, made(*args, **axes)))
+    )
     section = h1_5b.build(make_evidence(*batched(exchange=0.010)))
     better, when = answers(section)
     assert better.verdict == "Yes, where it was measured."
@@ -732,7 +734,8 @@ def test_a_refused_script_says_nothing_of_seeds():
 
 def test_one_reason_that_shakes_several_answers_is_said_once():
     busy = "Other programs used the machine: repeat it on a quiet one."
-    told = [Answer(row, "Q?", "V.", shaken_by=(busy,)) for row in ("H1.2", "H1.2", "H1.4")]
+    one = Answer("H1.2", "Q?", "V.", shaken_by=(busy,))
+    told = {"H1.2": [one, one], "H1.4": [replace(one, row="H1.4")]}
     assert shaken_rows(told) == ("H1.2 and H1.4: other programs used the machine: repeat it on a quiet one",)
 
 

@@ -10,7 +10,7 @@ from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import PARTS, MemoryParts
 from scalewise.course import gpus
-from scalewise.course.homework2 import h2_1, h2_2, h2_3, memory_answer, summary
+from scalewise.course.homework2 import HOMEWORK, h2_1, h2_2, h2_3, memory_answer
 from scalewise.records.rows import MemoryRow
 from scalewise.report.document import Answer, Section, Table
 
@@ -154,7 +154,7 @@ def test_gradients_that_grow_with_accum_steps_are_said_to_miss_the_division():
 
 def test_the_summary_says_the_verdicts_a_reader_wants():
     evidence = whole()
-    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    found = HOMEWORK.summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert [sentence.split(",")[0] for sentence in found.sentences] == ["H2.1", "H2.3", "H2.3", "H2.3"]
 
 

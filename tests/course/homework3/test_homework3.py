@@ -11,7 +11,7 @@ from inspection_factory import make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course import gpus
-from scalewise.course.homework3 import h3_1, h3_2, h3_3, h3_4, h3_5, summary
+from scalewise.course.homework3 import HOMEWORK, h3_1, h3_2, h3_3, h3_4, h3_5
 from scalewise.course.homework3.layers import ALL, DEVICES, SHARES, placed_along
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow
 from scalewise.report.document import Answer, Figure, Section, Table
@@ -211,7 +211,7 @@ def _on_one_gpu():
 
 def test_the_summary_says_the_verdicts_a_reader_wants():
     evidence = whole()
-    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    found = HOMEWORK.summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert len(found.sentences) == 4
     assert found.sentences[0].startswith("H3.2, more layers: every further layer")
 
@@ -329,6 +329,6 @@ def test_a_copy_between_gpus_has_its_latency_told_as_assumed(monkeypatch):
 
 def test_the_summary_says_what_each_verdict_is_about():
     evidence = whole()
-    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    found = HOMEWORK.summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert found.sentences[2].startswith("H3.4, 5 devices against 2: 5 devices are slower than 2.")
     assert not any(": No: " in sentence or ": Yes: " in sentence for sentence in found.sentences)

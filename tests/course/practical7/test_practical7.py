@@ -17,8 +17,8 @@ from evidence_factories import make_evidence
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.measured import StepChange
-from scalewise.course.practical7 import p7_1, p7_3, p7_5, precision_sizes, scaling_losses, summary
+from scalewise.course.measured_arms import StepChange
+from scalewise.course.practical7 import HOMEWORK, p7_1, p7_3, p7_5, precision_sizes
 from scalewise.report.cells import number_cell
 from scalewise.report.document import Answer, Figure, Section, Table
 
@@ -169,7 +169,7 @@ def test_a_single_rank_beside_two_is_not_compared():
 
 def test_the_summary_says_the_verdicts_a_reader_wants():
     evidence = whole()
-    found = summary(evidence, [module.build(evidence) for module in QUESTIONS])
+    found = HOMEWORK.summary(evidence, [module.build(evidence) for module in QUESTIONS])
     assert [sentence.split(",")[0] for sentence in found.sentences] == ["P7.1", "P7.3", "P7.5", "P7.5"]
 
 
@@ -336,7 +336,7 @@ def test_with_two_predictions_alike_neither_is_preferred():
 def test_a_scale_that_was_halved_is_the_reason_for_a_dynamic_one():
     evidence = joined(scaler_evidence(), runs=overflow_evidence())
     section = p7_3.build(evidence)
-    assert [row[0].text for row in table(section, scaling_losses.SCALER).rows][-1] == scaling_losses.LARGE
+    assert [row[0].text for row in table(section, p7_3.SCALER).rows][-1] == p7_3.LARGE
     without = answers(section)[2]
     assert "gradients overflow at 65536; the scaler skipped 2 of 40 steps and halved its scale each time, to 16384" in (
         without.practice

@@ -1,20 +1,22 @@
 """The common parts of homework 1's questions: rows that may be compared, the link, computing per sample, repeats."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.evidence import Evidence, once_per_report
 from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
 from scalewise.analysis.link_points import link_points
+from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.same_work import drift_of, with_drift
 from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.measured_arms import COURSE_LEVEL, runs_of
 from scalewise.course.seen import label_refusal
-from scalewise.course.selected_arms import COURSE_LEVEL, runs_of
 from scalewise.records.spec import AxisValue
+from scalewise.report.document import Answer
 from scalewise.results.run import Run
 
 REMOVED = "remove_communication"
@@ -22,6 +24,18 @@ FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enou
 EQUAL = "Called equal: within 10 %."
 MARGIN = 0.10  # "the same": the whole interval of the ratio lies within ten percent of 1
 ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for
+
+
+# The suite's own choices, such as the number of steps, are no caveat: the reader cannot change them, and the interval
+# already shows their effect.
+ACT_ON = {
+    "failed runs": "a run of it failed: run the suite again, which makes up for what is missing",
+    "loaded machine": "other programs used the machine: repeat it on a quiet one",
+    "throttled": "the GPU was held back by heat or power: repeat it when it is cool",
+    "drift": "steps became slower or faster during the run: repeat it on a quiet machine",
+    "ranks apart": "the ranks did not exchange gradients",
+}
+MOST_BUSY = 0.5  # share of all rows above which one sentence for the report replaces a footnote at every number
 
 
 def agreeing_rows(
@@ -209,7 +223,73 @@ def same_rows(evidence: Evidence) -> list[tuple[str, ArmRow]]:
     return []
 
 
+@once_per_report
 def again(evidence: Evidence) -> Again:
     """Returns the steps of the same configuration."""
     rows = same_rows(evidence)
     return Again(tuple((name, row.step_seconds.at(COURSE_LEVEL)) for name, row in rows if row.step_seconds))
+
+
+def doubt_of(evidence: Evidence, row: ArmRow | None) -> str:
+    """Returns the doubt for a cell's footnote; empty if there is none, or if the whole report has the same doubt."""
+    names = {caveat.name for caveat in row.caveats if caveat.severity == "doubt"} if row else set()
+    if busy(evidence).everywhere:
+        names -= {"loaded machine", "drift"}
+    return next((_sentence(phrase) for name, phrase in ACT_ON.items() if name in names), "")
+
+
+def _sentence(phrase: str) -> str:
+    return f"{phrase[0].upper()}{phrase[1:]}."
+
+
+def shaken_by(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
+    """Returns the doubts for an answer based on these experiments; doubts about the whole report are in its summary."""
+    rows = [row for name in experiments for row in evidence.rows(name) if row.mark == "measured"]
+    return tuple(dict.fromkeys(doubt for row in rows if (doubt := doubt_of(evidence, row))))
+
+
+@dataclass(frozen=True)
+class Busy:
+    """How many measurements of a report were made beside other programs."""
+
+    loaded: int
+    every: int
+    most_foreign: float | None  # the largest share of the cores that other programs used
+
+    @property
+    def everywhere(self) -> bool:
+        """True if more than half of the measurements were made beside other programs."""
+        return self.every > 0 and self.loaded > MOST_BUSY * self.every
+
+
+@once_per_report
+def busy(evidence: Evidence) -> Busy:
+    """Counts the measurements that were made beside other programs."""
+    rows = [row for one in evidence.analysis.experiments for row in one.rows if row.step_seconds is not None]
+    loaded = sum(any(caveat.name == "loaded machine" for caveat in row.caveats) for row in rows)
+    states = (machine_state(run) for row in rows for run in measured_runs(evidence, row))
+    foreign = [state.foreign for state in states if state.foreign is not None]
+    return Busy(loaded, len(rows), max(foreign, default=None))
+
+
+def shaken_answers(evidence: Evidence, answers: Mapping[str, Sequence[Answer]]) -> tuple[str, ...]:
+    """Returns, for the summary, which answers are based on doubtful numbers, and why."""
+    found = busy(evidence)
+    if not found.everywhere:
+        return shaken_rows(answers)
+    share = f", up to {100 * found.most_foreign:.0f} % of its cores" if found.most_foreign is not None else ""
+    every = (
+        f"every time in this report: in {found.loaded} of {found.every} measurements other programs used the machine"
+        f"{share}; repeat it on a quiet one"
+    )
+    return (every, *shaken_rows(answers))
+
+
+def shaken_rows(answers: Mapping[str, Sequence[Answer]]) -> tuple[str, ...]:
+    """Returns each doubt once, with the rows of the answers it concerns: `H1.2 and H1.4: other programs ...`."""
+    rows: dict[str, list[str]] = {}
+    for row, found in answers.items():
+        for sentence in dict.fromkeys(sentence for one in found for sentence in one.shaken_by):
+            rows.setdefault(sentence, []).append(row)
+    phrases = {_sentence(phrase): phrase for phrase in ACT_ON.values()}
+    return tuple(f"{listed(shaken)}: {phrases[sentence]}" for sentence, shaken in rows.items())

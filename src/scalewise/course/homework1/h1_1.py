@@ -8,12 +8,19 @@ from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.phrases import listed, ranks_phrase
-from scalewise.course.captions import setting
-from scalewise.course.homework1.comparable_rows import Again, again, agreeing_rows, measured_runs, on_gpus, scaling_rows
-from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.comparable_rows import (
+    Again,
+    again,
+    agreeing_rows,
+    measured_runs,
+    on_gpus,
+    scaling_rows,
+    shaken_by,
+)
 from scalewise.course.listings import lines_listing
+from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import (
     Answer,

@@ -10,7 +10,6 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.captions import setting
 from scalewise.course.gpus import told_recordings, told_source
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
@@ -24,9 +23,9 @@ from scalewise.course.homework1.comparable_rows import (
     on_gpus,
     row_at,
     scaling_rows,
+    shaken_by,
     why_no_scaling,
 )
-from scalewise.course.homework1.doubts import shaken_by
 from scalewise.course.homework1.h1_2_model import (
     ANATOMY,
     MODEL,
@@ -38,18 +37,21 @@ from scalewise.course.homework1.h1_2_model import (
     model_parts_figure,
     model_table,
 )
-from scalewise.course.homework1.h1_4_figures import STEP, ddp_steps, hidden_text
-from scalewise.course.homework1.points import (
+from scalewise.course.homework1.h1_4_devices import STEP, ddp_steps, hidden_text
+from scalewise.course.homework1.rank_points import (
     NO_BASE,
+    ArmPrediction,
     RanksPoint,
     gpu_heading,
     gpu_points,
     points_of_arm,
+    predicted_ranks,
     speedup_series,
+    told,
 )
-from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
+from scalewise.course.measured_arms import step_ratio
+from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.course.selected_arms import step_ratio
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import (
     Answer,

@@ -11,7 +11,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, computing, link_at, price, row_at, volume
-from scalewise.course.selected_arms import COURSE_LEVEL
+from scalewise.course.measured_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import BarPlot, Cell, Column, Figure, Formula, Part, Table
 

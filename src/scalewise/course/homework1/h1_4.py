@@ -9,26 +9,36 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
-from scalewise.course.captions import setting
-from scalewise.course.homework1.busy_devices import DDP, DP, Device, devices_of_ddp, devices_of_dp
-from scalewise.course.homework1.comparable_rows import EQUAL, MARGIN, again, agreeing_rows, on_gpus, volume
-from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.h1_4_bytes import BYTES_TABLE, DEVICES, DeviceTraffic, bytes_row, bytes_table
-from scalewise.course.homework1.h1_4_figures import (
+from scalewise.course.homework1.comparable_rows import EQUAL, MARGIN, again, agreeing_rows, on_gpus, shaken_by, volume
+from scalewise.course.homework1.h1_4_devices import (
+    BYTES_TABLE,
+    DDP,
+    DEVICES,
+    DP,
     MEGA,
     OVER_TIME,
     STEP,
     STRIPS,
+    Device,
+    DeviceTraffic,
     Shown,
+    Steadiness,
+    bytes_row,
+    bytes_table,
     ddp_steps,
+    devices_of_ddp,
+    devices_of_dp,
     hidden_text,
     over_time_figure,
+    steadier,
+    steadiness,
     step_figure,
     strips_figure,
+    why_steadier,
 )
-from scalewise.course.homework1.steadiness import Steadiness, steadier, steadiness, why_steadier
+from scalewise.course.measured_arms import figures_of, step_ratio
+from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.course.selected_arms import figures_of, step_ratio
 from scalewise.report.cells import (
     empty_cell,
     estimate_cell,

@@ -8,7 +8,6 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.saturation import SATURATED, Saturation, saturation
-from scalewise.course.captions import setting
 from scalewise.course.homework1.comparable_rows import (
     ASKED,
     EQUAL,
@@ -19,13 +18,22 @@ from scalewise.course.homework1.comparable_rows import (
     measured_there,
     row_at,
     scaling_rows,
+    shaken_by,
     why_no_scaling,
 )
-from scalewise.course.homework1.doubts import shaken_by
-from scalewise.course.homework1.points import GPU_NOTE, RanksPoint, gpu_heading, gpu_points, points_of_arm
-from scalewise.course.homework1.predicted_ranks import ArmPrediction, predicted_ranks, told
+from scalewise.course.homework1.rank_points import (
+    GPU_NOTE,
+    ArmPrediction,
+    RanksPoint,
+    gpu_heading,
+    gpu_points,
+    points_of_arm,
+    predicted_ranks,
+    told,
+)
+from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 

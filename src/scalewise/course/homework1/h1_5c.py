@@ -10,11 +10,10 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.captions import setting
-from scalewise.course.homework1.comparable_rows import agreeing_rows, measured_runs
-from scalewise.course.homework1.doubts import shaken_by
+from scalewise.course.homework1.comparable_rows import agreeing_rows, measured_runs, shaken_by
+from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Cell, Column, Mark, Section, Table
 

@@ -1,15 +1,23 @@
-"""H2.1: the code that is handed in, and whether it trains as Code 1 does."""
+"""The three codes of homework 2: their files, their names in tables, and the points that measured them."""
+
+from collections.abc import Mapping
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
-from scalewise.course.captions import setting
-from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, NAMES, code_point
 from scalewise.course.listings import stretch_listings
-from scalewise.course.page_pieces import distance_series, level_series, loss_figure
-from scalewise.course.selected_arms import figures_of, hole, usable
+from scalewise.course.measured_arms import Point, figures_of, hole, point, usable
+from scalewise.course.page_pieces import distance_series, level_series, loss_figure, setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, PlotSeries, Section, Table
 
+ACCUMULATION = "practical7_accumulation"
+MIXED = "practical7_amp"
+BOTH = "practical5_single"
+CODES = (ACCUMULATION, MIXED, BOTH)
+NAMES: Mapping[str, str] = {ACCUMULATION: "Code 1", MIXED: "Code 2", BOTH: "Code 3"}
+MEANS: Mapping[str, str] = {ACCUMULATION: "accumulation", MIXED: "AMP", BOTH: "accumulation + AMP"}
+REMOVED = "remove_communication"
+PLAIN, BFLOAT = "plain", "bfloat16"  # experiments beside the three codes: float32 DDP, and Code 3 in bfloat16
 ORDER = 10
 ROW, TABLE, LISTING, FIGURE = "H2.1", "h2-1-same-loss", "h2-1-code", "h2-1-distance"
 QUESTION = "Does Code 3 train as Code 1 does?"
@@ -22,6 +30,25 @@ ROUNDED = (
     " output of each of the 2 layers, the loss, and what earlier steps left. A rule of thumb: over many steps roundings"
     " go up as often as down."
 )
+
+
+def code_point(evidence: Evidence, code: str, intervention: str = "none") -> Point:
+    """Returns one code at the ACCUM_STEPS of the comparison."""
+    return point(evidence, f"{NAMES[code]}: {MEANS[code]}", "codes", intervention=intervention, code=code)
+
+
+def beside_point(evidence: Evidence, experiment: str, intervention: str = "none") -> Point:
+    """Float32 DDP without accumulation, or Code 3 in bfloat16; folders of before these were measured have neither."""
+    label = {PLAIN: "float32 DDP", BFLOAT: "Code 3 in bfloat16"}[experiment]
+    return point(evidence, label, experiment, intervention=intervention)
+
+
+def product_precision(one: Point) -> str:
+    """Returns the precision in which products were seen to be computed, such as `float16`; empty if none was seen."""
+    if one.row is None or not one.row.precision:
+        return ""
+    mixed = [word.removeprefix("autocast ") for word in one.row.precision if word.startswith("autocast ")]
+    return mixed[0] if mixed else one.row.precision[0]
 
 
 def build(evidence: Evidence) -> Section:

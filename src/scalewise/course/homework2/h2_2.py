@@ -4,13 +4,23 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import fit_line, spread_of
 from scalewise.analysis.stability import Stability, stability
-from scalewise.course.captions import gpu_rows_heading, setting, why_lr
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
-from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
-from scalewise.course.measured import GIGABYTE, MEGABYTE, Point, StepChange, change_between, point
-from scalewise.course.memory import SAME, memory_sign, witness_notes
+from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
+from scalewise.course.measured_arms import (
+    GIGABYTE,
+    MEGABYTE,
+    SAME,
+    Point,
+    StepChange,
+    change_between,
+    figures_of,
+    memory_sign,
+    numbers_along,
+    point,
+    witness_notes,
+)
+from scalewise.course.page_pieces import gpu_rows_heading, setting, why_lr
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
-from scalewise.course.selected_arms import figures_of, numbers_along
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 

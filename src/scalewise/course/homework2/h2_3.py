@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.captions import setting
-from scalewise.course.homework2.codes import (
+from scalewise.course.homework2.h2_1 import (
     ACCUMULATION,
     BFLOAT,
     BOTH,
@@ -30,10 +29,10 @@ from scalewise.course.homework2.h2_2 import (
     slope_cell,
 )
 from scalewise.course.homework2.memory_answer import memory_blocks
-from scalewise.course.measured import Point, StepChange, change_between, change_cell
+from scalewise.course.measured_arms import Point, StepChange, change_between, change_cell, contrast
+from scalewise.course.page_pieces import setting
 from scalewise.course.practical7.p7_1 import first_gradient
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
-from scalewise.course.selected_arms import contrast
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import (
     count_cell,

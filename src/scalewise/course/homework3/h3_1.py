@@ -4,7 +4,6 @@ from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
-from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import (
     DEPTHS,
     EMULATED,
@@ -16,6 +15,7 @@ from scalewise.course.homework3.layers import (
     placed_along,
 )
 from scalewise.course.listings import function_listing
+from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said
 from scalewise.report.document import Answer, Block, Cell, Column, Listing, Section, Table
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import Line, fit_line, spread_of
-from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import (
     DEPTHS,
     SHARES,
@@ -16,6 +15,7 @@ from scalewise.course.homework3.layers import (
     shares_phrase,
     why_in_turn,
 )
+from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 

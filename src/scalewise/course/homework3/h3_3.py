@@ -3,9 +3,9 @@
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import contiguous, placement_rule
-from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.listings import function_listing
+from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table
 

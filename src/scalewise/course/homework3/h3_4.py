@@ -8,7 +8,6 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.captions import setting
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source
 from scalewise.course.homework3.layers import (
     ALL,
@@ -27,7 +26,8 @@ from scalewise.course.homework3.layers import (
     timeline_figure,
     why_in_turn,
 )
-from scalewise.course.selected_arms import Contrast, contrast, usable
+from scalewise.course.measured_arms import Contrast, contrast, usable
+from scalewise.course.page_pieces import setting
 from scalewise.report.cells import (
     count_cell,
     empty_cell,

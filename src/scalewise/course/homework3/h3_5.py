@@ -7,7 +7,6 @@ from statistics import median
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import copies_seconds
-from scalewise.course.captions import setting
 from scalewise.course.gpus import hand_over_parts, known_of
 from scalewise.course.homework3.layers import (
     ALL,
@@ -18,6 +17,7 @@ from scalewise.course.homework3.layers import (
     devices_phrase,
     placed_along,
 )
+from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
 

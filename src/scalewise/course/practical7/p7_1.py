@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
-from scalewise.course.captions import setting, why_lr
-from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
-from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series
-from scalewise.course.selected_arms import figures_of
+from scalewise.course.measured_arms import Point, StepChange, change_between, change_cell, figures_of, point
+from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series, setting, why_lr
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Section, Table

@@ -10,9 +10,8 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
-from scalewise.course.captions import setting
-from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
-from scalewise.course.memory import SAME, memory_sign
+from scalewise.course.measured_arms import SAME, Point, StepChange, change_between, change_cell, memory_sign, point
+from scalewise.course.page_pieces import setting
 from scalewise.records.folder import SuiteFolder
 from scalewise.report.cells import (
     count_cell,

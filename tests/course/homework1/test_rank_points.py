@@ -7,9 +7,8 @@ import pytest
 from evidence_factories import make_evidence
 from factories import make_machine
 from homework1_evidence import WEIGHTS, link_in_training, rehearsal, strong
-from scalewise.course.homework1.predicted_ranks import predicted_ranks
-from scalewise.course.homework1.predicted_ranks import told as notes
-from scalewise.course.homework1.training_link import training_link
+from scalewise.course.homework1.rank_points import predicted_ranks, training_link
+from scalewise.course.homework1.rank_points import told as notes
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import NoLink
 from scalewise.records.machine import GpuFacts

@@ -22,8 +22,8 @@ from course_evidence import (
 from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.captions import BRACKET, gpu_rows_heading, setting, why_lr
-from scalewise.course.section_files import pages_of
+from scalewise.course.homework import pages_of
+from scalewise.course.page_pieces import BRACKET, gpu_rows_heading, setting, why_lr
 from scalewise.report.build_document import section_modules
 from scalewise.report.document import Table
 

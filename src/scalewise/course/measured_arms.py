@@ -1,0 +1,275 @@
+"""Selects a suite's arms for answers: the arm with figures, its runs, why it is missing, and how two differ."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from statistics import median_low
+from typing import Any, Literal
+
+from scalewise.analysis.arms import arm_of
+from scalewise.analysis.comparison import compare_runs
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
+from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.figures import RunFigures
+from scalewise.analysis.memory_parts import MemoryParts, memory_parts
+from scalewise.analysis.phrases import percent_phrase
+from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
+from scalewise.analysis.summary import ArmRow
+from scalewise.course.seen import label_refusal
+from scalewise.plan.words import value_text
+from scalewise.records.inspection import MemoryPartsRow
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
+from scalewise.report.document import Cell
+from scalewise.results.run import Run
+
+Verdict = Literal["faster", "slower", "cannot tell"]
+COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree
+CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts that do not change a step's work
+NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
+REFUSED = "refused: "  # beginning of the reason if a script did not do what its row says
+MEANT = ("precision", "interventions")  # differences between two arms that are meant to be compared
+HEAP = "C heap in use when backward begins"
+SAME = 0.01  # of a peak: less is no difference worth a word
+Sign = Literal["same", "less", "more"]
+MEGABYTE = 1e6
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The effect on the step of what differs between arms A and B."""
+
+    verdict: Verdict  # B is ...
+    change: Estimate  # B's step time over A's, less one
+    seconds: Estimate  # B's step time less A's
+    smallest_visible: float  # smallest relative difference that would have been seen
+
+    @property
+    def condition(self) -> str:
+        """The rule behind the verdict, with its numbers."""
+        change, level = f"change of the step time {percent_phrase(self.change)}", level_text(self.change.level)
+        if self.verdict == "cannot tell":
+            return f"{change} ({level}): the interval holds 0"
+        return f"{change} ({level}): the interval lies {'above' if self.verdict == 'slower' else 'below'} 0"
+
+
+def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
+    """Returns the arm that has figures and did what its label says; of several, the one with the most ranks."""
+    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    known = (row for row in reversed(rows) if row.step_seconds is not None)
+    return next((row for row in known if not label_refusal(evidence, row)), None)
+
+
+def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
+    """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
+    name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
+    rows = evidence.rows(experiment, **axes)
+    refused = next((reason for row in rows if (reason := label_refusal(evidence, row))), "")
+    if refused:
+        return f"{REFUSED}{refused}"
+    reason = next((row.reason for row in rows if row.reason), "")
+    if reason:
+        return f"{name} failed ({reason.rstrip('.')})"
+    return f"{name} is not finished" if rows else f"{name} was not run"
+
+
+def numbers_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the whole numbers of an axis as they were run, ascending; the course's own if none was run."""
+    found = evidence.experiment(experiment)
+    texts = {str(row.axes[axis]) for row in (found.rows if found else ()) if axis in row.axes}
+    return tuple(sorted(int(text) for text in texts if text.isdecimal())) or wanted
+
+
+def runs_of(evidence: Evidence, row: ArmRow) -> tuple[Run, ...]:
+    """Returns the arm's runs, usable or not."""
+    return tuple(run for name in row.run_names if (run := evidence.run(name)) is not None)
+
+
+def figures_of(evidence: Evidence, row: ArmRow | None) -> tuple[RunFigures, ...]:
+    """Returns the figures of the arm's usable runs."""
+    if row is None:
+        return ()
+    found = [one for experiment in evidence.analysis.experiments for one in experiment.runs]
+    return tuple(one for one in found if one.name in row.run_names)
+
+
+def contrast(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Contrast | None:
+    """Returns what B changes against A on as many ranks; None if one is missing or their work differs."""
+    if a is None or b is None or a.ranks != b.ranks:
+        return None
+    runs_a, runs_b = runs_of(evidence, a), runs_of(evidence, b)
+    if not runs_a or not runs_b:
+        return None
+    found = compare_runs(runs_a, runs_b, allow=MEANT, level=COURSE_LEVEL)
+    if found.change is None or found.smallest_visible is None or found.answer == "refused":
+        return None
+    return Contrast(found.answer, found.change, _seconds(runs_a, runs_b), found.smallest_visible)
+
+
+def step_ratio(evidence: Evidence, a: ArmRow | None, b: ArmRow | None) -> Estimate | None:
+    """Returns A's step time over B's, from their runs, paired if these took turns; None if one is missing.
+
+    Interleaved runs are paired as well. Two arms are compared by this ratio, never by whether their intervals overlap.
+    The
+    caller must know whether their work is the same, as some questions ask for ratios of different work.
+    """
+    if a is None or b is None or a.step_seconds is None or b.step_seconds is None:
+        return None
+    sides = [arm_of(runs) for runs in (runs_of(evidence, a), runs_of(evidence, b)) if runs]
+    if len(sides) < 2 or not all(one.measured for one in sides):
+        return ratio_of(a.step_seconds.at(COURSE_LEVEL), b.step_seconds.at(COURSE_LEVEL))
+    return ratio(sides[0].side(), sides[1].side(), COURSE_LEVEL)
+
+
+def all_reduces(evidence: Evidence, row: ArmRow) -> tuple[int, int]:
+    """Returns (count, bytes) of the all-reduces of a typical optimizer step on one rank.
+
+    This is the median over steps, as DDP has different buckets in its very first ones.
+    """
+    ranks = [rank for run in runs_of(evidence, row) if run.measured for rank in run.ranks if rank.steps]
+    seen = [step.collectives.get("all_reduce", (0, 0)) for step in (ranks[0].steps if ranks else ())]
+    if not seen:
+        return 0, 0
+    return median_low(count for count, _ in seen), median_low(size for _, size in seen)
+
+
+def _seconds(a: tuple[Run, ...], b: tuple[Run, ...]) -> Estimate:
+    one, two = arm_of(a), arm_of(b)
+    return seconds_between(one.side(), two.side(), COURSE_LEVEL)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most memory in use at once on one rank, and how it was measured."""
+
+    bytes: int
+    witness: str
+
+
+def peak_of(evidence: Evidence, experiment: str, **axes: Any) -> Peak | None:
+    """Returns the allocator's peak on a GPU; on CPU ranks that of the tensors, seen by inspection; else the C heap."""
+    row = usable(evidence, experiment, **axes)
+    memory = row.memory if row else None
+    if memory and memory.cuda_peak_allocated_bytes is not None:
+        return Peak(memory.cuda_peak_allocated_bytes, "peak of torch's CUDA allocator, largest over the ranks")
+    inspected = evidence.inspection(experiment, **axes)
+    if inspected and inspected.peak_bytes is not None:
+        return Peak(inspected.peak_bytes, "most bytes that tensors held at once on rank 0, from an inspected run")
+    if memory and memory.heap_at_backward_bytes is not None:
+        return Peak(memory.heap_at_backward_bytes, f"{HEAP}, largest over the ranks")
+    return None
+
+
+def memory_sign(before: int | None, after: int | None) -> Sign:
+    """Tells whether the second peak is less or more than the first, by the one rule of all answers."""
+    a, b = before or 0, after or 0
+    if abs(b - a) <= SAME * max(a, 1):
+        return "same"
+    return "less" if b < a else "more"
+
+
+def witness_notes(witnesses: Iterable[str], more: str = "") -> tuple[str, ...]:
+    """The notes on what a column of memory shows; the heap of a process is not to be compared with peaks of tensors."""
+    said = list(dict.fromkeys(filter(None, witnesses)))
+    if not said:
+        return ()
+    apart = "; the whole heap of the process, so not to be compared with other tables" if HEAP in " ".join(said) else ""
+    return (f"Memory: {'; or '.join(said)}{more}{apart}.",)
+
+
+def parts_of(evidence: Evidence, experiment: str, **axes: Any) -> MemoryParts | None:
+    """Returns memory by purpose in a steady step of the arm's inspected run."""
+    inspected = evidence.inspection(experiment, **axes)
+    run = evidence.run(inspected.run) if inspected else None
+    rank = next((rank for rank in run.ranks if rank.inspection), None) if run else None
+    rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, MemoryPartsRow) and row.at_peak]
+    found = memory_parts(inspected)
+    if inspected is None or found is None or not rows:
+        return found
+    highest = max(row.peak_bytes for row in rows)
+    # The first step lacks what it sets up for the others, and in one step DDP rebuilds its buckets: neither is typical.
+    steady = memory_parts(replace(inspected, memory=min(rows[1:] or rows, key=lambda row: row.peak_bytes)))
+    return replace(steady, outside_bytes=max(0, (inspected.peak_bytes or 0) - highest)) if steady else found
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row of a table: what was measured, or why nothing was."""
+
+    label: str
+    row: ArmRow | None
+    missing: str  # why there are no figures; empty if there are some
+    peak_bytes: int | None
+    peak_witness: str  # how the peak was measured
+    reduces: int  # all-reduces of one optimizer step on one rank
+    reduced_bytes: int
+
+    @property
+    def ranks(self) -> Cell:
+        """The number of ranks that ran; emulated if they shared a GPU."""
+        return count_cell(self.row.ranks, mark=mark_of(self.row)) if self.row else empty_cell(self.missing)
+
+    @property
+    def step(self) -> Cell:
+        """The step in milliseconds."""
+        step = self.row.step_seconds if self.row else None
+        return estimate_cell(step, 1e3, mark=mark_of(self.row), why_empty=self.missing)
+
+    def phase(self, name: str) -> Cell:
+        """Returns the time of one phase in milliseconds, mean over the ranks."""
+        seconds = self.row.phase_seconds.get(name) if self.row else None
+        return number_cell(seconds, 1e3, why_empty=self.missing or "not seen")
+
+    @property
+    def peak_mb(self) -> Cell:
+        """The peak of memory in megabytes."""
+        return number_cell(self.peak_bytes, 1 / MEGABYTE, why_empty=self.missing or "not seen", note=self.peak_witness)
+
+    @property
+    def peak_gb(self) -> Cell:
+        """The peak of memory in gigabytes, as the sheet asks."""
+        return number_cell(self.peak_bytes, 1 / GIGABYTE, why_empty=self.missing or "not seen", note=self.peak_witness)
+
+    @property
+    def reduced_mb(self) -> Cell:
+        """The megabytes that the ranks average in one optimizer step."""
+        return number_cell(self.reduced_bytes / MEGABYTE if self.row else None, why_empty=self.missing)
+
+    @property
+    def run_names(self) -> tuple[str, ...]:
+        """The runs behind the point."""
+        return self.row.run_names if self.row else ()
+
+
+def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
+    """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
+    row = usable(evidence, experiment, intervention=intervention, **axes)
+    missing = "" if row else hole(evidence, experiment, **axes)
+    if missing.startswith(REFUSED):
+        return Point(label, None, missing, None, "", 0, 0)
+    peak = peak_of(evidence, experiment, **axes)
+    count, size = all_reduces(evidence, row) if row else (0, 0)
+    return Point(label, row, missing, peak.bytes if peak else None, peak.witness if peak else "", count, size)
+
+
+@dataclass(frozen=True)
+class StepChange:
+    """The change of the step from A to B, in percent."""
+
+    verdict: Verdict  # B is ...
+    cell: Cell  # signed
+
+    def words(self) -> str:
+        """Returns `12 % less time`, with the digits of the cell."""
+        size = replace(self.cell, text=self.cell.text.lstrip("−-+"))
+        return f"{said(size, '%')} {'less' if (self.cell.number or 0) < 0 else 'more'} time"
+
+
+def change_between(evidence: Evidence, a: Point, b: Point) -> StepChange | None:
+    """Returns the change from A to B; None if one is missing, or if they did not do the same work on as many ranks."""
+    found = contrast(evidence, a.row, b.row)
+    return StepChange(found.verdict, estimate_cell(found.change, 100)) if found else None
+
+
+def change_cell(found: StepChange | None, why: str = "nothing to compare with") -> Cell:
+    """Returns the change in percent, or an empty cell."""
+    return found.cell if found else empty_cell(why)
