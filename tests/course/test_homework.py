@@ -1,4 +1,4 @@
-"""A new homework is one folder: with it alone the suite is found, run in its place, asked about, reported, handed in."""
+"""A new homework is one folder: with it the suite is found, run in its place, asked about, reported and handed in."""
 
 import importlib
 import sys
@@ -31,7 +31,7 @@ from scalewise.course.predictions import Prediction, cell_in
 HOMEWORK = Homework(
     most_pages=1,
     summary=verdicts(("H9.1", 0, "the step")),
-    predictions=(Prediction("step", "How long is a step?", "ms", cell_in("h9-1-step", "1", "Step"), "It was measured."),),
+    predictions=(Prediction("step", "How long?", "ms", cell_in("h9-1-step", "1", "Step"), "It was measured."),),
 )
 ''',
     "h9_1.py": '''

@@ -6,7 +6,7 @@ Nothing else knows a homework by its name: a new one is a folder with `__init__.
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,42 @@ class Homework:
     most_pages: int | None = None  # the sheet's limit
     summary: Summarise | None = None
     predictions: tuple[Prediction, ...] = ()  # numbers to guess before measuring
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a sheet."""
+
+    row: str  # of the sheet: H1.2
+    text: str  # as the sheet asks it
+    hint: str  # which numbers to use, for a report that leaves the answers to the student
+
+    def answer(
+        self,
+        verdict: str,
+        number: str = "",
+        why: str = "",
+        practice: str = "",
+        *,
+        decided: str = "",
+        rests_on: tuple[str, ...] = (),
+        shaken_by: tuple[str, ...] = (),
+    ) -> Answer:
+        """The answer with the question's words and hint."""
+        return Answer(self.row, self.text, verdict, number, why, practice, decided, rests_on, shaken_by, hint=self.hint)
+
+    def without_hint(
+        self,
+        verdict: str,
+        number: str = "",
+        why: str = "",
+        practice: str = "",
+        *,
+        decided: str = "",
+        rests_on: tuple[str, ...] = (),
+    ) -> Answer:
+        """The same without the hint, where there are no such numbers to use."""
+        return replace(self.answer(verdict, number, why, practice, decided=decided, rests_on=rests_on), hint="")
 
 
 def course_suites() -> tuple[str, ...]:

@@ -42,7 +42,8 @@ def run_suites(
     """
     folders: list[Path] = []
     complete = True
-    suites = [_suite(name, request) for name in names or course_suites()]  # all are read first, so that a mistake shows at once
+    # All are read first, so that a mistake shows at once.
+    suites = [_suite(name, request) for name in names or course_suites()]
     if request.read_line is not None:
         _ask(suites, reporter, request.where, request.read_line)
     reporter.say("looking at the machine")

@@ -8,6 +8,7 @@ from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.phrases import listed, ranks_phrase
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     Again,
     again,
@@ -38,11 +39,19 @@ from scalewise.report.document import (
 )
 
 ORDER = 10
-ROW, TRACE, SEEDS = "H1.1", "strong-scaling", "seeds"
+TRACE, SEEDS = "strong-scaling", "seeds"
 SEED_TABLE, AGAIN_TABLE = "h1-1-seeds", "h1-1-again"
 FIGURE, LISTING = "h1-1-trace", "h1-1-timing"
-WHY_WARM_UP = "Why is warm-up needed in GPU benchmarking?"
-WHY_SEEDS = "Why must randomness be controlled?"
+WHY_WARM_UP = Question(
+    "H1.1",
+    "Why is warm-up needed in GPU benchmarking?",
+    "the first step, the median of the rest, and what the first five would do to the mean",
+)
+WHY_SEEDS = Question(
+    "H1.1",
+    "Why must randomness be controlled?",
+    "how many losses are equal bit for bit with the seed fixed, and without",
+)
 IGNORED = 5  # number of first steps, as the sheet asks
 LEAST_STEPS = 30  # least number of steps, as the sheet asks
 CLEARLY = 1.05  # a first step within 5 % of the rest does not distort a mean
@@ -193,13 +202,10 @@ def _figure(found: FirstSteps) -> Figure:
     later = len(times) - IGNORED
     caption = (
         f"DIM 1024, DEPTH 2, batch 64, {ranks_phrase(found.ranks)}. Its first step takes {said(found.first, 'ms')}, "
-        "the "
-        f"median after the first {IGNORED} is {said(found.rest, 'ms')}; {found.slower} of the {later} later steps took "
-        f"longer than the first. Over {runs} the first step is "
-        f"{said_with_interval(found.times)} "
-        f"times the rest, and the mean with the first {IGNORED} is off by {said_with_interval(found.error, '%')}; a "
-        "bracket is a "
-        "95 % interval."
+        f"the median after the first {IGNORED} is {said(found.rest, 'ms')}; {found.slower} of the {later} later "
+        f"steps took longer than the first. Over {runs} the first step is {said_with_interval(found.times)} times "
+        f"the rest, and the mean with the first {IGNORED} is off by {said_with_interval(found.error, '%')}; a "
+        "bracket is a 95 % interval."
     )
     return Figure(FIGURE, "Every step of one run", caption, plot, 0.5)
 
@@ -261,15 +267,14 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
         "the first step. Kernel launches are also asynchronous: without `torch.cuda.synchronize()` the clock stops "
         "before the GPU has finished."
     )
-    hint = "the first step, the median of the rest, and what the first five would do to the mean"
     if found is None:
-        return Answer(
-            ROW, WHY_WARM_UP, "The first steps pay for set-up that later ones do not pay.", why=why, hint=hint
-        )
+        return WHY_WARM_UP.answer("The first steps pay for set-up that later ones do not pay.", why=why)
     times, error = _estimate_of(found.times), _estimate_of(found.error)
-    here = "" if on_gpus(evidence) else (
-        " CPU cores, as here, have no CUDA context: they set up memory, threads, gloo's connections and DDP's buckets."
-    )  # fmt: skip
+    if not on_gpus(evidence):
+        why += (
+            " CPU cores, as here, have no CUDA context: they set up memory, threads, gloo's connections and DDP's "
+            "buckets."
+        )
     number = (
         f"Here the first step of a run takes {said(found.first, 'ms')}, the median of the rest {said(found.rest, 'ms')}"
     )
@@ -279,18 +284,15 @@ def _warm_up_answer(evidence: Evidence, found: FirstSteps | None) -> Answer:
         if slow
         else ". Over all runs this is no clear difference."
     )
-    return Answer(
-        ROW,
-        WHY_WARM_UP,
+    return WHY_WARM_UP.answer(
         _warm_up_verdict(slow, error[0] > 0),
         number,
-        f"{why}{here}",
+        why,
         _warm_up_practice(found, slow, error[0] > 0),
         decided=f"Clearly slower: the lower end of first / rest, {times[0]:.3g}, is above {CLEARLY}. The mean is "
         f"too high where the lower end of its error is above 0; it is {error[0]:.3g} %.",
         rests_on=(FIGURE,),
         shaken_by=shaken_by(evidence, TRACE),
-        hint=hint,
     )
 
 
@@ -328,7 +330,6 @@ def _estimate_of(cell: Cell) -> tuple[float, float]:
 
 def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer:
     rests = (SEED_TABLE, *((LISTING,) if listing else ()))
-    hint = "how many losses are equal bit for bit with the seed fixed, and without"
     why = (
         "The seed decides the first weights and the data, and so every loss. DDP sends rank 0's weights to all ranks "
         "when it is constructed, so ranks start alike with any seed; but each draws the batch itself, and only with "
@@ -343,8 +344,7 @@ def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer
     if fixed is None or free is None:
         missing = listed([word for word, one in (("with the seed fixed", fixed), ("without a seed", free)) if not one])
         verdict = "So that two runs differ only in what was changed between them."
-        return Answer(ROW, WHY_SEEDS, verdict, f"Not measured: two finished runs {missing} are missing.", why, practice,
-                      hint=hint)  # fmt: skip
+        return WHY_SEEDS.answer(verdict, f"Not measured: two finished runs {missing} are missing.", why, practice)
     numbers = (
         f"With the seed fixed {said(fixed.equal)} of {said(fixed.compared)} losses of two runs are equal bit for bit, "
         f"without it {said(free.equal)} of {said(free.compared)}"
@@ -361,14 +361,11 @@ def _seed_answer(pairs: tuple[SeedPair, ...], listing: Listing | None) -> Answer
     else:
         verdict = "So that runs can be compared; in this script the seed changes nothing."
         number = f"{numbers}: no random number reaches the loss."
-    return Answer(
-        ROW,
-        WHY_SEEDS,
+    return WHY_SEEDS.answer(
         verdict,
         number,
         why,
         practice,
         decided="Losses are compared bit for bit, step by step, between two runs of each kind.",
         rests_on=rests,
-        hint=hint,
     )

@@ -11,6 +11,7 @@ from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import told_recordings, told_source
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
@@ -53,32 +54,18 @@ from scalewise.course.measured_arms import step_ratio
 from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
-from scalewise.report.document import (
-    Answer,
-    Block,
-    Cell,
-    Column,
-    Figure,
-    LinePlot,
-    PlotSeries,
-    Section,
-    Table,
-)
+from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
-ROW, EXPERIMENT = "H1.2", "strong-scaling"
+EXPERIMENT = "strong-scaling"
 TABLE, SPEEDUP = "h1-2-strong-scaling", "h1-2-speedup"
-LINEAR, DROP = "Is the speedup linear?", "Where does efficiency drop?"
-WHY = "What explains it, in numbers?"
+LINEAR = Question("H1.2", "Is the speedup linear?", "the speedups of the table, and the number of ranks")
+DROP = Question("H1.2", "Where does efficiency drop?", "the column efficiency, from row to row")
+WHY = Question("H1.2", "What explains it, in numbers?", "the parts of a step in the table of the model")
 WORDS = {2: "two", 4: "four", 8: "eight"}
 FIXED = "The fixed part of a step, which is as long on every rank however many there are."
 BATCHES, BATCH_TABLE = "batch-scaling", "h1-5b-batch"  # experiment and table of H1.5B, with one rank at several batches
 GOOD = 0.9  # efficiency below which ranks are said to be wasted
-HINTS = {
-    LINEAR: "the speedups of the table, and the number of ranks",
-    DROP: "the column efficiency, from row to row",
-    WHY: "the parts of a step in the table of the model",
-}
 
 
 @dataclass(frozen=True)
@@ -244,22 +231,17 @@ def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
         number = f"{found.hole} {number}"
     why = (
         "Only the computing of a sample is divided among ranks. What a step costs whatever its batch is paid by "
-        "each of "
-        "them, and the exchange of gradients comes on top."
+        "each of them, and the exchange of gradients comes on top."
     )
-    return Answer(
-        ROW,
-        LINEAR,
+    return LINEAR.answer(
         verdict,
         number,
         why,
         _further(found),
-        decided=f"Linear: the whole interval of speedup / {last.ranks} lies within {MARGIN:.0%} of 1. Slower or "
-        "faster than "
-        "one rank: the interval of the speedup, from runs made in turns, lies below or above 1.",
+        decided=f"Linear: the whole interval of speedup / {last.ranks} lies within {MARGIN:.0%} of 1. Slower or faster "
+        "than one rank: the interval of the speedup, from runs made in turns, lies below or above 1.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[LINEAR],
     )
 
 
@@ -312,16 +294,13 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
             else "Each rank computes less and less, and exchanges as many bytes as before."
         )
     number = f"Efficiency is {figures} ranks; one rank has 100 %."
-    return Answer(
-        ROW,
-        DROP,
+    return DROP.answer(
         verdict,
         number,
         why,
         decided=f"The first number of ranks whose efficiency has the upper end of its interval below {GOOD:.0%}.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[DROP],
     )
 
 
@@ -350,19 +329,15 @@ def _why(evidence: Evidence, found: StrongScaling) -> Answer:
         if free is not None and free.number is not None
         else ""
     )
-    return Answer(
-        ROW,
-        WHY,
+    return WHY.answer(
         verdict,
         number,
         _link_words(evidence, found, part),
         practice,
-        decided="Communication as measured against fixed x (1 - 1/N): the interval of their difference, above, "
-        "below or "
-        f"across 0 (here {1e3 * more.low:.3g} to {1e3 * more.high:.3g} ms).",
+        decided="Communication as measured against fixed x (1 - 1/N): the interval of their difference, above, below "
+        f"or across 0 (here {1e3 * more.low:.3g} to {1e3 * more.high:.3g} ms).",
         rests_on=(MODEL_TABLE, TABLE, ANATOMY, STEP),
         shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
-        hint=HINTS[WHY],
     )
 
 
@@ -441,9 +416,7 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
         verdict = "By prediction the fixed part of a step and the exchange of gradients."
         why = "Only the computing of samples is divided among ranks."
     practice = "A larger batch or a larger model gives the ranks something to divide."
-    return Answer(
-        ROW,
-        WHY,
+    return WHY.answer(
         verdict,
         f"{found.hole} {number}",
         why,
@@ -451,7 +424,6 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
         decided="The fixed part is the cause where its lower end is above half of one rank's step.",
         rests_on=(MODEL_TABLE, TABLE),
         shaken_by=shaken_by(evidence, EXPERIMENT, "batch-scaling"),
-        hint=HINTS[WHY],
     )
 
 
@@ -476,9 +448,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
         f"{batch_of(rows[-1]):g}."
     )
     further = f"{_further(found)} " if found.predicted else ""
-    return Answer(
-        ROW,
-        WHY,
+    return WHY.answer(
         FIXED,
         f"{found.hole} {number}".strip(),
         _fixed_words(evidence),
@@ -486,17 +456,14 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
         decided="No line goes through one rank's steps over the batch: they do not grow.",
         rests_on=(TABLE, BATCH_TABLE),
         shaken_by=shaken_by(evidence, EXPERIMENT, BATCHES),
-        hint=HINTS[WHY],
     )
 
 
-def _unanswered(question: str, found: StrongScaling) -> Answer:
+def _unanswered(question: Question, found: StrongScaling) -> Answer:
     """Returns an answer that says what is missing."""
     why = found.hole or (
         "The runs on one rank with batches 32 to 256, or those without communication, are missing."
         if question == WHY
         else "There is no speedup to compare."
     )
-    return Answer(
-        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))

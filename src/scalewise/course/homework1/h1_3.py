@@ -11,6 +11,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.utilisation import Utilisation
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     MARGIN,
@@ -37,28 +38,24 @@ from scalewise.course.homework1.rank_points import (
 from scalewise.course.measured_arms import COURSE_LEVEL
 from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.report.cells import (
-    count_cell,
-    estimate_cell,
-    number_cell,
-    said,
-    said_with_interval,
-    text_cell,
-)
+from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Mark, Part, Section, Table
 
 EXPERIMENT, WORK_TABLE, REACHED = "model-size", "h1-3-work", "h1-3-reached"
 FLOAT_BYTES = 4
 ORDER = 30
-ROW = "H1.3"
 TABLE = "h1-3-model-size"
-WHICH, WHY = "In which case is DDP more efficient?", "Why?"
-WHEN = "When does communication become the bottleneck?"
-HINTS = {
-    WHICH: "the efficiencies of both cases on the same number of ranks, and their ratio",
-    WHY: "bytes per flop, computing and communication of both cases",
-    WHEN: "the share of the step that is communication, and what it would be with other batches",
-}
+WHICH = Question(
+    "H1.3",
+    "In which case is DDP more efficient?",
+    "the efficiencies of both cases on the same number of ranks, and their ratio",
+)
+WHY = Question("H1.3", "Why?", "bytes per flop, computing and communication of both cases")
+WHEN = Question(
+    "H1.3",
+    "When does communication become the bottleneck?",
+    "the share of the step that is communication, and what it would be with other batches",
+)
 CASES = ("small", "large")
 FIXED_COSTS = "What a step costs whatever its size weighs less in the longer step of the large model."
 
@@ -357,9 +354,7 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
         why = "The sheet expects the large one, whose computation dominates." + _expected_words(found)
     gpus = _gpu_pair(found)
     practice = f"{practice} {gpus}".strip()
-    return Answer(
-        ROW,
-        WHICH,
+    return WHICH.answer(
         verdict,
         f"{found.hole} {number}".strip() if predicted else number,
         why,
@@ -368,7 +363,6 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
         "none of these.",
         rests_on=(TABLE, WORK_TABLE) if found.works else (TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[WHICH],
     )
 
 
@@ -451,12 +445,10 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
     )
     if small is None or large is None or small.per_flop.number is None or large.per_flop.number is None:
         missing = "No inspected run counted the operations of both cases."
-        return Answer(ROW, WHY, FIXED_COSTS, missing, why, rests_on=(TABLE,), hint=HINTS[WHY])
+        return WHY.answer(FIXED_COSTS, missing, why, rests_on=(TABLE,))
     verdict = _why_verdict(found, small, large)
     number = f"Counted: {said(small.per_flop)} bytes per 1000 flop for small, {said(large.per_flop)} for large."
-    return Answer(
-        ROW,
-        WHY,
+    return WHY.answer(
         verdict,
         number,
         why,
@@ -464,7 +456,6 @@ def _why(evidence: Evidence, found: Sizes) -> Answer:
         decided="Bytes per operation differ where their counted ratio is above 1.01.",
         rests_on=(WORK_TABLE, *((REACHED,) if small.of_peak.number is not None else ())),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[WHY],
     )
 
 
@@ -547,9 +538,7 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
         "takes over where the global batch is spread over more ranks, the link is slower, or the device is faster."
     )
     practice = "More samples per rank, or several micro-batches before one exchange, make its share smaller."
-    return Answer(
-        ROW,
-        WHEN,
+    return WHEN.answer(
         verdict,
         number,
         why,
@@ -558,12 +547,9 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
         "or across 50 %.",
         rests_on=(WORK_TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[WHEN],
     )
 
 
-def _unanswered(question: str, found: Sizes, why: str = "") -> Answer:
+def _unanswered(question: Question, found: Sizes, why: str = "") -> Answer:
     reason = why or found.hole or "Both cases are needed on the same number of ranks, with and without communication."
-    return Answer(
-        ROW, question, "This cannot be answered from these runs.", reason, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("This cannot be answered from these runs.", reason, rests_on=(TABLE,))

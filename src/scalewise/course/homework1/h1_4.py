@@ -9,6 +9,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import EQUAL, MARGIN, again, agreeing_rows, on_gpus, shaken_by, volume
 from scalewise.course.homework1.h1_4_devices import (
     BYTES_TABLE,
@@ -39,30 +40,28 @@ from scalewise.course.homework1.h1_4_devices import (
 from scalewise.course.measured_arms import figures_of, step_ratio
 from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
-from scalewise.report.cells import (
-    empty_cell,
-    estimate_cell,
-    mark_of,
-    number_cell,
-    said,
-    said_with_interval,
-    text_cell,
-)
+from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
 
-ORDER, ROW = 40, "H1.4"
+ORDER = 40
 TABLE = "h1-4-dp-ddp"
 EXPERIMENTS = {DP: "data-parallel", DDP: "ddp"}
-BOUND = "Why is DataParallel bound by GPU 0?"
-COMPARED = "How do utilisation, step-time variance and memory compare?"
-DESIGN = "Why does DDP scale better by design?"
-ACCEPTABLE = "When is DataParallel still acceptable?"
-HINTS = {
-    BOUND: "the layers, the optimizer and the memory of the first device, and the bytes through it",
-    COMPARED: "the columns of the table, and the distribution of step times",
-    DESIGN: "the bytes through the busiest device on 2, 4 and 8 devices, and when DDP sends",
-    ACCEPTABLE: "both step times and their ratio",
-}
+BOUND = Question(
+    "H1.4",
+    "Why is DataParallel bound by GPU 0?",
+    "the layers, the optimizer and the memory of the first device, and the bytes through it",
+)
+COMPARED = Question(
+    "H1.4",
+    "How do utilisation, step-time variance and memory compare?",
+    "the columns of the table, and the distribution of step times",
+)
+DESIGN = Question(
+    "H1.4",
+    "Why does DDP scale better by design?",
+    "the bytes through the busiest device on 2, 4 and 8 devices, and when DDP sends",
+)
+ACCEPTABLE = Question("H1.4", "When is DataParallel still acceptable?", "both step times and their ratio")
 MORE = 1.05  # the first device must do or hold this many times as much before it is said to stand out
 
 
@@ -232,8 +231,7 @@ def _notes(found: Both) -> tuple[str, ...]:
     if found.dp.utilised_by == "busy cores":
         notes = [
             "Utilisation: share of the process's cores that were busy, median while steps were made; DataParallel "
-            "is one "
-            f"process on all of them. Memory: {found.dp.held_by}."
+            f"is one process on all of them. Memory: {found.dp.held_by}."
         ]
     notes.append(
         f"Layers: the device's part of the time of all layers{_range_words(found)}; DDP's ranks do equal work by "
@@ -243,8 +241,7 @@ def _notes(found: Both) -> tuple[str, ...]:
     if found.emulated:
         notes.append(
             "Emulated: logical devices, or ranks that share a GPU, stand for GPUs. Copies, memory and order are "
-            "real, the "
-            "times are those of shared hardware."
+            "real, the times are those of shared hardware."
         )
     return tuple(notes)
 
@@ -263,8 +260,7 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
     devices = found.dp.devices
     why = (
         "It scatters the batch, copies the weights to all others in every step, gathers their outputs, computes "
-        "the loss, "
-        "adds up the gradients and updates the weights; meanwhile the others wait for it."
+        "the loss, adds up the gradients and updates the weights; meanwhile the others wait for it."
     )
     practice = (
         "So its memory limits the batch, and whatever it does alone is not shared, however many devices there are."
@@ -286,9 +282,7 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
         verdict = (
             "Because all traffic passes through it; that it computes or holds more than the others does not show here."
         )
-    return Answer(
-        ROW,
-        BOUND,
+    return BOUND.answer(
         verdict,
         _bound_number(found),
         why,
@@ -297,7 +291,6 @@ def _bound(evidence: Evidence, found: Both) -> Answer:
         f"{MORE} times the most of any other device in every inspected step. More memory: above {MORE} times.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENTS[DP]),
-        hint=HINTS[BOUND],
     )
 
 
@@ -338,9 +331,7 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
             f"DataParallel's first device holds {said(dp.first_memory, 'MB')}, a rank of DDP "
             f"{said(ddp.first_memory, 'MB')}: DDP keeps buckets beside its gradients, on every device alike."
         )
-    return Answer(
-        ROW,
-        COMPARED,
+    return COMPARED.answer(
         steadier(word, change.value),
         number,
         why_steadier(word, change.value),
@@ -350,7 +341,6 @@ def _compared(evidence: Evidence, found: Both) -> Answer:
         "again, and the spread between runs. Utilisation and memory as in the table's notes.",
         rests_on=(TABLE, STRIPS, OVER_TIME),
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
-        hint=HINTS[COMPARED],
     )
 
 
@@ -388,9 +378,7 @@ def _design(evidence: Evidence, found: Both) -> Answer:
     verdict = (
         _faster_words(evidence, found) if faster else "No device is special in DDP, so none becomes the bottleneck."
     )
-    return Answer(
-        ROW,
-        DESIGN,
+    return DESIGN.answer(
         verdict,
         number,
         why,
@@ -398,7 +386,6 @@ def _design(evidence: Evidence, found: Both) -> Answer:
         decided="DataParallel is called faster where the interval of the ratio of both steps lies below 1.",
         rests_on=rests,
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
-        hint=HINTS[DESIGN],
     )
 
 
@@ -415,13 +402,11 @@ def _faster_words(evidence: Evidence, found: Both) -> str:
     else:
         because = (
             "its devices are threads of one process and pass memory to each other, while DDP's processes send "
-            "gradients "
-            "through gloo"
+            "gradients through gloo"
         )
     return (
         f"Here DataParallel is faster {times}, because {because}; DDP still scales better, since no device is "
-        "special in "
-        "it."
+        "special in it."
     )
 
 
@@ -433,15 +418,12 @@ def _acceptable(evidence: Evidence, found: Both) -> Answer:
         "two or three GPUs, or for several machines: DDP."
     )
     if found.ratio is None:
-        return Answer(
-            ROW,
-            ACCEPTABLE,
+        return ACCEPTABLE.answer(
             "For a short trial on few GPUs of one machine.",
             "Not measured here: the two step times are not both there.",
             why,
             practice,
             rests_on=(TABLE,),
-            hint=HINTS[ACCEPTABLE],
         )
     word = equivalent(found.ratio, MARGIN)
     emulated = " (emulated)" if found.dp.mark == "emulated" else ""
@@ -457,9 +439,7 @@ def _acceptable(evidence: Evidence, found: Both) -> Answer:
     stand_in = (
         " The devices here are stand-ins, so measure on real GPUs before relying on it." if found.emulated else ""
     )
-    return Answer(
-        ROW,
-        ACCEPTABLE,
+    return ACCEPTABLE.answer(
         verdict,
         f"Here {times}.{stand_in}",
         why,
@@ -467,11 +447,10 @@ def _acceptable(evidence: Evidence, found: Both) -> Answer:
         decided=f"The interval of the ratio of both steps: below 1, above 1, or within {MARGIN:.0%} of it.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, *EXPERIMENTS.values()),
-        hint=HINTS[ACCEPTABLE],
     )
 
 
-def _unanswered(question: str, found: Both, why: str = "") -> Answer:
+def _unanswered(question: Question, found: Both, why: str = "") -> Answer:
     missing = [
         words
         for words, hole in (
@@ -482,6 +461,4 @@ def _unanswered(question: str, found: Both, why: str = "") -> Answer:
         if hole
     ]
     reason = f"There is {listed(missing)}." if missing else "Work and memory by device were not recorded."
-    return Answer(
-        ROW, question, "The numbers for this are missing.", reason, why, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("The numbers for this are missing.", reason, why, rests_on=(TABLE,))

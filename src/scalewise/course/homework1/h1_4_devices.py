@@ -68,14 +68,7 @@ def devices_of_dp(evidence: Evidence, row: ArmRow | None, inspected: Inspection 
     names = sorted({*(one.device for one in inspected.timeline), *memory})
     used = _utilisation(evidence, row)
     return tuple(
-        Device(
-            DP,
-            f"device {index}",
-            _part(steps, name),
-            _own_seconds(steps, name),
-            used.get(index),
-            memory.get(name),
-        )
+        Device(DP, f"device {index}", _part(steps, name), _own_seconds(steps, name), used.get(index), memory.get(name))
         for index, name in enumerate(names)
     )
 
@@ -377,10 +370,9 @@ def step_figure(steps: Sequence[RankStep]) -> Figure | None:
             lanes.append(Lane(f"rank {one.rank}, bucket {number}", ((1e3 * begin, 1e3 * end, "communication"),)))
     sizes = ", ".join(f"{size * MEGA:.2f}" for _, _, size in steps[0].all_reduces)
     caption = (
-        f"Each bucket ({sizes} MB) is all-reduced as soon as its gradients are there; {hidden_text(steps)} % of that "
-        "time lies "
-        "under a backward that still computes. One step that was looked at closely, which makes it slower than the "
-        "timed ones."
+        f"Each bucket ({sizes} MB) is all-reduced as soon as its gradients are there; {hidden_text(steps)} % of "
+        "that time lies under a backward that still computes. One step that was looked at closely, which makes it "
+        "slower than the timed ones."
     )
     return Figure(STEP, "One step of DDP", caption, TimelinePlot(tuple(lanes), "ms since the first rank began"), 1.0)
 

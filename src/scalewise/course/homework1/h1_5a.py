@@ -10,6 +10,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.scaling import serial_fraction
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
@@ -29,16 +30,21 @@ from scalewise.report.cells import estimate_cell, number_cell, said, said_with_i
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
 
 EXPERIMENT = "delay"
-ORDER, ROW = 50, "H1.5A"
+ORDER = 50
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
-EFFECT = "What does the delay do to scaling?"
-LINEAR = "Is the effect linear or non-linear?"
-AMDAHL = "How does it relate to Amdahl's law?"
-HINTS = {
-    EFFECT: "the speedups without a delay and with the longest one",
-    LINEAR: "by how much a step grows with each millisecond, and the shape of the speedup's curve",
-    AMDAHL: "the delay's share of one rank's step, which no number of ranks divides, and the measured speedups",
-}
+EFFECT = Question(
+    "H1.5A", "What does the delay do to scaling?", "the speedups without a delay and with the longest one"
+)
+LINEAR = Question(
+    "H1.5A",
+    "Is the effect linear or non-linear?",
+    "by how much a step grows with each millisecond, and the shape of the speedup's curve",
+)
+AMDAHL = Question(
+    "H1.5A",
+    "How does it relate to Amdahl's law?",
+    "the delay's share of one rank's step, which no number of ranks divides, and the measured speedups",
+)
 HYPERBOLA = (
     "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which is steepest at "
     "small delays and then approaches 1."
@@ -332,9 +338,7 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
     else:
         verdict = "It pulls the speedup towards 1; how far cannot be told from these runs."
         practice = "Every step is longer, so nothing is gained, whatever the ratio does."
-    return Answer(
-        ROW,
-        EFFECT,
+    return EFFECT.answer(
         verdict,
         number,
         "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
@@ -343,7 +347,6 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
         f"(here {change.low:.3g} to {change.high:.3g}).",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[EFFECT],
     )
 
 
@@ -357,26 +360,29 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
         f"The speedup of {ranks_phrase(found.ranks)} would be {said(start)} without a delay and {said(end)} with "
         f"{delay} (predicted)."
     )
-    return Answer(
-        ROW,
-        EFFECT,
+    return EFFECT.answer(
         "By prediction it pulls the speedup towards 1.",
         f"{found.hole} {number}".strip(),
         "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
-        "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
-        "added.",
+        (
+            "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
+            "added."
+        ),
         decided="Amdahl's law from one measured rank and the predicted step of several; nothing else is compared.",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[EFFECT],
     )
 
 
 def _linear(evidence: Evidence, found: Delays) -> Answer:
     """Returns the answer: linear in time if each ms adds one ms within the margin; hyperbolic in the speedup."""
-    named = [(cell, words, line) for cell, words, line in zip(
-        found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
-    ) if line is not None]  # fmt: skip
+    named = [
+        (cell, words, line)
+        for cell, words, line in zip(
+            found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
+        )
+        if line is not None
+    ]
     if not named:
         return replace(_unanswered(LINEAR, found), why=HYPERBOLA)
     one_each = [equivalent(line.slope.at(COURSE_LEVEL), MARGIN) for _, _, line in named]
@@ -396,9 +402,7 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
         )
     else:
         verdict = "Linear in the step time as far as can be told, non-linear in the speedup."
-    return Answer(
-        ROW,
-        LINEAR,
+    return LINEAR.answer(
         verdict,
         f"Each ms of delay adds {told}.",
         HYPERBOLA,
@@ -407,7 +411,6 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
         f"{MARGIN:.0%} of 1.",
         rests_on=(TABLE, STEPS, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[LINEAR],
     )
 
 
@@ -417,8 +420,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
     shares = [row for row in found.rows if row.serial is not None]
     why = (
         "The delay joins the serial part of the step. The longer it is, the larger the serial share s, and no "
-        "number of "
-        "ranks can be more than 1/s times as fast."
+        "number of ranks can be more than 1/s times as fast."
     )
     if not tested:
         return _amdahl_predicted(evidence, found, shares, why)
@@ -437,9 +439,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
         if shares
         else ""
     )
-    return Answer(
-        ROW,
-        AMDAHL,
+    return AMDAHL.answer(
         "The delay is a serial part, which bounds the speedup of any number of ranks.",
         number,
         f"{met} {why}" if shares else f"{met} {SLOWER}",
@@ -447,7 +447,6 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
         decided=decided,
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[AMDAHL],
     )
 
 
@@ -482,23 +481,21 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: list[Delayed], 
             f"{said(row_cells(found, found.rows[-1])[0], 'ms')}."
         )
         verdict = "The delay is serial, so it alone bounds the speedup, whatever the number of ranks."
-        return Answer(ROW, AMDAHL, verdict, number, why, rests_on=(TABLE,), hint=HINTS[AMDAHL],
-                      decided=f"(T1 + d) / d from one rank: {bound:.2f}.")  # fmt: skip
+        return AMDAHL.answer(
+            verdict, number, why, decided=f"(T1 + d) / d from one rank: {bound:.2f}.", rests_on=(TABLE,)
+        )
     first, last = row_cells(found, shares[0]), row_cells(found, shares[-1])
     number = (
         f"{found.hole} By the law the serial share of the step grows from {said(first[7], '%')} without a delay to "
         f"{said(last[7], '%')} with {said(last[0], 'ms')}."
     )
-    return Answer(
-        ROW,
-        AMDAHL,
+    return AMDAHL.answer(
         "By the law the delay makes the serial share larger, and the speedup tends to 1.",
         number.strip(),
         why,
         decided="The law from one measured rank and the predicted step of several; it could not be tested.",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[AMDAHL],
     )
 
 
@@ -509,8 +506,6 @@ def _bound(found: Delays) -> float | None:
     return last.one.value / last.seconds
 
 
-def _unanswered(question: str, found: Delays) -> Answer:
+def _unanswered(question: Question, found: Delays) -> Answer:
     why = found.hole or "Runs with and without a delay are needed, on one rank and on several."
-    return Answer(
-        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))

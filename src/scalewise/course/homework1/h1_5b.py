@@ -8,6 +8,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.saturation import SATURATED, Saturation, saturation
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     ASKED,
     EQUAL,
@@ -37,13 +38,16 @@ from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
-ORDER, ROW, EXPERIMENT = 51, "H1.5B", "batch-scaling"
+ORDER, EXPERIMENT = 51, "batch-scaling"
 TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"
-BETTER, WHEN = "Does a larger batch scale better?", "When does it saturate?"
-HINTS = {
-    BETTER: "the efficiencies of the smallest and the largest batch, and where the speedup passes 1",
-    WHEN: "samples per second over the batch, and what the last doubling gained",
-}
+BETTER = Question(
+    "H1.5B",
+    "Does a larger batch scale better?",
+    "the efficiencies of the smallest and the largest batch, and where the speedup passes 1",
+)
+WHEN = Question(
+    "H1.5B", "When does it saturate?", "samples per second over the batch, and what the last doubling gained"
+)
 GPU_RANKS = (4,)  # the sheet's own example
 
 
@@ -230,10 +234,8 @@ def _fit_words(found: Batches) -> str:
     if found.fit is not None:
         words.append(
             f"A line through the steps of {ranks_phrase(found.ranks)}: {said_with_interval(_fixed(found), 'ms')} "
-            "are fixed, and "
-            f"throughput tends to {said_with_interval(_limit(found), 'samples/s')}, {100 * SATURATED:.0f} % of it "
-            "at a batch of "
-            f"{said_with_interval(_ninety(found))}."
+            f"are fixed, and throughput tends to {said_with_interval(_limit(found), 'samples/s')}, "
+            f"{100 * SATURATED:.0f} % of it at a batch of {said_with_interval(_ninety(found))}."
         )
     if found.fit_one is not None:
         words.append(
@@ -342,15 +344,12 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     )
     why = (
         "The gradients have as many bytes whatever the batch, and fixed costs stay as they are; a larger batch "
-        "spreads both "
-        "over more samples."
+        "spreads both over more samples."
         if change.value > 1
         else "Something besides computing grows with the batch, such as traffic to a memory that the ranks share."
     )
     hole = f"{found.hole} " if predicted and found.hole else ""
-    return Answer(
-        ROW,
-        BETTER,
+    return BETTER.answer(
         verdict,
         f"{hole}{number}",
         why,
@@ -359,7 +358,6 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
         f"{MARGIN:.0%} of 1 (here {change.low:.3g} to {change.high:.3g}).",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[BETTER],
     )
 
 
@@ -387,8 +385,7 @@ def _pays(known: tuple[Batch, ...]) -> str:
     before, few = speeds[ahead - 1]
     return (
         f"{ranks[:1].upper()}{ranks[1:]} pay from a batch of {size} on, with a speedup of {said(many.speedup)}; at "
-        f"{before} it "
-        f"is {said(few.speedup)}."
+        f"{before} it is {said(few.speedup)}."
     )
 
 
@@ -424,20 +421,16 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
             "more samples cost as much more time."
         )
     practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits, _one_rank(found))))
-    return Answer(
-        ROW,
-        WHEN,
+    return WHEN.answer(
         verdict,
         number,
         why,
         practice,
-        decided=f"The batch at {100 * SATURATED:.0f} % of the limit of a line through the steps: its interval "
-        "below, across or "
-        f"above the largest batch, {largest}. No line where the step's growth per sample is not above 0 with its "
-        "interval.",
+        decided=f"The batch at {100 * SATURATED:.0f} % of the limit of a line through the steps: its interval below, "
+        f"across or above the largest batch, {largest}. No line where the step's growth per sample is not above "
+        "0 with its interval.",
         rests_on=(TABLE, THROUGHPUT),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[WHEN],
     )
 
 
@@ -501,8 +494,6 @@ def _saturates(fit: Saturation, largest: int, where: str) -> str:
     return f"Not within these batches on {where}, but beyond {largest}."
 
 
-def _unanswered(question: str, found: Batches) -> Answer:
+def _unanswered(question: Question, found: Batches) -> Answer:
     why = found.hole or "Three batches on the same number of ranks are needed, and one rank with the same batches."
-    return Answer(
-        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))

@@ -10,6 +10,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import agreeing_rows, measured_runs, shaken_by
 from scalewise.course.measured_arms import COURSE_LEVEL
 from scalewise.course.page_pieces import setting
@@ -17,13 +18,14 @@ from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Cell, Column, Mark, Section, Table
 
-ORDER, ROW, EXPERIMENT = 52, "H1.5C", "imbalance"
+ORDER, EXPERIMENT = 52, "imbalance"
 TABLE = "h1-5c-imbalance"
-WHOLE, SHOWS = "What happens to the whole training?", "What does it show about synchronisation?"
-HINTS = {
-    WHOLE: "the growth of the step of all ranks against the delay of one",
-    SHOWS: "the waiting time of each rank with and without the slow one",
-}
+WHOLE = Question(
+    "H1.5C", "What happens to the whole training?", "the growth of the step of all ranks against the delay of one"
+)
+SHOWS = Question(
+    "H1.5C", "What does it show about synchronisation?", "the waiting time of each rank with and without the slow one"
+)
 NO_WAIT = 1e-6  # seconds: a shorter wait is below the clock's resolution
 MOST = 0.5  # share of the delay: growth or waiting above it comes from the delay, not from chance
 
@@ -196,8 +198,7 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
         why = "No rank can finish its backward before all gradients are there, so all wait for the last one."
         practice = (
             "One slow GPU, one rank with more data or one busy host slows down every other, however many there "
-            "are: balance "
-            "the ranks before adding any."
+            "are: balance the ranks before adding any."
         )
     elif grown.high < MOST * found.asked:
         verdict = "Most of the delay does not make the step of all ranks longer."
@@ -207,19 +208,15 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
         verdict = "It becomes slower; by how much cannot be told from these runs."
         why = "Steps scatter more than the delay."
         practice = "More repeats on a quiet machine would tell."
-    return Answer(
-        ROW,
-        WHOLE,
+    return WHOLE.answer(
         verdict,
         number,
         why,
         practice,
-        decided="The pace of the slowest: the growth of the step, or the other ranks' waiting within the same "
-        "steps, lies "
-        f"above {MOST:.0%} of the delay with its interval.",
+        decided="The pace of the slowest: the growth of the step, or the other ranks' waiting within the same steps, "
+        f"lies above {MOST:.0%} of the delay with its interval.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[WHOLE],
     )
 
 
@@ -252,9 +249,7 @@ def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
     else:
         verdict = "Whether the others wait for it cannot be told from these runs."
         why, practice = "Their backward scatters as much as the delay.", "More repeats on a quiet machine would tell."
-    return Answer(
-        ROW,
-        SHOWS,
+    return SHOWS.answer(
         verdict,
         number,
         why,
@@ -263,12 +258,9 @@ def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
         f"{MOST:.0%} of the delay, or across it.",
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
-        hint=HINTS[SHOWS],
     )
 
 
-def _unanswered(question: str) -> Answer:
+def _unanswered(question: Question) -> Answer:
     why = "There are no usable runs with and without a slow rank on several ranks."
-    return Answer(
-        ROW, question, "This cannot be answered from these runs.", why, rests_on=(TABLE,), hint=HINTS[question]
-    )
+    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
+from scalewise.course.homework import Question
 from scalewise.course.listings import stretch_listings
 from scalewise.course.measured_arms import Point, figures_of, hole, point, usable
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure, setting
@@ -19,8 +20,12 @@ MEANS: Mapping[str, str] = {ACCUMULATION: "accumulation", MIXED: "AMP", BOTH: "a
 REMOVED = "remove_communication"
 PLAIN, BFLOAT = "plain", "bfloat16"  # experiments beside the three codes: float32 DDP, and Code 3 in bfloat16
 ORDER = 10
-ROW, TABLE, LISTING, FIGURE = "H2.1", "h2-1-same-loss", "h2-1-code", "h2-1-distance"
-QUESTION = "Does Code 3 train as Code 1 does?"
+TABLE, LISTING, FIGURE = "h2-1-same-loss", "h2-1-code", "h2-1-distance"
+QUESTION = Question(
+    "H2.1",
+    "Does Code 3 train as Code 1 does?",
+    "Say where autocast and the scaler stand, and how far the losses lie from Code 1's with and without AMP.",
+)
 MARKS = (
     *("GradScaler(", "autocast(", "scaler.", "/ ACCUM_STEPS"),
     *("no_sync()", "+ 1) % ACCUM_STEPS == 0", "zero_grad("),  # when ranks exchange, step, and clear the gradients
@@ -57,11 +62,7 @@ def build(evidence: Evidence) -> Section:
     title = "Code 3: AMP inside accumulation, from the scaler to the cleared gradients"
     listings = stretch_listings(evidence, "codes", MARKS, id=LISTING, title=title, code=BOTH)
     figure = _figure(evidence)
-    blocks: list[Block] = [
-        *listings,
-        _table(evidence, plain, mixed),
-        *([figure] if figure else []),
-    ]
+    blocks: list[Block] = [*listings, _table(evidence, plain, mixed), *([figure] if figure else [])]
     return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listings, figure)))
 
 
@@ -132,7 +133,7 @@ def _answer(
     known = [curve for curve in (plain, mixed) if curve]
     if not known:
         missing = f"{hole(evidence, 'same-loss', code=BOTH)}; {hole(evidence, 'codes', code=BOTH)}"
-        return Answer(ROW, QUESTION, f"This cannot be answered: {missing}.", rests_on=rests_on)
+        return QUESTION.without_hint(f"This cannot be answered: {missing}.", rests_on=rests_on)
     right = all(curve.within for curve in known)
     verdict = (
         "Yes: it computes the same, and only its precision is lower."
@@ -158,16 +159,14 @@ def _answer(
                 f" With AMP they differ by {said(_distance(mixed), '%')}, more than the "
                 f"{said(number_cell(mixed.tolerance, 100), '%')} that rounding allows."
             )
-    return Answer(
-        ROW,
-        QUESTION,
-        verdict=verdict,
-        number=f"{said_plain}{said_mixed}".strip(),
-        why=(
+    return QUESTION.answer(
+        verdict,
+        f"{said_plain}{said_mixed}".strip(),
+        (
             "autocast() wraps forward and loss of each micro-batch, scaler.scale() its backward; step and update of the"
             " scaler come once, after the last micro-batch."
         ),
-        practice=(
+        (
             "Compare losses whenever two ways of training should be the same: a missing division or a second step shows"
             " at once."
         ),
@@ -175,5 +174,4 @@ def _answer(
             f"No loss may differ with AMP=0; with AMP, by at most {TOLERATED_ROUNDINGS} roundings of its precision."
         ),
         rests_on=rests_on,
-        hint="Say where autocast and the scaler stand, and how far the losses lie from Code 1's with and without AMP.",
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
+from scalewise.course.homework import Question
 from scalewise.course.homework2.h2_1 import (
     ACCUMULATION,
     BFLOAT,
@@ -46,10 +47,18 @@ from scalewise.report.cells import (
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Formula, Part, Section, Table
 
 ORDER = 30
-ROW, TIME_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-batch"
+TIME_TABLE, BATCH_TABLE = "h2-3-time", "h2-3-batch"
 ANATOMY = "h2-3-anatomy"
-TIME = "Where do the differences in time come from: synchronisation or precision?"
-BATCH = "How does accumulation change the effective batch size, and why is the loss divided?"
+TIME = Question(
+    "H2.3",
+    "Where do the differences in time come from: synchronisation or precision?",
+    "Compare the steps without communication for precision, and the bytes for synchronisation.",
+)
+BATCH = Question(
+    "H2.3",
+    "How does accumulation change the effective batch size, and why is the loss divided?",
+    "Write the effective batch as a product for one row, and compare the first gradients of the rows with one batch.",
+)
 SAME_GRADIENT = 1e-4  # relative: sums in another order differ by 1e-6 in float32, another batch by far more
 FORMULA = Formula(
     'B_"effective" = "micro-batch" times "ACCUM_STEPS" times "ranks"',
@@ -219,8 +228,8 @@ def _time(evidence: Evidence, splits: Splits) -> Answer:
         missing = "; ".join(
             s.whole.missing or s.silent.missing for s in splits.codes.values() if s.whole.missing or s.silent.missing
         )
-        return Answer(
-            ROW, TIME, f"This cannot be answered: {missing or 'the codes ran on different ranks'}.", rests_on=rests_on
+        return TIME.without_hint(
+            f"This cannot be answered: {missing or 'the codes ran on different ranks'}.", rests_on=rests_on
         )
     alone = one.whole.row.ranks == 1
     steps = listed([f"{s.name} takes {said(s.whole.step, 'ms')}" for s in splits.codes.values() if s.whole.row])
@@ -234,20 +243,15 @@ def _time(evidence: Evidence, splits: Splits) -> Answer:
     if pieces is not None and pieces.verdict == "faster":
         there = "" if alone else "There "
         number += f" {there}Code 2, which computes its batch in one piece, takes {pieces.words()} than Code 3."
-    return Answer(
-        ROW,
-        TIME,
-        verdict=verdict,
-        number=number,
-        why=f"{_sync_words(splits, one.whole.row)} {why}",
-        practice=(
-            "AMP pays for large products on a device with fast 16-bit units; practical 7 shows from which size on."
-        ),
+    return TIME.answer(
+        verdict,
+        number,
+        f"{_sync_words(splits, one.whole.row)} {why}",
+        "AMP pays for large products on a device with fast 16-bit units; practical 7 shows from which size on.",
         decided="; ".join(
             f"{told}: {said_with_interval(change.cell, '%')}, against 0" for told, change in _changes(evidence, splits)
         ),
         rests_on=rests_on,
-        hint="Compare the steps without communication for precision, and the bytes for synchronisation.",
     )
 
 
@@ -357,26 +361,18 @@ def _batch(evidence: Evidence) -> Answer:
     growing = growing_points(evidence)
     rests_on = (BATCH_TABLE, ACCUM_TABLE, *([GROWING_TABLE, SAMPLES] if growing else []))
     if not same and not growing:
-        return Answer(ROW, BATCH, "This cannot be answered: no run of Code 1 was counted.", rests_on=rests_on)
-    return Answer(
-        ROW,
-        BATCH,
-        verdict="It multiplies it: the effective batch is micro-batch × ACCUM_STEPS × ranks.",
-        number=_batch_numbers(same, growing),
-        why=(
+        return BATCH.without_hint("This cannot be answered: no run of Code 1 was counted.", rests_on=rests_on)
+    return BATCH.answer(
+        "It multiplies it: the effective batch is micro-batch × ACCUM_STEPS × ranks.",
+        _batch_numbers(same, growing),
+        (
             "backward() adds gradients up, so each loss is divided by ACCUM_STEPS to make the sum a"
             f" mean.{_norms(evidence, same)}"
         ),
-        practice=_batch_practice(evidence, growing),
-        decided=(
-            "Samples of a step, micro-batches and ranks as counted; norms of the first gradient within 0.01 % are the"
-            " same."
-        ),
+        _batch_practice(evidence, growing),
+        decided="Samples of a step, micro-batches and ranks as counted; norms of the first gradient within 0.01 % "
+        "are the same.",
         rests_on=rests_on,
-        hint=(
-            "Write the effective batch as a product for one row, and compare the first gradients of the rows with one"
-            " batch."
-        ),
     )
 
 

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import MemoryParts, memory_change
 from scalewise.analysis.phrases import listed
+from scalewise.course.homework import Question
 from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
 from scalewise.course.measured_arms import MEGABYTE, SAME, Sign, memory_sign, parts_of
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Table
 
-ROW, MEMORY_TABLE = "H2.3", "h2-3-memory"
-QUESTION = "How do accumulation and AMP act on memory, and how do they differ?"
+MEMORY_TABLE = "h2-3-memory"
+QUESTION = Question(
+    "H2.3",
+    "How do accumulation and AMP act on memory, and how do they differ?",
+    "Compare the peaks, and for each technique name one part that shrinks and one that grows.",
+)
 COLUMNS = (
     "weights",
     "gradients",
@@ -107,25 +112,22 @@ def _answer(evidence: Evidence, parts: dict[str, MemoryParts], plain: MemoryPart
     if len(parts) < len(CODES) or any(one.peak_bytes is None for one in parts.values()):
         missing = listed([NAMES[code] for code in CODES if code not in parts]) or "one of the codes"
         told = f"This cannot be answered: the memory of {missing} was not looked into."
-        return Answer(ROW, QUESTION, told, rests_on=(MEMORY_TABLE,))
+        return QUESTION.without_hint(told, rests_on=(MEMORY_TABLE,))
     accumulation, amp = effects(parts, plain)
-    return Answer(
-        ROW,
-        QUESTION,
-        verdict=_verdict(accumulation, amp),
-        number=" ".join(_peaks(one) for one in (accumulation, amp)),
-        why=(
+    return QUESTION.answer(
+        _verdict(accumulation, amp),
+        " ".join(_peaks(one) for one in (accumulation, amp)),
+        (
             "Both act on activations: accumulation keeps those of one micro-batch at a time"
             f"{_activations(accumulation)}, AMP stores them in 16 bits{_activations(amp)}."
             f" {_added(evidence, accumulation)} {_added(evidence, amp)}"
         ),
-        practice=(
+        (
             "Activations grow with batch × DIM × DEPTH, weights and gradients with DIM² × DEPTH. So both techniques"
             " save memory only where the batch of a rank is large against DIM."
         ),
         decided=f"Peaks within {100 * SAME:.0f} % count as the same.",
         rests_on=(MEMORY_TABLE,),
-        hint="Compare the peaks, and for each technique name one part that shrinks and one that grows.",
     )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import Line, fit_line, spread_of
+from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import (
     DEPTHS,
     SHARES,
@@ -20,8 +21,13 @@ from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, 
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
 ORDER = 20
-ROW, TABLE, FIGURE = "H3.2", "h3-2-depth", "h3-2-depth-line"
-QUESTION = "Do more layers make it faster? Why, or why not?"
+TABLE, FIGURE = "h3-2-depth", "h3-2-depth-line"
+QUESTION = Question(
+    "H3.2",
+    "Do more layers make it faster? Why, or why not?",
+    "Use the step times of the smallest and the largest DEPTH, and the share of forward and backward "
+    "in which both devices work.",
+)
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
     known = [point for point in points if point.row and point.row.step_seconds]
     rests_on = (TABLE, *([FIGURE] if known else []))
     if line is None or len(known) < 2:
-        return Answer(
-            ROW, QUESTION, "This cannot be answered: fewer than two depths have a step time.", rests_on=rests_on
+        return QUESTION.without_hint(
+            "This cannot be answered: fewer than two depths have a step time.", rests_on=rests_on
         )
     slope = line.fitted.slope
     few, many = known[0], known[-1]
@@ -132,27 +138,15 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
     busy = ""
     if seen and len(seen.devices) > 1 and slope.low > 0:
         busy = f" With DEPTH={many.value}, {shares_phrase(seen)} of forward and backward."
-    return Answer(
-        ROW,
-        QUESTION,
-        verdict=verdict,
-        number=number,
-        why=(
-            f"A layer is more work, and a second device takes none of it away. {why_in_turn(seen)}{busy}"
-            if seen
-            else ""
-        ),
-        practice=(
+    return QUESTION.answer(
+        verdict,
+        number,
+        (f"A layer is more work, and a second device takes none of it away. {why_in_turn(seen)}{busy}" if seen else ""),
+        (
             "Two GPUs hold a model that one cannot, but train it no faster. Speed needs both to work at once: a"
             " pipeline of micro-batches."
         ),
-        decided=(
-            f"The 95 % interval of the slope of step time over DEPTH, {said_with_interval(line.slope, 'ms')} for each"
-            " layer, against 0."
-        ),
+        decided=f"The 95 % interval of the slope of step time over DEPTH, {said_with_interval(line.slope, 'ms')} "
+        "for each layer, against 0.",
         rests_on=rests_on,
-        hint=(
-            "Use the step times of the smallest and the largest DEPTH, and the share of forward and backward in which"
-            " both devices work."
-        ),
     )

@@ -3,6 +3,7 @@
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import contiguous, placement_rule
+from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.listings import function_listing
 from scalewise.course.page_pieces import setting
@@ -10,8 +11,12 @@ from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table
 
 ORDER = 30
-ROW, TABLE, LISTING = "H3.3", "h3-3-placement", "h3-3-init"
-QUESTION = "Which rule maps the index of a layer to its GPU?"
+TABLE, LISTING = "h3-3-placement", "h3-3-init"
+QUESTION = Question(
+    "H3.3",
+    "Which rule maps the index of a layer to its GPU?",
+    "Read the rule off your __init__, and check it against the table for one layer in the middle.",
+)
 EVEN = "i * N // depth"
 ODD_DEPTH, ODD_DEVICES = 7, 5  # an example that does not divide evenly
 
@@ -68,17 +73,15 @@ def _answer(points: tuple[Placed, ...], listed_init: bool) -> Answer:
     rests_on = (TABLE, *([LISTING] if listed_init else []))
     if not found:
         verdict = "This cannot be answered: no step on several devices was looked into."
-        return Answer(ROW, QUESTION, verdict, rests_on=rests_on)
+        return QUESTION.without_hint(verdict, rests_on=rests_on)
     rule = rule_of(points)
     seen = [point.seen for point in found if point.seen]
     depth = len(seen[0].layers)
     numbers = listed([str(point.value) for point in found])
     if rule is None:
         broken = any(not contiguous([layer.device for layer in one.layers]) for one in seen)
-        return Answer(
-            ROW,
-            QUESTION,
-            verdict="No single rule explains where the layers were found.",
+        return QUESTION.without_hint(
+            "No single rule explains where the layers were found.",
             why=(
                 "Some device holds layers that do not follow one another, so data moves more often than it must."
                 if broken
@@ -88,28 +91,23 @@ def _answer(points: tuple[Placed, ...], listed_init: bool) -> Answer:
             rests_on=rests_on,
         )
     even = rule == EVEN
-    return Answer(
-        ROW,
-        QUESTION,
-        verdict=f"Layer i goes to GPU `{rule}`, with N GPUs and depth layers.",
-        number=f"It gives the device of all {depth} layers for N = {numbers}, as they were found in a step.",
-        why=(
+    return QUESTION.answer(
+        f"Layer i goes to GPU `{rule}`, with N GPUs and depth layers.",
+        f"It gives the device of all {depth} layers for N = {numbers}, as they were found in a step.",
+        (
             "i / depth is how far down the model the layer is, between 0 and 1; times N and rounded down, it is the"
             " GPU. So each GPU gets one unbroken block, and the blocks differ by at most one layer."
             if even
             else "Each GPU gets one unbroken block of layers."
         ),
-        practice=(
+        (
             f"Where depth is no multiple of N, // spreads the larger blocks over the GPUs: {ODD_DEPTH} layers on"
             f" {ODD_DEVICES} GPUs lie as {', '.join(map(str, shares_by_rule(ODD_DEPTH, ODD_DEVICES)))}. Unbroken blocks"
             " keep the number of copies as small as possible."
             if even
             else "Unbroken blocks keep the number of copies as small as possible."
         ),
-        decided=(
-            f"`{rule}` was computed for every layer and compared with the device that holds its weights, for N ="
-            f" {numbers}."
-        ),
+        decided=f"`{rule}` was computed for every layer and compared with the device that holds its weights, for N ="
+        f" {numbers}.",
         rests_on=rests_on,
-        hint="Read the rule off your __init__, and check it against the table for one layer in the middle.",
     )

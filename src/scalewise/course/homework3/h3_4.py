@@ -9,6 +9,7 @@ from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source
+from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import (
     ALL,
     AT_ONCE,
@@ -40,9 +41,17 @@ from scalewise.report.cells import (
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, TimelinePlot
 
 ORDER = 40
-ROW, TABLE, PIPELINE, TIMELINE = "H3.4", "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
-USED = "Are all GPUs used?"
-FASTER = "Does it become faster with more GPUs (2 against 5)?"
+TABLE, PIPELINE, TIMELINE = "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
+USED = Question(
+    "H3.4",
+    "Are all GPUs used?",
+    "Use the busy share of each device, the share in which two or more are busy, and the memory of each.",
+)
+FASTER = Question(
+    "H3.4",
+    "Does it become faster with more GPUs (2 against 5)?",
+    "Compare the step on 2 devices with that on 5, and say which part of a step a further device shortens.",
+)
 MICRO = "micro-batches"  # the experiment of one device with the batches that a pipeline would give it
 FEW, MANY = 2, 5
 NEARLY = 0.75  # of a time: from here on half the samples are said to take nearly as long
@@ -289,7 +298,7 @@ def _schedule_figure(one: Schedule) -> Figure:
 def _used(most: Placed | None, drawn: bool) -> Answer:
     rests_on = (TABLE, *([TIMELINE] if drawn else []))
     if most is None or most.seen is None or not most.seen.layers_seconds:
-        return Answer(ROW, USED, "This cannot be answered: no step was looked into.", rests_on=rests_on)
+        return USED.without_hint("This cannot be answered: no step was looked into.", rests_on=rests_on)
     seen, count = most.seen, most.seen.device_count
     idle = [f"device {index}" for index, one in enumerate(seen.devices) if not one.busy_seconds]
     together = at_once_cell(seen)
@@ -304,19 +313,14 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
     memory = _memory(most)
     held = f" Each holds its own part of the model: {listed(memory)} MB." if len(set(memory)) > 1 else ""
     held = held or (f" Each holds its own part of the model, {memory[0]} MB." if memory else "")
-    return Answer(
-        ROW,
-        USED,
-        verdict=verdict,
-        number=f"{_busy(most)}.{held}",
-        why=f"{why_in_turn(seen)}{_rest(most)}",
-        practice="Model parallelism of this kind buys memory, not speed.",
-        decided=(
-            f"{count - len(idle)} of {count} devices worked in the step that was looked into; more than one at once for"
-            f" {said(together, '%')} of it."
-        ),
+    return USED.answer(
+        verdict,
+        f"{_busy(most)}.{held}",
+        f"{why_in_turn(seen)}{_rest(most)}",
+        "Model parallelism of this kind buys memory, not speed.",
+        decided=f"{count - len(idle)} of {count} devices worked in the step that was looked into; more than one at "
+        f"once for {said(together, '%')} of it.",
         rests_on=rests_on,
-        hint="Use the busy share of each device, the share in which two or more are busy, and the memory of each.",
     )
 
 
@@ -339,7 +343,7 @@ def _faster(found: OnDevices) -> Answer:
         missing = (
             listed([point.missing for point in found.points if point.missing]) or "the two did not do the same work"
         )
-        return Answer(ROW, FASTER, f"This cannot be answered: {missing}.", rests_on=rests_on)
+        return FASTER.without_hint(f"This cannot be answered: {missing}.", rests_on=rests_on)
     steps = f"{said(few.step_cell, 'ms')} on {FEW} devices, {said(many.step_cell, 'ms')} on {MANY}"
     verdict = {
         "faster": f"In these runs {MANY} devices were faster than {FEW}, although nothing in the script explains it.",
@@ -353,19 +357,14 @@ def _faster(found: OnDevices) -> Answer:
             f" On real GPUs ({found.gpu_name}) the same is predicted: {said(gpus[FEW], 'ms')} on {FEW},"
             f" {said(gpus[MANY], 'ms')} on {MANY}."
         )
-    return Answer(
-        ROW,
-        FASTER,
-        verdict=verdict,
-        number=f"The step takes {steps}.{on_gpus}",
-        why="The layers still run one after another; every further device adds a copy in forward and one in backward.",
-        practice=_pipeline_words(found),
-        decided=(
-            f"The 95 % interval of the change from {FEW} to {MANY} devices,"
-            f" {said_with_interval(found.change_cell, '%')}, against 0."
-        ),
+    return FASTER.answer(
+        verdict,
+        f"The step takes {steps}.{on_gpus}",
+        "The layers still run one after another; every further device adds a copy in forward and one in backward.",
+        _pipeline_words(found),
+        decided=f"The 95 % interval of the change from {FEW} to {MANY} devices,"
+        f" {said_with_interval(found.change_cell, '%')}, against 0.",
         rests_on=rests_on,
-        hint="Compare the step on 2 devices with that on 5, and say which part of a step a further device shortens.",
     )
 
 

@@ -8,23 +8,24 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course.gpus import hand_over_parts, known_of
-from scalewise.course.homework3.layers import (
-    ALL,
-    DEVICES,
-    KIB,
-    Placed,
-    copy_bytes,
-    devices_phrase,
-    placed_along,
-)
+from scalewise.course.homework import Question
+from scalewise.course.homework3.layers import ALL, DEVICES, KIB, Placed, copy_bytes, devices_phrase, placed_along
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
 
 ORDER = 50
-ROW, TABLE = "H3.5", "h3-5-transfers"
-HOW_OFTEN = "How many real transfers are there in one forward pass, with 2 and with 5 GPUs?"
-RELATION = "How does the number of GPUs relate to the communication?"
+TABLE = "h3-5-transfers"
+HOW_OFTEN = Question(
+    "H3.5",
+    "How many real transfers are there in one forward pass, with 2 and with 5 GPUs?",
+    "Count the copies in forward for 2 and 5 devices, and compare them with the calls of x.to().",
+)
+RELATION = Question(
+    "H3.5",
+    "How does the number of GPUs relate to the communication?",
+    "Give the number of copies as a formula of N, the size of one copy, and what share of the step they take.",
+)
 MICRO = 1e6
 ALIKE = 1.2  # times: copies of one size that differ by less need no remark
 
@@ -138,35 +139,32 @@ def _apart(found: tuple[Transfers, ...]) -> list[str]:
 def _how_often(found: tuple[Transfers, ...]) -> Answer:
     several = [one for one in found if one.point.value > 1]
     if not several:
-        return Answer(
-            ROW, HOW_OFTEN, "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
+        return HOW_OFTEN.without_hint(
+            "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
         )
     counts = listed([f"{one.forward} with {devices_phrase(one.point.value)}" for one in several])
     calls = {one.calls for one in several}
-    return Answer(
-        ROW,
-        HOW_OFTEN,
-        verdict=f"There are {counts}.",
-        number=(
+    return HOW_OFTEN.answer(
+        f"There are {counts}.",
+        (
             f"`x.to(layer_device)` is called {several[0].calls} times in a pass, once before each layer."
             if len(calls) == 1
             else ""
         ),
-        why=(
+        (
             "`.to()` copies only where the tensor lies on another device than the layer. Within a block it returns "
             "the same tensor."
         ),
         decided="Every copy of a tensor from one of the layers' devices to another was counted in one step.",
         rests_on=(TABLE,),
-        hint="Count the copies in forward for 2 and 5 devices, and compare them with the calls of x.to().",
     )
 
 
 def _relation(found: tuple[Transfers, ...]) -> Answer:
     several = [one for one in found if one.point.value > 1]
     if not several:
-        return Answer(
-            ROW, RELATION, "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
+        return RELATION.without_hint(
+            "This cannot be answered: no step on several devices was looked into.", rests_on=(TABLE,)
         )
     linear = all(one.forward == one.point.value - 1 for one in several)
     back = all(one.forward == one.backward for one in several)
@@ -177,28 +175,22 @@ def _relation(found: tuple[Transfers, ...]) -> Answer:
         share = said(number_cell(most.step_share, 100), "%")
         cost = f" Here the copies of a step on {most.point.value} devices take about {share} of it."
     if not linear:
-        return Answer(
-            ROW,
-            RELATION,
-            verdict="It is more than N − 1 copies, because a device holds layers that do not follow one another.",
-            number=f"With {most.point.value} devices there are {most.forward} copies in forward.{cost}",
-            why="Every border between two layers on different devices is a copy.",
-            practice="Give each device one unbroken block: then there are N − 1 borders.",
+        return RELATION.without_hint(
+            "It is more than N − 1 copies, because a device holds layers that do not follow one another.",
+            f"With {most.point.value} devices there are {most.forward} copies in forward.{cost}",
+            "Every border between two layers on different devices is a copy.",
+            "Give each device one unbroken block: then there are N − 1 borders.",
             decided="Copies in forward against N − 1.",
             rests_on=(TABLE,),
         )
-    return Answer(
-        ROW,
-        RELATION,
-        verdict="It grows linearly: N devices make N − 1 copies in forward"
-        + (", and as many in backward." if back else "."),
-        number=f"Each carries one activation, {size}.{cost}",
-        why=(
+    return RELATION.answer(
+        ("It grows linearly: N devices make N − 1 copies in forward" + (", and as many in backward." if back else ".")),
+        f"Each carries one activation, {size}.{cost}",
+        (
             "There is one copy at every border between two blocks, whatever DEPTH is. Its size is batch × DIM, so it"
             " does not depend on the number of devices either."
         ),
-        practice="More devices add communication and no speed. It pays only where the model does not fit on fewer.",
+        "More devices add communication and no speed. It pays only where the model does not fit on fewer.",
         decided="Copies in forward equal N − 1 for every N that was run.",
         rests_on=(TABLE,),
-        hint="Give the number of copies as a formula of N, the size of one copy, and what share of the step they take.",
     )

@@ -9,10 +9,7 @@ HOMEWORK = Homework(
     place=2,
     most_pages=2,
     summary=verdicts(
-        ("P7.1", 2, "without no_sync()"),
-        ("P7.3", 0, "mixed precision"),
-        ("P7.5", 0, "memory"),
-        ("P7.5", 1, "speed"),
+        ("P7.1", 2, "without no_sync()"), ("P7.3", 0, "mixed precision"), ("P7.5", 0, "memory"), ("P7.5", 1, "speed")
     ),
     predictions=(
         Prediction(

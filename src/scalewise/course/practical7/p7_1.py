@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
+from scalewise.course.homework import Question
 from scalewise.course.measured_arms import Point, StepChange, change_between, change_cell, figures_of, point
 from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series, setting, why_lr
 from scalewise.records.inspection import GradientRow
@@ -13,10 +14,22 @@ from scalewise.report.cells import count_cell, empty_cell, number_cell, said, sa
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Section, Table
 
 ORDER = 10
-ROW, TABLE = "P7.1", "p7-1-accumulation"
-DIVIDE = "Why is the loss divided by ACCUM_STEPS?"
-SKIP = "Why is the synchronisation skipped for all but the last micro-batch?"
-WITHOUT = "What happens if no_sync() is removed?"
+TABLE = "p7-1-accumulation"
+DIVIDE = Question(
+    "P7.1",
+    "Why is the loss divided by ACCUM_STEPS?",
+    "Compare the norms of the first gradient with and without the division, and the last losses.",
+)
+SKIP = Question(
+    "P7.1",
+    "Why is the synchronisation skipped for all but the last micro-batch?",
+    "Compare the bytes of a step with and without no_sync(), and say why the gradient is the same.",
+)
+WITHOUT = Question(
+    "P7.1",
+    "What happens if no_sync() is removed?",
+    "Use the change of the step in percent and the number of all-reduces.",
+)
 EARLY = 5  # steps: a wrong gradient shows after the first update, when rounding errors are still small
 EXACT = 1e-3  # relative: a ratio of gradients this close to a whole number counts as that number
 FORMULA = Formula(
@@ -190,32 +203,26 @@ def _divide(found: AccumulationRuns) -> Answer:
     norms = f"{said(_norm(found.undivided_gradient))} instead of {said(_norm(found.gradient))}"
     decided = f"Norm of the first gradient without over with the division, {ratio:.4g}, against {count} micro-batches."
     if abs(ratio / count - 1) > EXACT:
-        return Answer(
-            ROW,
-            DIVIDE,
-            verdict="Dividing keeps the gradient that of the mean loss, but these runs do not show it.",
-            number=f"Without the division the first gradient has norm {norms}, which is not {count} times as much.",
-            why="Either the two runs did not begin with the same weights, or the script divides in another place.",
+        return DIVIDE.without_hint(
+            "Dividing keeps the gradient that of the mean loss, but these runs do not show it.",
+            f"Without the division the first gradient has norm {norms}, which is not {count} times as much.",
+            "Either the two runs did not begin with the same weights, or the script divides in another place.",
             decided=decided,
             rests_on=rests_on,
         )
-    return Answer(
-        ROW,
-        DIVIDE,
-        verdict=f"Because backward() adds gradients up: without the division the gradient is {count} times too large.",
-        number=f"The first gradient has norm {norms}, with {count} micro-batches.",
-        why=(
+    return DIVIDE.answer(
+        f"Because backward() adds gradients up: without the division the gradient is {count} times too large.",
+        f"The first gradient has norm {norms}, with {count} micro-batches.",
+        (
             "The gradient of the mean over the whole batch is the sum of the micro-batches' gradients, each divided by"
             " their number; without it the direction is right and the size wrong."
         ),
-        practice=(
-            f"SGD then steps as if LR were {count} times as large, so LR would have to change with ACCUM_STEPS; Adam,"
-            " which divides a gradient by its own size, would hardly notice."
-            f"{_training(found, count)}"
+        (
+            f"SGD then steps as if LR were {count} times as large, so LR would have to change with ACCUM_STEPS; "
+            f"Adam, which divides a gradient by its own size, would hardly notice.{_training(found, count)}"
         ),
         decided=decided,
         rests_on=rests_on,
-        hint="Compare the norms of the first gradient with and without the division, and the last losses.",
     )
 
 
@@ -250,22 +257,19 @@ def _skip(found: AccumulationRuns) -> Answer:
                 " the cause."
             )
         )
-    return Answer(
-        ROW,
-        SKIP,
-        verdict="Because only the sum over all micro-batches is used, and the ranks need to average it only once.",
-        number=(
+    return SKIP.answer(
+        "Because only the sum over all micro-batches is used, and the ranks need to average it only once.",
+        (
             f"A step then sends {said(whole.reduced_mb, 'MB')} in {whole.reduces} all-reduces instead of "
             f"{said(talking.reduced_mb, 'MB')} in {talking.reduces}.{trained}"
         ),
-        why="Averaging over ranks is linear: one average of the sum is the sum of the averages.",
-        practice=(
+        "Averaging over ranks is linear: one average of the sum is the sum of the averages.",
+        (
             "Put forward and backward of all but the last micro-batch into no_sync(): DDP decides in forward whether "
             "backward will synchronise."
         ),
         decided=f"The losses of both runs agree to within {TOLERATED_ROUNDINGS} roundings of float32 for each step.",
         rests_on=(TABLE,),
-        hint="Compare the bytes of a step with and without no_sync(), and say why the gradient is the same.",
     )
 
 
@@ -288,19 +292,16 @@ def _without(found: AccumulationRuns) -> Answer:
     extra = (
         f" It has {talking.reduces} all-reduces instead of {whole.reduces}." if talking.reduces > whole.reduces else ""
     )
-    return Answer(
-        ROW,
-        WITHOUT,
-        verdict=verdict,
-        number=f"It takes {steps}.{extra}",
-        why=why,
-        practice="The slower the link, the more no_sync() saves: between machines it saves most.",
+    return WITHOUT.answer(
+        verdict,
+        f"It takes {steps}.{extra}",
+        why,
+        "The slower the link, the more no_sync() saves: between machines it saves most.",
         decided=f"The 95 % interval of the change, {said_with_interval(change.cell, '%')}, against 0.",
         rests_on=(TABLE, "p7-1-anatomy"),
-        hint="Use the change of the step in percent and the number of all-reduces.",
     )
 
 
-def _unanswered(question: str, points: Sequence[Point], why: str) -> Answer:
+def _unanswered(question: Question, points: Sequence[Point], why: str) -> Answer:
     missing = "; ".join(one.missing for one in points if one.missing) or why
-    return Answer(ROW, question, f"This cannot be answered: {missing}.", rests_on=(TABLE,))
+    return question.without_hint(f"This cannot be answered: {missing}.", rests_on=(TABLE,))

@@ -6,6 +6,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.phrases import listed
 from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
+from scalewise.course.homework import Question
 from scalewise.course.measured_arms import (
     MEGABYTE,
     SAME,
@@ -42,14 +43,26 @@ from scalewise.report.cells import (
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Section, Table
 
 ORDER = 20
-ROW, TABLE = "P7.3", "p7-3-amp"
-WHY = "Why do we use mixed precision?"
+TABLE = "p7-3-amp"
+WHY = Question(
+    "P7.3",
+    "Why do we use mixed precision?",
+    "Use the step and the memory of each precision, and the size from which on the ratio falls below 1.",
+)
 PRECISIONS = ("float32", *HALVES)
 NO_FIGURES = "no figures"
 GPU_PEAK = "; in the rows of GPUs the peak of torch's CUDA allocator"
-ROW, SCALER, LOSSES = "P7.3", "p7-3-scaler", "p7-3-loss"
-WHY_SCALER = "Why is GradScaler needed?"
-WITHOUT = "What happens without GradScaler?"
+SCALER, LOSSES = "p7-3-scaler", "p7-3-loss"
+WHY_SCALER = Question(
+    "P7.3",
+    "Why is GradScaler needed?",
+    "Compare the share of gradients that are 0 with and without the scaler, and with float32.",
+)
+WITHOUT = Question(
+    "P7.3",
+    "What happens without GradScaler?",
+    "Compare how far the losses with and without the scaler differ from those of float32.",
+)
 LOST = 0.01  # share of the gradients: fewer that vanish are no reason for a scaler
 PLAIN, SCALED, BARE, LARGE = "float32", "float16, GradScaler", "float16, no scaler", "float16, GradScaler, large loss"
 
@@ -169,12 +182,8 @@ def _why(found: Precisions) -> Answer:
     best = found.changes.get("bfloat16") or found.changes.get("float16")
     if best is None:
         missing = "; ".join(one.missing for one in found.points.values() if one.missing) or NO_FIGURES
-        return Answer(
-            ROW,
-            WHY,
-            f"To compute faster in less memory; here it was not measured: {missing}.",
-            why=general,
-            rests_on=rests_on,
+        return WHY.without_hint(
+            f"To compute faster in less memory; here it was not measured: {missing}.", why=general, rests_on=rests_on
         )
     name = next(key for key, one in found.changes.items() if one is best)
     rest = {key: one for key, one in found.changes.items() if key != name or best.verdict == "cannot tell"}
@@ -187,19 +196,16 @@ def _why(found: Precisions) -> Answer:
         ),
         "cannot tell": f"To compute faster in less memory; {_not_clearly(found, name)}.",
     }[best.verdict]
-    return Answer(
-        ROW,
-        WHY,
-        verdict=verdict,
-        number=f"{f'Against float32, {times}.' if times else ''}{_memory_words(found)}".strip(),
-        why=f"{general} {_why_here(found)}".rstrip(),
-        practice=crossover_words(found.sizes, found.gpu_name),
+    return WHY.answer(
+        verdict,
+        f"{f'Against float32, {times}.' if times else ''}{_memory_words(found)}".strip(),
+        f"{general} {_why_here(found)}".rstrip(),
+        crossover_words(found.sizes, found.gpu_name),
         decided="; ".join(
             f"{key} against float32: {said_with_interval(one.cell, '%')}, against 0"
             for key, one in found.changes.items()
         ),
         rests_on=rests_on,
-        hint="Use the step and the memory of each precision, and the size from which on the ratio falls below 1.",
     )
 
 
@@ -380,29 +386,26 @@ def why_scaler(found: ScalerRuns) -> Answer:
     )
     if not {SCALED, BARE} <= set(found.lost):
         verdict = "To keep small gradients from becoming 0 in float16; it was not measured here."
-        return Answer(ROW, WHY_SCALER, verdict, rests_on=(SCALER,))
+        return WHY_SCALER.without_hint(verdict, rests_on=(SCALER,))
     bare, scaled = _zeros(found, BARE), _zeros(found, SCALED)
     rescued = ((bare.number or 0) - (scaled.number or 0)) / 100 > LOST
     natural = ""
     if PLAIN in found.lost:
         natural = f" In float32 {said(_zeros(found, PLAIN), '%')} are 0 as well: units that ReLU has switched off."
-    return Answer(
-        ROW,
-        WHY_SCALER,
-        verdict=(
+    return WHY_SCALER.answer(
+        (
             "Because small gradients become 0 in float16, and the scaler keeps them."
             if rescued
             else "To keep small gradients from becoming 0; these gradients are large enough without it."
         ),
-        number=f"{said(bare, '%')} of the gradients are 0 without it, {said(scaled, '%')} with it.{natural}",
-        why=(
+        f"{said(bare, '%')} of the gradients are 0 without it, {said(scaled, '%')} with it.{natural}",
+        (
             "The scaler multiplies the loss, so all gradients grow by as much before they are rounded to float16; it"
             " divides them again, in float32, before the optimizer uses them."
         ),
-        practice="bfloat16 has the range of float32 and needs no scaler.",
+        "bfloat16 has the range of float32 and needs no scaler.",
         decided=f"{general} A difference of more than {100 * LOST:.0f} percentage point counts as kept.",
         rests_on=(SCALER,),
-        hint="Compare the share of gradients that are 0 with and without the scaler, and with float32.",
     )
 
 
@@ -410,34 +413,31 @@ def without_scaler(found: ScalerRuns) -> Answer:
     """Returns the answer on what float16 alone does to the training, and why the scale is not a fixed one."""
     bare, scaled = found.bare, found.scaled
     if bare is None or scaled is None or bare.curve is None or scaled.curve is None:
-        return Answer(ROW, WITHOUT, "This cannot be answered: one of the two runs is missing.", rests_on=(SCALER,))
+        return WITHOUT.without_hint("This cannot be answered: one of the two runs is missing.", rests_on=(SCALER,))
     apart = number_cell(bare.curve.largest_distance, 100)
     near = number_cell(scaled.curve.largest_distance, 100)
     untrained = bare.word == "not trained"
     worse = untrained or not bare.curve.within
-    return Answer(
-        ROW,
-        WITHOUT,
-        verdict=(
+    return WITHOUT.answer(
+        (
             "The model learns little or nothing: its loss stays far from that of float32."
             if untrained
             else "The training drifts: its loss leaves that of float32 by more than rounding explains."
             if worse
             else "With these gradients it makes no difference that shows."
         ),
-        number=(
+        (
             f"The loss differs from float32's by up to {said(apart, '%')} without the scaler, by {said(near, '%')} "
             "with it."
         ),
-        why=(
+        (
             "Gradients that were rounded to 0 move no weight, however large LR is."
             if worse
             else "Few gradients are so small that float16 loses them."
         ),
-        practice=f"Use the scaler with float16, and let it choose its scale.{_dynamic(found)}",
+        f"Use the scaler with float16, and let it choose its scale.{_dynamic(found)}",
         decided=f"Without: {bare.condition}. With: {scaled.condition}.",
         rests_on=(SCALER, LOSSES),
-        hint="Compare how far the losses with and without the scaler differ from those of float32.",
     )
 
 

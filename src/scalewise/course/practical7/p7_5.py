@@ -10,6 +10,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
+from scalewise.course.homework import Question
 from scalewise.course.measured_arms import SAME, Point, StepChange, change_between, change_cell, memory_sign, point
 from scalewise.course.page_pieces import setting
 from scalewise.records.folder import SuiteFolder
@@ -27,10 +28,22 @@ from scalewise.report.document import Answer, Block, Cell, Column, Section, Tabl
 from scalewise.results.load import load
 
 ORDER = 30
-ROW, TABLE, GROWING, TOGETHER = "P7.5", "p7-5-comparison", "p7-5-growing", "p7-5-together"
-MEMORY = "Which saves more memory?"
-SPEED = "Which improves speed more?"
-COMBINED = "Can the two be combined?"
+TABLE, GROWING, TOGETHER = "p7-5-comparison", "p7-5-growing", "p7-5-together"
+MEMORY = Question(
+    "P7.5",
+    "Which saves more memory?",
+    "Compare the three peaks, and say what each technique keeps in memory that the other does not.",
+)
+SPEED = Question(
+    "P7.5",
+    "Which improves speed more?",
+    "Use the change of the step of both, and the time per sample where the batch grows.",
+)
+COMBINED = Question(
+    "P7.5",
+    "Can the two be combined?",
+    "Multiply the two changes, add the two costs, and compare both with Code 3 of homework 2.",
+)
 
 
 @dataclass(frozen=True)
@@ -239,7 +252,7 @@ def _ratio(found: Compared, predicted: Estimate) -> Estimate | None:
 def _memory(found: Compared) -> Answer:
     base, one, two = found.base, found.accumulation, found.mixed
     if base.peak_bytes is None or one.peak_bytes is None or two.peak_bytes is None:
-        return Answer(ROW, MEMORY, "This cannot be answered: the memory was not seen.", rests_on=(TABLE,))
+        return MEMORY.without_hint("This cannot be answered: the memory was not seen.", rests_on=(TABLE,))
     cells = (
         f"The peak is {said(base.peak_mb, 'MB')} plain, {said(one.peak_mb, 'MB')} with accumulation, "
         f"{said(two.peak_mb, 'MB')} with mixed precision."
@@ -251,17 +264,15 @@ def _memory(found: Compared) -> Answer:
         verdict = "Both save the same."
     else:
         verdict = f"{'Accumulation' if one.peak_bytes < two.peak_bytes else 'Mixed precision'} saves more."
-    return Answer(
-        ROW,
-        MEMORY,
-        verdict=verdict,
-        number=cells,
-        why=(
+    return MEMORY.answer(
+        verdict,
+        cells,
+        (
             "Both make activations smaller: accumulation keeps those of one micro-batch at a time, mixed precision"
             " stores them in 16 bits. Both also add something: a gradient beside the sum it is added to, and a gradient"
             " in 16 bits beside its copy in float32."
         ),
-        practice=(
+        (
             "They save memory where activations are most of it: a large batch on a narrow model. Here weights are most"
             " of it, and those stay in float32."
             if verdict.startswith("Neither")
@@ -269,7 +280,6 @@ def _memory(found: Compared) -> Answer:
         ),
         decided=f"Peaks within {100 * SAME:.0f} % count as the same.",
         rests_on=(TABLE,),
-        hint="Compare the three peaks, and say what each technique keeps in memory that the other does not.",
     )
 
 
@@ -278,23 +288,18 @@ def _speed(found: Compared) -> Answer:
     rests_on = (TABLE, *([GROWING] if len(found.growing) > 1 else []))
     if one is None or two is None:
         missing = "; ".join(p.missing for p in (found.base, found.accumulation, found.mixed) if p.missing)
-        return Answer(
-            ROW, SPEED, f"This cannot be answered: {missing or 'they ran on different ranks'}.", rests_on=rests_on
+        return SPEED.without_hint(
+            f"This cannot be answered: {missing or 'they ran on different ranks'}.", rests_on=rests_on
         )
     verdict = _speed_verdict(one, two, between)
-    return Answer(
-        ROW,
-        SPEED,
-        verdict=verdict,
-        number=f"At the same global batch accumulation takes {one.words()}, mixed precision {two.words()}.",
-        why=_why_speed(one, two),
-        practice=_growing_words(found),
-        decided=(
-            f"Against float32 DDP: accumulation {said_with_interval(one.cell, '%')}, mixed precision "
-            f"{said_with_interval(two.cell, '%')}, each against 0."
-        ),
+    return SPEED.answer(
+        verdict,
+        f"At the same global batch accumulation takes {one.words()}, mixed precision {two.words()}.",
+        _why_speed(one, two),
+        _growing_words(found),
+        decided=f"Against float32 DDP: accumulation {said_with_interval(one.cell, '%')}, mixed precision "
+        f"{said_with_interval(two.cell, '%')}, each against 0.",
         rests_on=rests_on,
-        hint="Use the change of the step of both, and the time per sample where the batch grows.",
     )
 
 
@@ -370,23 +375,18 @@ def _combined(found: Compared) -> Answer:
     )
     practice = "Scale the loss after dividing it, and step and update the scaler once, after the last micro-batch."
     if found.product is None or found.total is None:
-        return Answer(
-            ROW, COMBINED, "Yes: that is Code 3 of homework 2.", why=f"{why[0].upper()}{why[1:]}", practice=practice
+        return COMBINED.without_hint(
+            "Yes: that is Code 3 of homework 2.", why=f"{why[0].upper()}{why[1:]}", practice=practice
         )
     multiplied, added = (said(estimate_cell(one, 1e3, mark="predicted"), "ms") for one in (found.product, found.total))
     number = f"If their effects multiply, the step takes {multiplied}, if their costs add up, {added} (both predicted)."
     number += _together_words(found)
-    return Answer(
-        ROW,
-        COMBINED,
-        verdict="Yes: that is Code 3 of homework 2.",
-        number=number,
-        why=f"{why[0].upper()}{why[1:]}",
-        practice=practice,
-        decided=(
-            "Float32 DDP times the two measured ratios, and float32 DDP plus what each adds; a prediction agrees where"
-            " the 95 % interval of measured over predicted holds 1."
-        ),
+    return COMBINED.answer(
+        "Yes: that is Code 3 of homework 2.",
+        number,
+        f"{why[0].upper()}{why[1:]}",
+        practice,
+        decided="Float32 DDP times the two measured ratios, and float32 DDP plus what each adds; a prediction "
+        "agrees where the 95 % interval of measured over predicted holds 1.",
         rests_on=(TABLE, TOGETHER),
-        hint="Multiply the two changes, add the two costs, and compare both with Code 3 of homework 2.",
     )

@@ -152,8 +152,7 @@ def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
     series = []
     for on_gpu, precision in ((False, "bfloat16"), (True, "bfloat16"), (True, "float16")):
         known = sorted(
-            (one for one in sizes if one.on_gpu == on_gpu and one.precision == precision),
-            key=lambda one: one.weights,
+            (one for one in sizes if one.on_gpu == on_gpu and one.precision == precision), key=lambda one: one.weights
         )
         if len(known) > 1:
             name = f"{precision}, {gpu_name if on_gpu else 'this CPU'}"
