@@ -1,6 +1,7 @@
 """The captions of the course's tables: model size, batch, ranks, steps, repeats, and what a bracket means."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
@@ -9,16 +10,14 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import GpuStep, Record
-from scalewise.report.cells import empty_cell, estimate_cell, mark_of
-from scalewise.report.document import BarPlot, Cell, Figure, LinePlot, Mark, Part, PlotSeries
+from scalewise.report.cells import mark_of
+from scalewise.report.document import BarPlot, Cell, Figure, LinePlot, Part, PlotSeries
 from scalewise.results.run import Run
 
+SeriesStyle = Literal["measured", "emulated", "predicted"]
 BRACKET = "brackets: 95 % intervals"
 SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "LR": "LR", "STEPS": "steps"}
 INSPECTED = "from one inspected run each"
-GIGABYTE = 1e9
-MEGABYTE = 1e6
-MEASURED: Mark = "measured"
 AT_PEAK = "What existed together when the tensors of rank 0 held most, in a steady inspected step."
 MOST_OF_EACH = "From inspected runs, rank 0, each storage counted once; the rest lives only in passing."
 
@@ -96,13 +95,6 @@ def _times(runs: Sequence[Run]) -> str:
     return f"measured {many} times" if many > 1 else "measured once"
 
 
-def seconds_cell(found: Estimate | None, mark: Mark = MEASURED) -> Cell:
-    """Returns a step in seconds, as in the course's tables, with three significant digits."""
-    if found is None:
-        return empty_cell("not measured", mark if mark != MEASURED else "missing")
-    return estimate_cell(found, mark=mark, note=f"{found.method}, {found.steps} steps")
-
-
 def anatomy_figure(
     name: str, title: str, arms: Sequence[tuple[str, ArmRow | None]], caption: str, width: float = 0.5
 ) -> Figure | None:
@@ -157,6 +149,36 @@ def level_series(name: str, level: float, like: Sequence[PlotSeries]) -> PlotSer
     """Returns a level line as long as the others."""
     end = max((max(one.x) for one in like), default=1.0)
     return PlotSeries(name, (0.0, end), (level, level), style="ideal")
+
+
+def estimates_series(
+    name: str, points: Iterable[tuple[float, Estimate]], scale: float = 1.0, style: SeriesStyle = "measured"
+) -> PlotSeries:
+    """Returns one line through estimates, each with its interval; `scale` converts them to the unit of the axis."""
+    known = list(points)
+    return PlotSeries(
+        name,
+        tuple(x for x, _ in known),
+        tuple(scale * one.value for _, one in known),
+        tuple(scale * one.low for _, one in known),
+        tuple(scale * one.high for _, one in known),
+        style,
+    )
+
+
+def cells_series(name: str, cells: Iterable[tuple[float, Cell]]) -> PlotSeries | None:
+    """Returns one line through the cells that have a number; None if there is none."""
+    known = [(x, cell.number, cell) for x, cell in cells if cell.number is not None]
+    if not known:
+        return None
+    return PlotSeries(
+        name,
+        tuple(float(x) for x, _, _ in known),
+        tuple(number for _, number, _ in known),
+        tuple(number if cell.low is None else cell.low for _, number, cell in known),
+        tuple(number if cell.high is None else cell.high for _, number, cell in known),
+        "emulated" if any(cell.mark == "emulated" for _, _, cell in known) else "measured",
+    )
 
 
 def loss_figure(

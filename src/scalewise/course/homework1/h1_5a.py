@@ -24,7 +24,7 @@ from scalewise.course.homework1.comparable_rows import (
 )
 from scalewise.course.homework1.rank_points import predicted_ranks
 from scalewise.course.measured_arms import COURSE_LEVEL, step_ratio
-from scalewise.course.page_pieces import setting
+from scalewise.course.page_pieces import estimates_series, setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
@@ -263,16 +263,7 @@ def _speedup_figure(found: Delays) -> Figure | None:
     series = [PlotSeries("d added", tuple(1e3 * delay for delay in delays), curve, style="model")]
     known = [(row.seconds, row.measured) for row in found.rows if row.measured is not None]
     if known:
-        series.insert(
-            0,
-            PlotSeries(
-                "measured",
-                tuple(1e3 * delay for delay, _ in known),
-                tuple(value.value for _, value in known),
-                tuple(value.low for _, value in known),
-                tuple(value.high for _, value in known),
-            ),
-        )
+        series.insert(0, estimates_series("measured", [(1e3 * delay, speed) for delay, speed in known]))
     level = PlotSeries("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
     plot = LinePlot("delay (ms)", "speedup", (level, *series))
     caption = "d added: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
@@ -292,15 +283,7 @@ def _steps_figure(found: Delays) -> Figure | None:
     for name, several in (("1 rank", False), (ranks_phrase(found.ranks), True)):
         known = [(row.seconds, step) for row in found.rows if (step := row.many if several else row.one) is not None]
         if len(known) > 1:
-            series.append(
-                PlotSeries(
-                    name,
-                    tuple(1e3 * delay for delay, _ in known),
-                    tuple(1e3 * step.value for _, step in known),
-                    tuple(1e3 * step.low for _, step in known),
-                    tuple(1e3 * step.high for _, step in known),
-                )
-            )
+            series.append(estimates_series(name, [(1e3 * delay, step) for delay, step in known], 1e3))
     if not series:
         return None
     caption = "Lines at the points: 95 % intervals."

@@ -33,7 +33,7 @@ from scalewise.course.homework1.rank_points import (
     told,
 )
 from scalewise.course.measured_arms import COURSE_LEVEL
-from scalewise.course.page_pieces import setting
+from scalewise.course.page_pieces import SeriesStyle, cells_series, estimates_series, setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
@@ -263,24 +263,19 @@ def _ninety(found: Batches) -> Cell:
 
 def _speedup_figure(found: Batches) -> Figure | None:
     series = []
-    named = (
+    named: tuple[tuple[str, Sequence[Batch], SeriesStyle], ...] = (
         (ranks_phrase(found.ranks), found.here, "measured"),
         (f"{found.predicted_count} ranks", () if found.gpus else found.predicted, "predicted"),
         (f"{GPU_RANKS[-1]} GPUs", found.gpus, "predicted"),
     )
     for name, rows, style in named:
-        known = [(one.samples, one.many.speeds) for one in rows if one.many is not None and one.many.speeds is not None]
+        known = [
+            (float(one.samples), one.many.speeds)
+            for one in rows
+            if one.many is not None and one.many.speeds is not None
+        ]
         if len(known) > 1:
-            series.append(
-                PlotSeries(
-                    name,
-                    tuple(float(samples) for samples, _ in known),
-                    tuple(one.value for _, one in known),
-                    tuple(one.low for _, one in known),
-                    tuple(one.high for _, one in known),
-                    "predicted" if style == "predicted" else "measured",
-                )
-            )
+            series.append(estimates_series(name, known, style=style))
     if not series:
         return None
     ticks = tuple(float(one.samples) for one in found.here)
@@ -292,18 +287,8 @@ def _speedup_figure(found: Batches) -> Figure | None:
 def _throughput_figure(found: Batches) -> Figure | None:
     series = []
     for name, alone in (("1 rank", True), (ranks_phrase(found.ranks), False)):
-        cells = [(one.samples, one.rate_one if alone else one.rate) for one in found.here]
-        known = [(samples, cell) for samples, cell in cells if cell.number is not None]
-        if len(known) > 1:
-            series.append(
-                PlotSeries(
-                    name,
-                    tuple(float(samples) for samples, _ in known),
-                    tuple(cell.number or 0.0 for _, cell in known),
-                    tuple(cell.low or 0.0 for _, cell in known),
-                    tuple(cell.high or 0.0 for _, cell in known),
-                )
-            )
+        line = cells_series(name, [(one.samples, one.rate_one if alone else one.rate) for one in found.here])
+        series += [line] if line is not None and len(line.x) > 1 else []
     if not series:
         return None
     ticks = tuple(float(one.samples) for one in found.here)

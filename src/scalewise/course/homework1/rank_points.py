@@ -25,6 +25,7 @@ from scalewise.course.homework1.comparable_rows import (
     scaling_rows,
 )
 from scalewise.course.measured_arms import COURSE_LEVEL, step_ratio
+from scalewise.course.page_pieces import estimates_series
 from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.link import Link
@@ -348,11 +349,5 @@ def speedup_series(name: str, points: Sequence[RanksPoint], *, first: bool = Fal
     """Returns the speedup over ranks, starting at one rank if `first`."""
     known = [(float(one.ranks), one.speeds) for one in points if one.speeds is not None]
     every = [*([(1.0, exact(1.0))] if first else []), *known]
-    return PlotSeries(
-        name,
-        tuple(ranks for ranks, _ in every),
-        tuple(one.value for _, one in every),
-        tuple(one.low for _, one in every),
-        tuple(one.high for _, one in every),
-        "predicted" if any(one.mark == "predicted" for one in points) else "measured",
-    )
+    predicted = any(one.mark == "predicted" for one in points)
+    return estimates_series(name, every, style="predicted" if predicted else "measured")

@@ -19,10 +19,10 @@ from scalewise.course.measured_arms import (
     point,
     witness_notes,
 )
-from scalewise.course.page_pieces import gpu_rows_heading, setting, why_lr
+from scalewise.course.page_pieces import cells_series, gpu_rows_heading, setting, why_lr
 from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
-from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
+from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, Section, Table
 
 ORDER = 20
 CODES_TABLE, ACCUM_TABLE, GROWING_TABLE = "h2-2a-codes", "h2-2b-accumulation", "h2-2b-growing"
@@ -291,7 +291,7 @@ def _times(evidence: Evidence) -> Figure | None:
     series = [
         one
         for code in ACCUM_CODES
-        if (one := _series(NAMES[code], {a: p.step for a, p in accumulation_points(evidence, code).items()}))
+        if (one := cells_series(NAMES[code], [(a, p.step) for a, p in accumulation_points(evidence, code).items()]))
     ]
     if not series:
         return None
@@ -303,22 +303,8 @@ def _times(evidence: Evidence) -> Figure | None:
 
 def _per_sample(evidence: Evidence) -> Figure | None:
     points = growing_points(evidence)
-    series = _series("Code 1", {accum: per_sample(one) for accum, one in points.items()})
+    series = cells_series("Code 1", [(accum, per_sample(one)) for accum, one in points.items()])
     if series is None:
         return None
     plot = LinePlot("ACCUM_STEPS", "time per sample (us)", (series,), log_x=True, x_ticks=tuple(map(float, points)))
     return Figure(SAMPLES, "A batch that grows with ACCUM_STEPS", "Whiskers are 95 % intervals.", plot)
-
-
-def _series(name: str, cells: dict[int, Cell]) -> PlotSeries | None:
-    known = [(float(x), cell) for x, cell in cells.items() if cell.number is not None]
-    if not known:
-        return None
-    return PlotSeries(
-        name,
-        tuple(x for x, _ in known),
-        tuple(cell.number or 0.0 for _, cell in known),
-        tuple(cell.low if cell.low is not None else cell.number or 0.0 for _, cell in known),
-        tuple(cell.high if cell.high is not None else cell.number or 0.0 for _, cell in known),
-        "emulated" if any(cell.mark == "emulated" for _, cell in known) else "measured",
-    )

@@ -16,7 +16,7 @@ from scalewise.course.homework3.layers import (
     shares_phrase,
     why_in_turn,
 )
-from scalewise.course.page_pieces import setting
+from scalewise.course.page_pieces import estimates_series, setting
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 
@@ -88,15 +88,8 @@ def _figure(points: tuple[Placed, ...], line: DepthLine | None) -> Figure | None
     if not known:
         return None
     depths = tuple(depth for depth, _ in known)
-    steps = [step for _, step in known]
-    measured = PlotSeries(
-        "two devices",
-        depths,
-        tuple(step.value * 1e3 for step in steps),
-        tuple(step.low * 1e3 for step in steps),
-        tuple(step.high * 1e3 for step in steps),
-        "emulated" if any(point.mark == "emulated" for point in points) else "measured",
-    )
+    emulated = any(point.mark == "emulated" for point in points)
+    measured = estimates_series("two devices", known, 1e3, "emulated" if emulated else "measured")
     fitted = [PlotSeries("line", depths, tuple(line.fitted.at(x) * 1e3 for x in depths), style="model")] if line else []
     caption = "Whiskers are 95 % intervals."
     if line:

@@ -9,7 +9,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.course.gpus import gpu_steps, known_of, told_source
 from scalewise.course.measured_arms import point, step_ratio
-from scalewise.course.page_pieces import gpu_rows_heading, setting
+from scalewise.course.page_pieces import estimates_series, gpu_rows_heading, setting
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Cell, Column, Figure, LinePlot, Mark, PlotSeries, Table
 
@@ -156,15 +156,7 @@ def crossover(sizes: Sequence[Size], gpu_name: str) -> Figure | None:
         )
         if len(known) > 1:
             name = f"{precision}, {gpu_name if on_gpu else 'this CPU'}"
-            series.append(
-                PlotSeries(
-                    name,
-                    tuple(one.weights for one in known),
-                    tuple(one.ratio.value for one in known),
-                    tuple(one.ratio.low for one in known),
-                    tuple(one.ratio.high for one in known),
-                )
-            )
+            series.append(estimates_series(name, [(one.weights, one.ratio) for one in known]))
     if not series:
         return None
     ends = [x for one in series for x in one.x]
