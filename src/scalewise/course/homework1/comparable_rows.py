@@ -21,6 +21,7 @@ from scalewise.results.run import Run
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages
+NOT_FROM_THESE_RUNS = "This cannot be answered from these runs."
 EQUAL = "Called equal: within 10 %."
 MARGIN = 0.10  # "the same": the whole interval of the ratio lies within ten percent of 1
 ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for

@@ -16,6 +16,7 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
+    NOT_FROM_THESE_RUNS,
     REMOVED,
     again,
     agreeing_rows,
@@ -466,4 +467,4 @@ def _unanswered(question: Question, found: StrongScaling) -> Answer:
         if question == WHY
         else "There is no speedup to compare."
     )
-    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))
+    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

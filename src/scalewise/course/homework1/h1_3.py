@@ -1,4 +1,4 @@
-"""The work of one rank in a step of H1.3: counted operations, bytes, times and rates."""
+"""H1.3: communication against computation, for a small and a large model on 1, 2 and 4 ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_points import link_points
 from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
-from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
-from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.utilisation import Utilisation
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     MARGIN,
+    NOT_FROM_THESE_RUNS,
     REMOVED,
     on_gpus,
     parameters,
@@ -41,10 +41,8 @@ from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Mark, Part, Section, Table
 
-EXPERIMENT, WORK_TABLE, REACHED = "model-size", "h1-3-work", "h1-3-reached"
-FLOAT_BYTES = 4
-ORDER = 30
-TABLE = "h1-3-model-size"
+ORDER, EXPERIMENT = 30, "model-size"
+TABLE, WORK_TABLE, REACHED = "h1-3-model-size", "h1-3-work", "h1-3-reached"
 WHICH = Question(
     "H1.3",
     "In which case is DDP more efficient?",
@@ -57,6 +55,7 @@ WHEN = Question(
     "the share of the step that is communication, and what it would be with other batches",
 )
 CASES = ("small", "large")
+FLOAT_BYTES = 4
 FIXED_COSTS = "What a step costs whatever its size weighs less in the longer step of the large model."
 
 
@@ -84,61 +83,38 @@ class CaseWork:
 
 def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseWork | None:
     """Returns the work in a case as measured at the most ranks, else from one rank and the prediction for two."""
-    rows = scaling_rows(evidence, EXPERIMENT, case=case)
-    row = rows[-1] if rows else None
+    row = next(reversed(scaling_rows(evidence, EXPERIMENT, case=case)), None)
     if row is None or row.step_seconds is None or not row.samples_per_step:
         return None
     bare = row_at(scaling_rows(evidence, EXPERIMENT, intervention=REMOVED, case=case), row.ranks)
-    step = row.step_seconds.at(COURSE_LEVEL)
-    ranks, mark, size = row.ranks, "measured", volume(row)[1]
+    mark: Mark = "measured"
+    ranks, size = row.ranks, volume(row)[1]
     computing = bare.step_seconds.at(COURSE_LEVEL) if bare and bare.step_seconds else None
-    communication = price(row)
+    communication, share, shares = price(row), None, None
+    if communication is not None:
+        shares = propagate(lambda part, whole: part / whole, communication, row.step_seconds.at(COURSE_LEVEL))
     if row.ranks == 1:
-        foretold = next(iter(prediction.rows), None)
-        count = parameters(evidence, row)
+        foretold, count = next(iter(prediction.rows), None), parameters(evidence, row)
         if foretold is None or count is None:
             return None
-        step, ranks, mark, size = foretold.step, foretold.ranks, "predicted", FLOAT_BYTES * count
-        computing, communication = (
-            step.times(one) for one in (1 - foretold.communication_share, foretold.communication_share)
-        )
-    return _work_cells(
-        evidence,
-        case,
-        row,
-        ranks,
-        "predicted" if mark == "predicted" else "measured",
-        size,
-        (step, computing, communication),
-    )
-
-
-def _work_cells(
-    evidence: Evidence,
-    case: str,
-    row: ArmRow,
-    ranks: int,
-    mark: Mark,
-    size: float,
-    times: tuple[Estimate, Estimate | None, Estimate | None],
-) -> CaseWork:
-    step, computing, communication = times
-    use = _use(evidence, case, row.ranks) or _use(evidence, case, 1)
-    flops = _flops_of(use, evidence, ranks)
-    samples = (row.samples_per_step or 0.0) / ranks
-    shares = propagate(lambda part, whole: part / whole, communication, step) if communication else None
-    if mark == "predicted" and communication is not None:
-        shares = None
+        ranks, mark, size, shares = foretold.ranks, "predicted", FLOAT_BYTES * count, None
+        sent = foretold.communication_share
+        computing, communication = foretold.step.times(1 - sent), foretold.step.times(sent)
+        share = communication.value / foretold.step.value
+    counted = _counted(evidence, case)
+    at = next((count for count in (row.ranks, 1) if count in counted), 0)
+    use, flops = counted.get(at), None
+    if use is not None and use.flops_per_step:
+        flops = use.flops_per_step * at / ranks  # operations grow with the samples, and a rank has its part of them
     rate = computing.through(lambda seconds: flops / seconds) if computing and flops else None
     peak = use.peak_flops_per_second if use else None
     link = communication.through(lambda seconds: size / seconds) if communication and communication.low > 0 else None
     best = _best_link(evidence, ranks)
-    share = communication.value / step.value if communication else None
     return CaseWork(
         case=case,
         ranks=ranks,
         mark=mark,
-        samples=count_cell(round(samples)),
+        samples=count_cell(round(row.samples_per_step / ranks)),
         flops=number_cell(flops, 1e-9, why_empty="not counted: no run was inspected"),
         size=number_cell(size or None, 1e-6, why_empty="nothing was exchanged"),
         per_flop=number_cell(1e3 * size / flops if flops and size else None, why_empty="not counted"),
@@ -154,27 +130,15 @@ def _work_cells(
     )
 
 
-def _use(evidence: Evidence, case: str, ranks: int) -> Utilisation | None:
-    """Returns the inspected run of the case, which counts the operations of a step."""
+def _counted(evidence: Evidence, case: str) -> dict[int, Utilisation]:
+    """Returns the inspected runs of the case that counted the operations of a step, by their ranks."""
     experiment = evidence.experiment(EXPERIMENT)
+    found: dict[int, Utilisation] = {}
     for one in experiment.utilisation if experiment else ():
         run = evidence.run(one.run)
-        if (
-            run is not None
-            and run.spec.axes.get("case") == case
-            and run.spec.world_size == ranks
-            and one.flops_per_step
-        ):
-            return one
-    return None
-
-
-def _flops_of(use: Utilisation | None, evidence: Evidence, ranks: int) -> float | None:
-    """Returns the operations of one rank's step; they grow with the samples, so a rank's are a share of them."""
-    run = evidence.run(use.run) if use else None
-    if use is None or run is None or use.flops_per_step is None:
-        return None
-    return use.flops_per_step * run.spec.world_size / ranks
+        if run is not None and run.spec.axes.get("case") == case and one.flops_per_step:
+            found.setdefault(run.spec.world_size, one)
+    return found
 
 
 def _best_link(evidence: Evidence, ranks: int) -> float | None:
@@ -245,6 +209,15 @@ class Sizes:
     hole: str
 
     @property
+    def on_gpus(self) -> tuple[RanksPoint, RanksPoint, Estimate] | None:
+        """The small and the large model on the most GPUs, and how many times as efficient the large one is."""
+        last = {case: one for case, one in self.gpus if one.speeds}
+        small, large = (last.get(case) for case in CASES)
+        if not small or not large or not small.speeds or not large.speeds or small.ranks != large.ranks:
+            return None
+        return small, large, ratio_of(large.speeds, small.speeds)
+
+    @property
     def better_cell(self) -> Cell:
         """The efficiency of the large model over that of the small one."""
         return estimate_cell(self.better)
@@ -254,8 +227,7 @@ def build(evidence: Evidence) -> Section:
     """Builds the section: tables, the reached rates, answers."""
     found = sizes(evidence)
     blocks: list[Block] = [_table(evidence, found)]
-    if found.works:
-        blocks.append(work_table(found.works))
+    blocks += [work_table(found.works)] if found.works else []
     reached = reached_figure(evidence, found.works)
     blocks += [reached] if reached else []
     answers = _which(evidence, found), _why(evidence, found), _when(evidence, found)
@@ -317,16 +289,12 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
         TABLE,
         "A small and a large model",
         columns,
-        tuple(_row(case, one) for case, one in rows),
+        tuple((text_cell(case, mark=one.mark), text_cell(one.size, mark=one.mark), *one.cells) for case, one in rows),
         (*notes, *([f"{GPU_NOTE}{_gpu_words(found)}"] if found.gpus else [])),
         tuple(one.runs for _, one in rows),
         caption=caption,
         groups=groups,
     )
-
-
-def _row(case: str, one: RanksPoint) -> tuple[Cell, ...]:
-    return (text_cell(case, mark=one.mark), text_cell(one.size, mark=one.mark), *one.cells)
 
 
 def _which(evidence: Evidence, found: Sizes) -> Answer:
@@ -336,43 +304,35 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
     small, large = found.at
     predicted = small.mark == "predicted"
     word = equivalent(found.better, MARGIN)
-    verdict = _which_verdict(found, word)
+    if word == "equal within margin":
+        verdict = "In neither: they are equal within 10 %."
+    elif word == "cannot tell":
+        counts = "; the counts lead one to expect the large one" if _fewer_bytes(found) else ""
+        verdict = f"It cannot be told from these runs{counts}."
+    else:
+        verdict = f"In the {'large' if found.better.value > 1 else 'small'} one."
     number = (
         f"On {ranks_phrase(small.ranks)} the large model has {said(large.efficiency, '%')} efficiency and the small "
         f"one {said(small.efficiency, '%')}{' (predicted)' if predicted else ''}, "
         f"{said_with_interval(found.better_cell)} times as much."
     )
     slow = [case for case, one in zip(CASES, found.at, strict=True) if one.speeds and one.speeds.high < 1]
-    if len(slow) == 2:
-        practice = f"DDP pays for neither of them here: {ranks_phrase(small.ranks)} are slower than one."
-    elif slow:
-        practice = f"For the {slow[0]} model {ranks_phrase(small.ranks)} are slower than one."
-    else:
-        practice = ""
-    why = ""
+    practice = why = ""
+    if slow:
+        which = "DDP pays for neither of them here:" if len(slow) == 2 else f"For the {slow[0]} model"
+        practice = f"{which} {ranks_phrase(small.ranks)} are slower than one."
     if word != "different" or found.better.value < 1:
         why = "The sheet expects the large one, whose computation dominates." + _expected_words(found)
-    gpus = _gpu_pair(found)
-    practice = f"{practice} {gpus}".strip()
     return WHICH.answer(
         verdict,
         f"{found.hole} {number}".strip() if predicted else number,
         why,
-        practice,
+        f"{practice} {_gpu_pair(found)}".strip(),
         decided=f"The interval of the ratio of both efficiencies: above or below 1, within {MARGIN:.0%} of it, or "
         "none of these.",
         rests_on=(TABLE, WORK_TABLE) if found.works else (TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
     )
-
-
-def _which_verdict(found: Sizes, word: Equivalence) -> str:
-    if word == "equal within margin":
-        return "In neither: they are equal within 10 %."
-    if word == "cannot tell":
-        counts = "; the counts lead one to expect the large one" if _fewer_bytes(found) else ""
-        return f"It cannot be told from these runs{counts}."
-    return f"In the {'large' if found.better and found.better.value > 1 else 'small'} one."
 
 
 def _fewer_bytes(found: Sizes) -> bool:
@@ -394,33 +354,20 @@ def _expected_words(found: Sizes) -> str:
     )
 
 
-def _gpus_differ(found: Sizes) -> tuple[RanksPoint, RanksPoint, Estimate] | None:
-    """The small and the large model on the most GPUs, and how many times as efficient the large one is."""
-    last = {case: one for case, one in found.gpus if one.speeds}
-    small, large = (last.get(case) for case in CASES)
-    if small is None or large is None or small.speeds is None or large.speeds is None or small.ranks != large.ranks:
-        return None
-    return small, large, ratio_of(large.speeds, small.speeds)
-
-
 def _gpu_words(found: Sizes) -> str:
     """A sentence for the table's note on how efficient both models would be on GPUs; empty without such rows."""
-    differ = _gpus_differ(found)
-    if differ is None:
+    if found.on_gpus is None:
         return ""
-    small, _, change = differ
-    return (
-        f" On {small.ranks} GPUs the large model would be {said_with_interval(estimate_cell(change))} times as "
-        "efficient as the small one."
-    )
+    small, _, change = found.on_gpus
+    times = said_with_interval(estimate_cell(change))
+    return f" On {small.ranks} GPUs the large model would be {times} times as efficient as the small one."
 
 
 def _gpu_pair(found: Sizes) -> str:
     """A sentence on both models on GPUs, by the interval of the ratio of their efficiencies, as for measured ranks."""
-    differ = _gpus_differ(found)
-    if differ is None:
+    if found.on_gpus is None:
         return ""
-    small, large, change = differ
+    small, large, change = found.on_gpus
     told = (
         f"On {small.ranks} GPUs of the kind in the table efficiency would be {said(large.efficiency, '%')} for "
         f"{large.size} and {said(small.efficiency, '%')} for {small.size} (predicted)"
@@ -480,14 +427,11 @@ def _rate_reason(small: CaseWork, large: CaseWork) -> str:
         return ""
     if small.rates.value < large.rates.value:
         return ", but fixed costs make it compute at a lower rate"
-    apart = (
-        small.shares is not None
-        and large.shares is not None
-        and propagate(lambda one, other: one - other, small.shares, large.shares).low > 0
-    )
-    return ", and it computes them at a higher rate" + (
-        ", which leaves communication a larger part of its step" if apart else ""
-    )
+    told = ", and it computes them at a higher rate"
+    if small.shares is None or large.shares is None:
+        return told
+    apart = propagate(lambda one, other: one - other, small.shares, large.shares)
+    return f"{told}, which leaves communication a larger part of its step" if apart.low > 0 else told
 
 
 def _rates_words(evidence: Evidence, small: CaseWork, large: CaseWork) -> str:
@@ -550,6 +494,6 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
     )
 
 
-def _unanswered(question: Question, found: Sizes, why: str = "") -> Answer:
-    reason = why or found.hole or "Both cases are needed on the same number of ranks, with and without communication."
-    return question.answer("This cannot be answered from these runs.", reason, rests_on=(TABLE,))
+def _unanswered(question: Question, found: Sizes) -> Answer:
+    reason = found.hole or "Both cases are needed on the same number of ranks, with and without communication."
+    return question.answer(NOT_FROM_THESE_RUNS, reason, rests_on=(TABLE,))

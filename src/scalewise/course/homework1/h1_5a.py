@@ -15,6 +15,7 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
+    NOT_FROM_THESE_RUNS,
     again,
     doubt_of,
     measured_there,
@@ -491,4 +492,4 @@ def _bound(found: Delays) -> float | None:
 
 def _unanswered(question: Question, found: Delays) -> Answer:
     why = found.hole or "Runs with and without a delay are needed, on one rank and on several."
-    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))
+    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

@@ -14,6 +14,7 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
+    NOT_FROM_THESE_RUNS,
     again,
     batch_of,
     measured_there,
@@ -481,4 +482,4 @@ def _saturates(fit: Saturation, largest: int, where: str) -> str:
 
 def _unanswered(question: Question, found: Batches) -> Answer:
     why = found.hole or "Three batches on the same number of ranks are needed, and one rank with the same batches."
-    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))
+    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

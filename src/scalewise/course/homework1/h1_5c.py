@@ -11,7 +11,7 @@ from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework import Question
-from scalewise.course.homework1.comparable_rows import agreeing_rows, measured_runs, shaken_by
+from scalewise.course.homework1.comparable_rows import NOT_FROM_THESE_RUNS, agreeing_rows, measured_runs, shaken_by
 from scalewise.course.measured_arms import COURSE_LEVEL
 from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
@@ -263,4 +263,4 @@ def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
 
 def _unanswered(question: Question) -> Answer:
     why = "There are no usable runs with and without a slow rank on several ranks."
-    return question.answer("This cannot be answered from these runs.", why, rests_on=(TABLE,))
+    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))
