@@ -34,7 +34,6 @@ INTERFACES = [  # each file of a kind has one
     "install",  # a part of the watcher
     "main",  # a program
     "settle",  # a check of the doctor, once its replay is made
-    "summary",  # the first page of one of the course's reports
 ]
 VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the command line, in Python, and its job
 # Files that may have the same name, and where. In `watch`, one thing of torch has a file in each folder that deals with
@@ -53,10 +52,9 @@ FILES_OF_ONE_NAME = {
     "inspection": ["analysis", "records"],
     "layers": ["course/homework3", "subjects"],
     "machine": ["jobs", "records"],
-    "memory": ["course", "watch/hooks", "watch/redirect"],
+    "memory": ["watch/hooks", "watch/redirect"],
     "optimizer": ["watch/examination", "watch/hooks"],
     "precision": ["watch/examination", "watch/redirect"],
-    "predictions": ["course", "course/homework1", "course/homework2", "course/homework3", "course/practical7"],
     "streams": ["watch/redirect", "watch/rehearsal"],
     "tensors": ["watch/examination", "watch/redirect"],
     "utilisation": ["analysis", "records"],

@@ -1,4 +1,4 @@
-"""What the folder of a homework has to say: the `HOMEWORK` of its package, and a file with `build` for each question.
+"""Finds the homeworks: each is a folder whose package has `HOMEWORK`, with a file with `build` for each question.
 
 Nothing else knows a homework by its name: a new one is a folder with `__init__.py`, `suite.toml` and its questions.
 """

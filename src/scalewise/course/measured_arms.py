@@ -1,4 +1,4 @@
-"""Selects a suite's arms for answers: the arm with figures, its runs, why it is missing, and how two differ."""
+"""The arms of a suite as answers need them: figures or why there are none, memory, cells, and how two arms differ."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The captions of the course's tables: model size, batch, ranks, steps, repeats, and what a bracket means."""
+"""Captions and figures that several sections share: how it was measured, lines, step anatomy, loss curves."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal

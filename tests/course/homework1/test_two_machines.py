@@ -68,7 +68,7 @@ def test_a_machine_of_one_rank_answers_with_what_the_other_measured():
     sections = [module.build(evidence) for module in (h1_2, h1_3, h1_5a, h1_5b)]
     told = [answer for section in sections for answer in answers(section)]
     # Parts of a step are not split with another machine's numbers.
-    assert {one.question for one in told if "cannot be answered" in one.verdict} == {h1_2.WHY, h1_3.WHEN}
+    assert {one.question for one in told if "cannot be answered" in one.verdict} == {h1_2.WHY.text, h1_3.WHEN.text}
     assert strangers(sections) == {}
     assert "measured on another machine (8 cores)" in " ".join(table(sections[2], "h1-5a-delay").notes)
     assert any("another machine" in heading for _, heading in table(sections[3], "h1-5b-batch").groups)

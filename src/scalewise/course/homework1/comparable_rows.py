@@ -1,4 +1,4 @@
-"""The common parts of homework 1's questions: rows that may be compared, the link, computing per sample, repeats."""
+"""The common parts of homework 1's questions: rows that may be compared, repeats, the link, and reasons to doubt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -251,7 +251,7 @@ def shaken_by(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Busy:
-    """How many measurements of a report were made beside other programs."""
+    """The number of measurements of a report, and of those that were made beside other programs."""
 
     loaded: int
     every: int

@@ -1,4 +1,4 @@
-"""The work and memory of every device of DataParallel and DDP: from NVML, busy cores, and inspected steps."""
+"""H1.4, what was seen of both methods: work and memory of each device, steadiness, bytes, and the figures of these."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,5 +1,6 @@
-"""The rows of H1.5A: steps with a delay on one rank and on several, and what follows from the steps without one."""
+"""H1.5A: a delay on every rank: its effect on the step and on the speedup, and its relation to Amdahl's law."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.analysis.estimate import Estimate
@@ -30,8 +31,7 @@ from scalewise.course.seen import refusals
 from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
 
-EXPERIMENT = "delay"
-ORDER = 50
+ORDER, EXPERIMENT = 50, "delay"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
 EFFECT = Question(
     "H1.5A", "What does the delay do to scaling?", "the speedups without a delay and with the longest one"
@@ -46,9 +46,17 @@ AMDAHL = Question(
     "How does it relate to Amdahl's law?",
     "the delay's share of one rank's step, which no number of ranks divides, and the measured speedups",
 )
+NOT_SHARED = "Each rank sleeps the whole delay, and no other rank can take over a part of it."
+REMOVE_IT = (
+    "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are added."
+)
 HYPERBOLA = (
     "The delay d stands in numerator and denominator of (T(1) + d) / (T(N) + d): a hyperbola, which is steepest at "
     "small delays and then approaches 1."
+)
+SERIAL = (
+    "The delay joins the serial part of the step. The longer it is, the larger the serial share s, and no number of "
+    "ranks can be more than 1/s times as fast."
 )
 SLOWER = (
     "Without a delay several ranks are already slower than one: they add communication, for which the law has no term, "
@@ -64,11 +72,55 @@ class Delayed:
     seconds: float
     one: Estimate | None
     many: Estimate | None
+    mark: Mark  # of the several: measured or predicted
     measured: Estimate | None  # speedup
     law: Estimate | None  # (T1 + d) / (TN + d) from the steps without delay
     serial: float | None  # share of one rank's step that is serial, by the law
     share: Estimate | None  # of one rank's step that is this delay: what no number of ranks divides
     doubt: str = ""
+
+    @property
+    def delay_cell(self) -> Cell:
+        """The delay in milliseconds."""
+        return text_cell(f"{1e3 * self.seconds:g}")
+
+    @property
+    def one_cell(self) -> Cell:
+        """The step of one rank in milliseconds."""
+        return estimate_cell(self.one, 1e3, why_empty="not measured")
+
+    @property
+    def measured_cell(self) -> Cell:
+        """The measured speedup."""
+        return estimate_cell(self.measured, why_empty="not measured")
+
+    @property
+    def law_cell(self) -> Cell:
+        """The speedup by the law."""
+        return estimate_cell(self.law, why_empty="two steps without a delay are needed")
+
+    @property
+    def share_cell(self) -> Cell:
+        """The delay's share of one rank's step, in percent."""
+        return estimate_cell(self.share, 100, why_empty="no delay")
+
+    @property
+    def most_cell(self) -> Cell:
+        """The speedup that no number of ranks can exceed, since none of them divides the delay."""
+        most = self.share.through(lambda share: 1 / share, positive=True) if self.share is not None else None
+        return estimate_cell(most, why_empty="no delay")
+
+    @property
+    def serial_cell(self) -> Cell:
+        """The serial share of one rank's step, in percent."""
+        return number_cell(self.serial, 100, why_empty="the law has none here")
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in the order of the columns."""
+        many = estimate_cell(self.many, 1e3, mark=self.mark, why_empty="not measured")
+        steps = (self.delay_cell, self.one_cell, replace(many, doubt=self.doubt))
+        return (*steps, self.measured_cell, self.law_cell, self.share_cell, self.most_cell, self.serial_cell)
 
 
 @dataclass(frozen=True)
@@ -78,18 +130,29 @@ class Delays:
     ranks: int  # of the several
     mark: Mark  # of the several: measured or predicted
     rows: tuple[Delayed, ...]
-    one_line: Line | None  # step of one rank over the delay
-    many_line: Line | None
     hole: str
     machine: str = ""  # where every row was measured, if not here
 
     @property
-    def slopes(self) -> tuple[Cell, Cell]:
-        """The growth of a step in ms for each ms of delay: on one rank, on several."""
-        return tuple(  # type: ignore[return-value]
-            estimate_cell(line.slope if line else None, why_empty="not measured")
-            for line in (self.one_line, self.many_line)
-        )
+    def steps(self) -> tuple[tuple[str, list[tuple[float, Estimate]]], ...]:
+        """The steps over the delay in seconds: of one rank, and of several."""
+        one = [(row.seconds, row.one) for row in self.rows if row.one is not None]
+        many = [(row.seconds, row.many) for row in self.rows if row.many is not None]
+        return ("1 rank", one), (ranks_phrase(self.ranks), many)
+
+    @property
+    def lines(self) -> tuple[Line | None, ...]:
+        """The lines through both."""
+        return tuple(_line(steps) for _, steps in self.steps)
+
+
+def build(evidence: Evidence) -> Section:
+    """Builds the section: table, speedup and step over the delay, answers."""
+    found = delays(evidence)
+    figures = (_speedup_figure(found), _steps_figure(found))
+    blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
+    answers = _effect(evidence, found), _linear(evidence, found), _amdahl(evidence, found)
+    return Section("h1-5a", "A delay on every rank", (*blocks, *answers))
 
 
 def delays(evidence: Evidence) -> Delays:
@@ -99,40 +162,32 @@ def delays(evidence: Evidence) -> Delays:
     there = measured_there(evidence, EXPERIMENT, 4, delay=0) or measured_there(evidence, EXPERIMENT, 2, delay=0)
     if ranks == 1 and there is not None:
         return replace(delays(replace(there.evidence, elsewhere=())), machine=there.machine)
-    values = sorted({float(row.axes["delay"]) for row in rows if "delay" in row.axes})
-    mark: Mark = "measured"
     steps = {(float(row.axes["delay"]), row.ranks): row for row in rows if "delay" in row.axes}
+    mark: Mark = "measured"
     plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
+    faster = step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
     if ranks == 1:
         foretold = predicted_ranks(evidence, "strong-scaling").rows
         ranks, mark = (foretold[-1].ranks, "predicted") if foretold else (1, "missing")
         plain_many = foretold[-1].step if foretold else None
-    faster = (
-        step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
-        if mark == "measured"
-        else ratio_of(plain_one, plain_many)
-        if plain_one is not None and plain_many is not None
-        else None
-    )
+        faster = ratio_of(plain_one, plain_many) if plain_one is not None and plain_many is not None else None
     made = []
-    for delay in values:
+    for delay in sorted({delay for delay, _ in steps}):
         one, many = steps.get((delay, 1)), steps.get((delay, ranks)) if ranks > 1 else None
-        law = _law(faster, plain_many, delay)
         made.append(
             Delayed(
                 seconds=delay,
                 one=_step(evidence, one),
                 many=plain_many if mark == "predicted" and not delay else _step(evidence, many),
+                mark=mark,
                 measured=step_ratio(evidence, one, many) if mark == "measured" and ranks > 1 else None,
-                law=law,
+                law=_law(faster, plain_many, delay),
                 serial=_serial(plain_one, plain_many, ranks, delay),
                 share=_share(_step(evidence, one), delay),
                 doubt=doubt_of(evidence, many) or doubt_of(evidence, one),
             )
         )
-    lines = tuple(_line(made, several) for several in (False, True))
-    hole = why_no_scaling(evidence, EXPERIMENT)
-    return Delays(ranks, mark, tuple(made), lines[0], lines[1], hole)
+    return Delays(ranks, mark, tuple(made), why_no_scaling(evidence, EXPERIMENT))
 
 
 def _step(evidence: Evidence, row: ArmRow | None) -> Estimate | None:
@@ -163,46 +218,14 @@ def _share(one: Estimate | None, delay: float) -> Estimate | None:
     """The delay over the step of one rank that holds it."""
     if one is None or not delay or one.value <= delay:
         return None
-    return replace(
-        one.through(lambda step: min(1.0, delay / step)), method="delay over the step of one rank", positive=True
-    )
+    share = one.through(lambda step: min(1.0, delay / step))
+    return replace(share, method="delay over the step of one rank", positive=True)
 
 
-def _line(rows: list[Delayed], several: bool) -> Line | None:
-    known = [(row.seconds, step) for row in rows if (step := row.many if several else row.one) is not None]
-    if len(known) < 3:
+def _line(steps: Sequence[tuple[float, Estimate]]) -> Line | None:
+    if len(steps) < 3:
         return None
-    return fit_line([delay for delay, _ in known], [step.value for _, step in known], spread_of([s for _, s in known]))
-
-
-def row_cells(found: Delays, one: Delayed) -> tuple[Cell, ...]:
-    missing = "not measured"
-    many = estimate_cell(one.many, 1e3, mark=found.mark, why_empty=missing)
-    law = estimate_cell(one.law, why_empty="two steps without a delay are needed")
-    return (
-        text_cell(f"{1e3 * one.seconds:g}"),
-        estimate_cell(one.one, 1e3, why_empty=missing),
-        replace(many, doubt=one.doubt),
-        estimate_cell(one.measured, why_empty=missing),
-        law,
-        estimate_cell(one.share, 100, why_empty="no delay"),
-        estimate_cell(most_of(one), why_empty="no delay"),
-        number_cell(one.serial, 100, why_empty="the law has none here"),
-    )
-
-
-def most_of(one: Delayed) -> Estimate | None:
-    """The speedup that no number of ranks can exceed, since none of them divides the delay."""
-    return one.share.through(lambda share: 1 / share, positive=True) if one.share is not None else None
-
-
-def build(evidence: Evidence) -> Section:
-    """Builds the section: table, speedup and step over the delay, answers."""
-    found = delays(evidence)
-    figures = (_speedup_figure(found), _steps_figure(found))
-    blocks: list[Block] = [_table(evidence, found), *(one for one in figures if one is not None)]
-    answers = _effect(evidence, found), _linear(evidence, found), _amdahl(evidence, found)
-    return Section("h1-5a", "A delay on every rank", (*blocks, *answers))
+    return fit_line([delay for delay, _ in steps], [step.value for _, step in steps], spread_of([s for _, s in steps]))
 
 
 def _table(evidence: Evidence, found: Delays) -> Table:
@@ -218,13 +241,11 @@ def _table(evidence: Evidence, found: Delays) -> Table:
         Column("Serial share of the step", "%"),
     )
     shown = len(columns) if any(one.serial is not None for one in found.rows) else len(columns) - 1
-    rows = tuple(row_cells(found, one)[:shown] for one in found.rows)
-    slopes = found.slopes
     caption = f"{setting(evidence, EXPERIMENT, but=('ranks',))} {EQUAL}"
     told = [
-        f"{said_with_interval(cell, 'ms')} on {words}"
-        for cell, words in zip(slopes, ("1 rank", many), strict=True)
-        if cell.number is not None
+        f"{said_with_interval(estimate_cell(line.slope), 'ms')} on {words}"
+        for line, words in zip(found.lines, ("1 rank", many), strict=True)
+        if line is not None
     ]
     if told:
         caption += f" A line through the steps: each ms of delay adds {listed(told)}."
@@ -232,69 +253,51 @@ def _table(evidence: Evidence, found: Delays) -> Table:
         "(T(1) + d) / (T(N) + d): from the steps without a delay, as if d were only added. d / T(1): the delay's share "
         "of one rank's step with it. Most: 1 over that share, which no number of ranks can exceed."
     ]
-    if found.machine:
-        notes.append(f"Every row of this table was measured on {found.machine}.")
+    notes += [f"Every row of this table was measured on {found.machine}."] if found.machine else []
     if found.mark == "predicted":
         notes.append(
             f"The step of {many} without a delay is the predicted one of H1.2; with a delay nothing was measured on "
             "several."
         )
-    if not rows:
-        notes = ["No run with a delay can be used."]
     return Table(
         TABLE,
         "A delay before backward, on every rank",
         columns[:shown],
-        rows,
-        (*notes, *refusals(evidence, EXPERIMENT)),
+        tuple(one.cells[:shown] for one in found.rows),
+        (*(notes if found.rows else ["No run with a delay can be used."]), *refusals(evidence, EXPERIMENT)),
         caption=caption,
     )
 
 
 def _speedup_figure(found: Delays) -> Figure | None:
-    plain = next((row for row in found.rows if row.seconds == 0 and row.law), None)
-    if plain is None or len(found.rows) < 2:
+    plain = next((row for row in found.rows if row.seconds == 0), None)
+    if plain is None or plain.one is None or plain.law is None or len(found.rows) < 2:
         return None
     end = found.rows[-1].seconds
-    one, many = _without(found)
-    if one is None or many is None:
-        return None
+    one, many = plain.one.value, plain.one.value / plain.law.value
     delays = tuple(end * index / CURVE for index in range(CURVE + 1))
     curve = tuple((one + delay) / (many + delay) for delay in delays)
-    series = [PlotSeries("d added", tuple(1e3 * delay for delay in delays), curve, style="model")]
-    known = [(row.seconds, row.measured) for row in found.rows if row.measured is not None]
-    if known:
-        series.insert(0, estimates_series("measured", [(1e3 * delay, speed) for delay, speed in known]))
-    level = PlotSeries("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal")
-    plot = LinePlot("delay (ms)", "speedup", (level, *series))
+    known = [(1e3 * row.seconds, row.measured) for row in found.rows if row.measured is not None]
+    series = (
+        PlotSeries("as one rank", (0.0, 1e3 * end), (1.0, 1.0), style="ideal"),
+        *([estimates_series("measured", known)] if known else []),
+        PlotSeries("d added", tuple(1e3 * delay for delay in delays), curve, style="model"),
+    )
     caption = "d added: (T(1) + d) / (T(N) + d) from the steps without a delay d. Grey: as fast as one rank."
+    plot = LinePlot("delay (ms)", "speedup", series)
     return Figure(SPEEDUP, f"Speedup of {ranks_phrase(found.ranks)} over the delay", caption, plot, FIGURE_WIDTH)
 
 
-def _without(found: Delays) -> tuple[float | None, float | None]:
-    """Returns the seconds of both steps without a delay, which determine the law's curve."""
-    row = next((row for row in found.rows if row.seconds == 0), None)
-    if row is None or row.one is None or row.law is None:
-        return None, None
-    return row.one.value, row.one.value / row.law.value
-
-
 def _steps_figure(found: Delays) -> Figure | None:
-    series = []
-    for name, several in (("1 rank", False), (ranks_phrase(found.ranks), True)):
-        known = [(row.seconds, step) for row in found.rows if (step := row.many if several else row.one) is not None]
-        if len(known) > 1:
-            series.append(estimates_series(name, [(1e3 * delay, step) for delay, step in known], 1e3))
+    series = tuple(
+        estimates_series(name, [(1e3 * delay, step) for delay, step in steps], 1e3)
+        for name, steps in found.steps
+        if len(steps) > 1
+    )
     if not series:
         return None
-    caption = "Lines at the points: 95 % intervals."
-    return Figure(
-        STEPS,
-        "Step time over the delay",
-        caption,
-        LinePlot("delay (ms)", "step time (ms)", tuple(series)),
-        FIGURE_WIDTH,
-    )
+    plot = LinePlot("delay (ms)", "step time (ms)", series)
+    return Figure(STEPS, "Step time over the delay", "Lines at the points: 95 % intervals.", plot, FIGURE_WIDTH)
 
 
 def _effect(evidence: Evidence, found: Delays) -> Answer:
@@ -302,20 +305,10 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
     known = [row for row in found.rows if row.measured is not None]
     if len(known) < 2 or known[0].measured is None or known[-1].measured is None:
         return _effect_predicted(evidence, found)
-    first, last = known[0].measured, known[-1].measured
-    change = ratio_of(last, first)
-    start, end = row_cells(found, known[0])[3], row_cells(found, known[-1])[3]
-    delay = said(row_cells(found, known[-1])[0], "ms")
-    number = (
-        f"On {ranks_phrase(found.ranks)} it is {said(start)} without a delay and {said_with_interval(end)} with "
-        f"{delay}."
-    )
+    first, last = known[0], known[-1]
+    change = ratio_of(known[-1].measured, known[0].measured)
     if change.high < 1:
-        verdict = "It makes scaling worse: the speedup falls towards 1."
-        practice = (
-            "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
-            "added."
-        )
+        verdict, practice = "It makes scaling worse: the speedup falls towards 1.", REMOVE_IT
     elif change.low > 1:
         verdict = "The speedup rises towards 1, and nothing is gained: every step is longer than before."
         practice = "A ratio that improves because both sides became slower is no better scaling: look at the times."
@@ -324,8 +317,9 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
         practice = "Every step is longer, so nothing is gained, whatever the ratio does."
     return EFFECT.answer(
         verdict,
-        number,
-        "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
+        f"On {ranks_phrase(found.ranks)} it is {said(first.measured_cell)} without a delay and "
+        f"{said_with_interval(last.measured_cell)} with {said(last.delay_cell, 'ms')}.",
+        NOT_SHARED,
         practice,
         decided="The interval of the ratio of both speedups, below, above or across 1 "
         f"(here {change.low:.3g} to {change.high:.3g}).",
@@ -338,20 +332,15 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
     law = [row for row in found.rows if row.law is not None]
     if len(law) < 2:
         return _unanswered(EFFECT, found)
-    start, end = row_cells(found, law[0])[4], row_cells(found, law[-1])[4]
-    delay = said(row_cells(found, law[-1])[0], "ms")
     number = (
-        f"The speedup of {ranks_phrase(found.ranks)} would be {said(start)} without a delay and {said(end)} with "
-        f"{delay} (predicted)."
+        f"The speedup of {ranks_phrase(found.ranks)} would be {said(law[0].law_cell)} without a delay and "
+        f"{said(law[-1].law_cell)} with {said(law[-1].delay_cell, 'ms')} (predicted)."
     )
     return EFFECT.answer(
         "By prediction it pulls the speedup towards 1.",
         f"{found.hole} {number}".strip(),
-        "Each rank sleeps the whole delay, and no other rank can take over a part of it.",
-        (
-            "So work that every rank repeats, such as logging, checks or loading, is worth removing before ranks are "
-            "added."
-        ),
+        NOT_SHARED,
+        REMOVE_IT,
         decided="Amdahl's law from one measured rank and the predicted step of several; nothing else is compared.",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
@@ -361,18 +350,15 @@ def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
 def _linear(evidence: Evidence, found: Delays) -> Answer:
     """Returns the answer: linear in time if each ms adds one ms within the margin; hyperbolic in the speedup."""
     named = [
-        (cell, words, line)
-        for cell, words, line in zip(
-            found.slopes, ("one rank", ranks_phrase(found.ranks)), (found.one_line, found.many_line), strict=True
-        )
+        (estimate_cell(line.slope), words, line)
+        for line, words in zip(found.lines, ("one rank", ranks_phrase(found.ranks)), strict=True)
         if line is not None
     ]
     if not named:
         return replace(_unanswered(LINEAR, found), why=HYPERBOLA)
     one_each = [equivalent(line.slope.at(COURSE_LEVEL), MARGIN) for _, _, line in named]
     told = listed([f"{said(cell, 'ms')} on {words}" for cell, words, _ in named])
-    flat = [line.slope.low <= 0 for _, _, line in named]
-    if any(flat):
+    if any(line.slope.low <= 0 for _, _, line in named):
         verdict = (
             "Linear in the step time and non-linear in the speedup, by the law; these runs are too noisy to show it."
         )
@@ -402,92 +388,71 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
     """Returns the answer: the law follows from the steps without delay alone, and is tested on every other delay."""
     tested = [row for row in found.rows if row.seconds > 0 and row.law is not None and row.measured is not None]
     shares = [row for row in found.rows if row.serial is not None]
-    why = (
-        "The delay joins the serial part of the step. The longer it is, the larger the serial share s, and no "
-        "number of ranks can be more than 1/s times as fast."
-    )
     if not tested:
-        return _amdahl_predicted(evidence, found, shares, why)
-    last = row_cells(found, tested[-1])
-    delay = said(last[0], "ms")
-    if last[5].number is None:
+        return _amdahl_predicted(evidence, found, shares)
+    last = tested[-1]
+    if last.share is None:
         return _unanswered(AMDAHL, found)
-    number = (
-        f"With {delay} it is {said(last[5], '%')} of one rank's step, so no number of ranks can be more than "
-        f"{said(last[6])} times as fast."
-    )
-    met, decided = _met(found, tested)
-    practice = (
-        f"The serial share of the step grows from {said(row_cells(found, shares[0])[7], '%')} to "
-        f"{said(row_cells(found, shares[-1])[7], '%')}."
-        if shares
-        else ""
-    )
+    practice = ""
+    if shares:
+        first, end = (said(row.serial_cell, "%") for row in (shares[0], shares[-1]))
+        practice = f"The serial share of the step grows from {first} to {end}."
     return AMDAHL.answer(
         "The delay is a serial part, which bounds the speedup of any number of ranks.",
-        number,
-        f"{met} {why}" if shares else f"{met} {SLOWER}",
+        f"With {said(last.delay_cell, 'ms')} it is {said(last.share_cell, '%')} of one rank's step, so no number of "
+        f"ranks can be more than {said(last.most_cell)} times as fast.",
+        f"{_met(tested)} {SERIAL if shares else SLOWER}",
         practice,
-        decided=decided,
+        decided="Measured speedup over (T(1) + d) / (T(N) + d) at each delay: met where the interval of the ratio "
+        f"lies within {MARGIN:.0%} of 1, missed where it excludes 1.",
         rests_on=(TABLE, SPEEDUP),
         shaken_by=shaken_by(evidence, EXPERIMENT),
     )
 
 
-def _met(found: Delays, tested: list[Delayed]) -> tuple[str, str]:
-    """The verdict on whether the delay does no more than add to both steps, and how that was decided."""
+def _met(tested: Sequence[Delayed]) -> str:
+    """The verdict on whether the delay does no more than add to both steps."""
     words = [equivalent(ratio_of(row.measured, row.law), MARGIN) for row in tested if row.measured and row.law]
-    last = row_cells(found, tested[-1])
-    where = f"With {said(last[0], 'ms')}, {said(last[4])} is expected and {said_with_interval(last[3])} was measured"
+    last = tested[-1]
+    where = (
+        f"With {said(last.delay_cell, 'ms')}, {said(last.law_cell)} is expected and "
+        f"{said_with_interval(last.measured_cell)} was measured"
+    )
     if all(word == "equal within margin" for word in words):
-        told = f"{where}: the delay only adds to both steps, within 10 % at all {len(tested)} delays."
-    elif "different" in words:
-        missed = [
-            said(row_cells(found, row)[0], "ms") for row, word in zip(tested, words, strict=True) if word == "different"
-        ]
-        told = f"{where}; at {listed(missed)} the measured speedup differs from that of a delay that only adds."
-    else:
-        told = f"{where}: nothing speaks against a delay that only adds to both steps, but the runs do not confirm it."
-    return told, (
-        "Measured speedup over (T(1) + d) / (T(N) + d) at each delay: met where the interval of the ratio lies within "
-        f"{MARGIN:.0%} of 1, missed where it excludes 1."
-    )
+        return f"{where}: the delay only adds to both steps, within 10 % at all {len(tested)} delays."
+    missed = [said(row.delay_cell, "ms") for row, word in zip(tested, words, strict=True) if word == "different"]
+    if missed:
+        return f"{where}; at {listed(missed)} the measured speedup differs from that of a delay that only adds."
+    return f"{where}: nothing speaks against a delay that only adds to both steps, but the runs do not confirm it."
 
 
-def _amdahl_predicted(evidence: Evidence, found: Delays, shares: list[Delayed], why: str) -> Answer:
+def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delayed]) -> Answer:
     """Returns the answer from one rank alone, for which the law bounds every speedup."""
-    if not shares:
-        bound = _bound(found)
-        if bound is None:
-            return _unanswered(AMDAHL, found)
+    if shares:
+        first, last = shares[0], shares[-1]
         number = (
-            f"{found.hole} On one rank a step of {said(row_cells(found, found.rows[-1])[1], 'ms')} holds a delay of "
-            f"{said(row_cells(found, found.rows[-1])[0], 'ms')}."
+            f"{found.hole} By the law the serial share of the step grows from {said(first.serial_cell, '%')} without a "
+            f"delay to {said(last.serial_cell, '%')} with {said(last.delay_cell, 'ms')}."
         )
-        verdict = "The delay is serial, so it alone bounds the speedup, whatever the number of ranks."
         return AMDAHL.answer(
-            verdict, number, why, decided=f"(T1 + d) / d from one rank: {bound:.2f}.", rests_on=(TABLE,)
+            "By the law the delay makes the serial share larger, and the speedup tends to 1.",
+            number.strip(),
+            SERIAL,
+            decided="The law from one measured rank and the predicted step of several; it could not be tested.",
+            rests_on=(TABLE, SPEEDUP),
+            shaken_by=shaken_by(evidence, EXPERIMENT),
         )
-    first, last = row_cells(found, shares[0]), row_cells(found, shares[-1])
-    number = (
-        f"{found.hole} By the law the serial share of the step grows from {said(first[7], '%')} without a delay to "
-        f"{said(last[7], '%')} with {said(last[0], 'ms')}."
-    )
+    longest = found.rows[-1] if found.rows else None
+    if longest is None or longest.one is None or longest.seconds <= 0:
+        return _unanswered(AMDAHL, found)
     return AMDAHL.answer(
-        "By the law the delay makes the serial share larger, and the speedup tends to 1.",
-        number.strip(),
-        why,
-        decided="The law from one measured rank and the predicted step of several; it could not be tested.",
-        rests_on=(TABLE, SPEEDUP),
-        shaken_by=shaken_by(evidence, EXPERIMENT),
+        "The delay is serial, so it alone bounds the speedup, whatever the number of ranks.",
+        f"{found.hole} On one rank a step of {said(longest.one_cell, 'ms')} holds a delay of "
+        f"{said(longest.delay_cell, 'ms')}.",
+        SERIAL,
+        rests_on=(TABLE,),
+        decided=f"(T1 + d) / d from one rank: {longest.one.value / longest.seconds:.2f}.",
     )
-
-
-def _bound(found: Delays) -> float | None:
-    last = found.rows[-1] if found.rows else None
-    if last is None or last.one is None or last.seconds <= 0:
-        return None
-    return last.one.value / last.seconds
 
 
 def _unanswered(question: Question, found: Delays) -> Answer:

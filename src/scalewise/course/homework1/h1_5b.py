@@ -59,9 +59,21 @@ class Batch:
     samples: int
     one: RanksPoint | None
     many: RanksPoint | None
-    rate_one: Cell  # samples/s
-    rate: Cell
-    rates: Estimate | None  # throughput of several ranks; of one rank if there are no several
+
+    @property
+    def rate_one(self) -> Cell:
+        """The throughput of one rank, in samples a second."""
+        return _rate_cell(self.samples, self.one)
+
+    @property
+    def rate(self) -> Cell:
+        """The throughput of several ranks, in samples a second."""
+        return _rate_cell(self.samples, self.many)
+
+    @property
+    def rates(self) -> Estimate | None:
+        """The throughput of several ranks; of one rank if there are no several."""
+        return _rate(self.samples, self.many) or _rate(self.samples, self.one)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -69,6 +81,16 @@ class Batch:
         empty = empty_cell("not measured")
         many = (self.many.step, self.many.speedup, self.many.efficiency) if self.many else (empty, empty, empty)
         return count_cell(self.samples), self.one.step if self.one else empty, *many, self.rate_one, self.rate
+
+
+@dataclass(frozen=True)
+class Sped:
+    """One batch on several ranks that have a speedup over one."""
+
+    samples: int
+    one: RanksPoint | None
+    many: RanksPoint
+    speeds: Estimate
 
 
 @dataclass(frozen=True)
@@ -88,13 +110,18 @@ class Batches:
     hole: str
 
     @property
-    def compared(self) -> tuple[Batch, ...]:
+    def compared(self) -> list[Sped]:
         """The batches with a measured speedup; if there are none, those with a predicted one."""
-        for rows in (self.here, self.predicted, self.gpus):
-            found = tuple(one for one in rows if one.many is not None and one.many.speeds is not None)
-            if found:
-                return found
-        return ()
+        return _sped(self.here) or _sped(self.predicted) or _sped(self.gpus)
+
+    @property
+    def beside(self) -> list[Sped]:
+        """The predicted batches that the verdict does not rest on: predicted ranks, or GPUs."""
+        rows = self.gpus or self.predicted
+        found = _sped(rows)
+        if len(found) < 2 or found == self.compared or found[0].many.mark != "predicted":
+            return []
+        return found
 
 
 def build(evidence: Evidence) -> Section:
@@ -112,19 +139,18 @@ def batches(evidence: Evidence) -> Batches:
     sizes = sorted({round(batch_of(row)) for row in rows})
     predictions = tuple((f"batch {size}:", predicted_ranks(evidence, EXPERIMENT, batch=size)) for size in sizes)
     here, predicted, gpus = [], [], []
-    count = max((row.ranks for _, one in predictions for row in one.rows), default=0)
+    foretold = max((row.ranks for _, one in predictions for row in one.rows), default=0)
     there = max((n for n in ASKED if n > ranks and measured_there(evidence, EXPERIMENT, n)), default=0)
-    count = max(count, there)
+    count = max(foretold, there)
     for size, (_, prediction) in zip(sizes, predictions, strict=True):
         points = points_of_arm(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
-        one = next((point for point in points if point.ranks == 1 and point.step.number is not None), None)
-        here.append(_batch(evidence, size, ranks, one, _at(points, ranks)))
+        known = {point.ranks: point for point in reversed(points) if point.step.number is not None}
+        here.append(Batch(size, known.get(1), known.get(ranks) if ranks > 1 else None))
         if count and count != ranks:
-            predicted.append(_batch(evidence, size, count, one, _at(points, count)))
+            predicted.append(Batch(size, known.get(1), known.get(count) if count > 1 else None))
         on_gpus = gpu_points(evidence, EXPERIMENT, (1, *GPU_RANKS), batch=size)
         if len(on_gpus) > 1:
-            gpus.append(_batch(evidence, size, 0, on_gpus[0], on_gpus[-1]))
-    known = _steps(evidence, here, ranks)
+            gpus.append(Batch(size, on_gpus[0], on_gpus[-1]))
     rates = [one.rates for one in here if one.rates is not None]
     return Batches(
         ranks=ranks,
@@ -133,47 +159,36 @@ def batches(evidence: Evidence) -> Batches:
         predicted=tuple(predicted),
         gpus=tuple(gpus),
         predictions=predictions,
-        fit=saturation(known),
-        fit_one=saturation(_steps(evidence, here, 1)) if ranks > 1 else None,
+        fit=saturation(_steps(evidence, sizes, ranks)),
+        fit_one=saturation(_steps(evidence, sizes, 1)) if ranks > 1 else None,
         gain=ratio_of(rates[-1], rates[-2]) if len(rates) > 1 else None,
         bound=_bound(evidence, ranks),
         hole=why_no_scaling(evidence, EXPERIMENT),
     )
 
 
-def _at(points: tuple[RanksPoint, ...], ranks: int) -> RanksPoint | None:
-    return (
-        next((one for one in points if one.ranks == ranks and one.step.number is not None), None) if ranks > 1 else None
-    )
+def _sped(rows: Sequence[Batch]) -> list[Sped]:
+    return [Sped(one.samples, one.one, one.many, one.many.speeds) for one in rows if one.many and one.many.speeds]
 
 
-def _step(evidence: Evidence, size: int, ranks: int) -> Estimate | None:
-    row = row_at(scaling_rows(evidence, EXPERIMENT, batch=size), ranks)
-    return again(evidence).widened(row.step_seconds.at(COURSE_LEVEL)) if row is not None and row.step_seconds else None
-
-
-def _steps(evidence: Evidence, rows: Sequence[Batch], ranks: int) -> list[tuple[float, Estimate]]:
+def _steps(evidence: Evidence, sizes: Sequence[int], ranks: int) -> list[tuple[float, Estimate]]:
     """Returns the steps over the batch, on that many ranks."""
-    return [(float(one.samples), step) for one in rows if (step := _step(evidence, one.samples, ranks)) is not None]
+    found = []
+    for size in sizes:
+        row = row_at(scaling_rows(evidence, EXPERIMENT, batch=size), ranks)
+        step = again(evidence).widened(row.step_seconds.at(COURSE_LEVEL)) if row and row.step_seconds else None
+        found += [(float(size), step)] if step is not None else []
+    return found
 
 
-def _batch(evidence: Evidence, size: int, ranks: int, one: RanksPoint | None, many: RanksPoint | None) -> Batch:
-    """Returns one batch; its throughput is the batch over the step, without the time between steps."""
-    rates = [_rate(size, point) for point in (one, many)]
-    cells = [
-        estimate_cell(
-            rate,
-            mark=point.mark if point else "missing",
-            why_empty="not measured",
-            note=point.step.note if point else "",
-        )
-        for rate, point in zip(rates, (one, many), strict=True)
-    ]
-    return Batch(size, one, many, cells[0], cells[1], rates[1] or rates[0])
+def _rate_cell(size: int, point: RanksPoint | None) -> Cell:
+    if point is None:
+        return empty_cell("not measured")
+    return estimate_cell(_rate(size, point), mark=point.mark, why_empty="not measured", note=point.step.note)
 
 
 def _rate(size: int, point: RanksPoint | None) -> Estimate | None:
-    """Returns the throughput from the step's cell in ms, so that table and answer have the same source."""
+    """Returns the batch over the step, from the step's cell in ms, so that table and answer have the same source."""
     if point is None or not point.step.number or not point.step.low or not point.step.high:
         return None
     step = point.step
@@ -234,14 +249,15 @@ def _fit_words(found: Batches) -> str:
     words = []
     if found.fit is not None:
         words.append(
-            f"A line through the steps of {ranks_phrase(found.ranks)}: {said_with_interval(_fixed(found), 'ms')} "
-            f"are fixed, and throughput tends to {said_with_interval(_limit(found), 'samples/s')}, "
-            f"{100 * SATURATED:.0f} % of it at a batch of {said_with_interval(_ninety(found))}."
+            f"A line through the steps of {ranks_phrase(found.ranks)}: "
+            f"{said_with_interval(_fixed(found.fit), 'ms')} are fixed, and throughput tends to "
+            f"{said_with_interval(_limit(found.fit), 'samples/s')}, {100 * SATURATED:.0f} % of it at a batch of "
+            f"{said_with_interval(estimate_cell(found.fit.batch))}."
         )
     if found.fit_one is not None:
         words.append(
-            f"On one rank 90 % of its limit, {said(estimate_cell(found.fit_one.limit_per_second), 'samples/s')}, is "
-            f"reached at {said_with_interval(estimate_cell(found.fit_one.batch))}."
+            f"On one rank 90 % of its limit, {said(_limit(found.fit_one), 'samples/s')}, is reached at "
+            f"{said_with_interval(estimate_cell(found.fit_one.batch))}."
         )
     if found.gain is not None:
         words.append(f"The last doubling multiplies throughput by {said_with_interval(estimate_cell(found.gain))}.")
@@ -250,33 +266,22 @@ def _fit_words(found: Batches) -> str:
     return " ".join(words)
 
 
-def _fixed(found: Batches) -> Cell:
-    return estimate_cell(found.fit.fixed_seconds if found.fit else None, 1e3)
+def _fixed(fit: Saturation) -> Cell:
+    return estimate_cell(fit.fixed_seconds, 1e3)
 
 
-def _limit(found: Batches) -> Cell:
-    return estimate_cell(found.fit.limit_per_second if found.fit else None)
-
-
-def _ninety(found: Batches) -> Cell:
-    return estimate_cell(found.fit.batch if found.fit else None)
+def _limit(fit: Saturation) -> Cell:
+    return estimate_cell(fit.limit_per_second)
 
 
 def _speedup_figure(found: Batches) -> Figure | None:
-    series = []
     named: tuple[tuple[str, Sequence[Batch], SeriesStyle], ...] = (
         (ranks_phrase(found.ranks), found.here, "measured"),
         (f"{found.predicted_count} ranks", () if found.gpus else found.predicted, "predicted"),
         (f"{GPU_RANKS[-1]} GPUs", found.gpus, "predicted"),
     )
-    for name, rows, style in named:
-        known = [
-            (float(one.samples), one.many.speeds)
-            for one in rows
-            if one.many is not None and one.many.speeds is not None
-        ]
-        if len(known) > 1:
-            series.append(estimates_series(name, known, style=style))
+    known = [(name, [(float(one.samples), one.speeds) for one in _sped(rows)], style) for name, rows, style in named]
+    series = [estimates_series(name, points, style=style) for name, points, style in known if len(points) > 1]
     if not series:
         return None
     ticks = tuple(float(one.samples) for one in found.here)
@@ -311,16 +316,15 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     if len(known) < 2:
         return _unanswered(BETTER, found)
     first, last = known[0], known[-1]
-    assert first.many and last.many and first.many.speeds and last.many.speeds, "compared batches have speedups"
     predicted = first.many.mark == "predicted"
-    change = ratio_of(last.many.speeds, first.many.speeds)
+    change = ratio_of(last.speeds, first.speeds)
     word = equivalent(change, MARGIN)
     if word == "equal within margin":
         verdict = "No: efficiency stays the same within 10 %."
     elif word == "cannot tell":
         verdict = "It cannot be told from these runs."
     elif change.value > 1:
-        verdict = "Yes, by prediction." if predicted else "Yes, where it was measured." if _elsewhere(found) else "Yes."
+        verdict = "Yes, by prediction." if predicted else "Yes, where it was measured." if found.beside else "Yes."
     else:
         verdict = "No, here efficiency falls."
     number = (
@@ -328,18 +332,14 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
         f"{said(first.many.efficiency, '%')} at batch {first.samples} and {said(last.many.efficiency, '%')} at "
         f"{last.samples}."
     )
-    why = (
+    return BETTER.answer(
+        verdict,
+        f"{found.hole} {number}" if predicted and found.hole else number,
         "The gradients have as many bytes whatever the batch, and fixed costs stay as they are; a larger batch "
         "spreads both over more samples."
         if change.value > 1
-        else "Something besides computing grows with the batch, such as traffic to a memory that the ranks share."
-    )
-    hole = f"{found.hole} " if predicted and found.hole else ""
-    return BETTER.answer(
-        verdict,
-        f"{hole}{number}",
-        why,
-        f"{_pays(known)} {_elsewhere(found)}".strip(),
+        else "Something besides computing grows with the batch, such as traffic to a memory that the ranks share.",
+        f"{_pays(known)} {_predicted_words(found.beside, gpus=bool(found.gpus))}".strip(),
         decided="The interval of the ratio of both efficiencies, above, below or within "
         f"{MARGIN:.0%} of 1 (here {change.low:.3g} to {change.high:.3g}).",
         rests_on=(TABLE, SPEEDUP),
@@ -347,92 +347,32 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     )
 
 
-def _pays(known: tuple[Batch, ...]) -> str:
+def _pays(known: Sequence[Sped]) -> str:
     """Returns a sentence on the batch from which several ranks are faster than one."""
-    speeds = [(one.samples, one.many) for one in known if one.many is not None and one.many.speeds is not None]
-    ranks = ranks_phrase(speeds[0][1].ranks)
-    ahead = next((index for index, (_, many) in enumerate(speeds) if many.speeds and many.speeds.low > 1), None)
+    ranks, last = ranks_phrase(known[0].many.ranks), known[-1]
+    ahead = next((index for index, one in enumerate(known) if one.speeds.low > 1), None)
+    if ahead is None and last.speeds.high < 1:
+        even = f"even at {last.samples} the speedup is {said(last.many.speedup)}"
+        return f"But {ranks} do not pay at any of these batches: {even}."
     if ahead is None:
-        largest, many = speeds[-1]
-        if many.speeds is not None and many.speeds.high < 1:
-            return (
-                f"But {ranks} do not pay at any of these batches: even at {largest} the speedup is "
-                f"{said(many.speedup)}."
-            )
-        return (
-            f"Whether {ranks} pay at batch {largest} cannot be told: the speedup is {said_with_interval(many.speedup)}."
-        )
-    size, many = speeds[ahead]
+        speedup = said_with_interval(last.many.speedup)
+        return f"Whether {ranks} pay at batch {last.samples} cannot be told: the speedup is {speedup}."
+    first = known[ahead]
+    speedup = f"with a speedup of {said(first.many.speedup)}"
     if ahead == 0:
-        return (
-            f"{ranks[:1].upper()}{ranks[1:]} pay at every one of these batches, at {size} already with a speedup of "
-            f"{said(many.speedup)}."
-        )
-    before, few = speeds[ahead - 1]
+        return f"{ranks} pay at every one of these batches, at {first.samples} already {speedup}."
+    before = known[ahead - 1]
     return (
-        f"{ranks[:1].upper()}{ranks[1:]} pay from a batch of {size} on, with a speedup of {said(many.speedup)}; at "
-        f"{before} it is {said(few.speedup)}."
+        f"{ranks} pay from a batch of {first.samples} on, {speedup}; at {before.samples} it is "
+        f"{said(before.many.speedup)}."
     )
 
 
-def _when(evidence: Evidence, found: Batches) -> Answer:
-    """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
-    known = [one for one in found.here if one.rates is not None]
-    if len(known) < 3:
-        return _unanswered(WHEN, found)
-    largest, where = known[-1].samples, ranks_phrase(found.ranks)
-    gain = estimate_cell(found.gain)
-    doubling = ""
-    if found.gain is not None:
-        doubling = f"The last doubling, to {largest}, multiplies throughput by {said(gain)}."
-        if found.gain.value > 2:
-            doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
-    limits = ""
-    if found.bound is not None and found.fit is not None:
-        limits = _bounded_words(found.fit.limit_per_second, found.bound)
-    elif found.bound is not None:
-        limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
-    if found.fit is None:
-        verdict = f"Not within these batches on {where}: a step hardly grows up to {largest} samples."
-        why = "Up to there a step is fixed cost, and more samples are almost free."
-        number = doubling
-    else:
-        verdict = _saturates(found.fit, largest, where)
-        number = (
-            f"Throughput tends to {said(_limit(found), 'samples/s')} and reaches 90 % of it at a batch of "
-            f"{said_with_interval(_ninety(found))}."
-        )
-        why = (
-            f"A step has {said(_fixed(found), 'ms')} that do not depend on the batch; once computing is much longer, "
-            "more samples cost as much more time."
-        )
-    practice = " ".join(filter(None, (doubling if found.fit is not None else "", limits, _one_rank(found))))
-    return WHEN.answer(
-        verdict,
-        number,
-        why,
-        practice,
-        decided=f"The batch at {100 * SATURATED:.0f} % of the limit of a line through the steps: its interval below, "
-        f"across or above the largest batch, {largest}. No line where the step's growth per sample is not above "
-        "0 with its interval.",
-        rests_on=(TABLE, THROUGHPUT),
-        shaken_by=shaken_by(evidence, EXPERIMENT),
-    )
-
-
-def _elsewhere(found: Batches) -> str:
-    """A sentence on the rows that the verdict does not rest on: predicted ranks, or GPUs."""
-    rows = found.gpus or found.predicted
-    known = [one for one in rows if one.many is not None and one.many.speeds is not None]
-    if len(known) < 2 or rows == found.compared or known[0].many is None or known[0].many.mark != "predicted":
+def _predicted_words(known: Sequence[Sped], *, gpus: bool) -> str:
+    if not known:
         return ""
-    return _predicted_words(known, gpus=bool(found.gpus))
-
-
-def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
     first, last = known[0], known[-1]
-    assert first.many and last.many and first.many.speeds and last.many.speeds, "only batches with speedups are asked"
-    word = equivalent(ratio_of(last.many.speeds, first.many.speeds), MARGIN)
+    word = equivalent(ratio_of(last.speeds, first.speeds), MARGIN)
     where = f"{first.many.ranks} GPUs of the kind in the table" if gpus else ranks_phrase(first.many.ranks)
     told = (
         f"By prediction {where} would have {said(first.many.efficiency, '%')} at {first.samples} and "
@@ -450,6 +390,54 @@ def _predicted_words(known: Sequence[Batch], *, gpus: bool) -> str:
     return f"{told}."
 
 
+def _when(evidence: Evidence, found: Batches) -> Answer:
+    """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
+    known = [one for one in found.here if one.rates is not None]
+    if len(known) < 3:
+        return _unanswered(WHEN, found)
+    largest, where = known[-1].samples, ranks_phrase(found.ranks)
+    limits = doubling = ""
+    if found.gain is not None:
+        doubling = f"The last doubling, to {largest}, multiplies throughput by {said(estimate_cell(found.gain))}."
+        if found.gain.value > 2:
+            doubling += " A factor above 2 can only be noise: a step with twice the batch is not shorter."
+    if found.bound is not None and found.fit is not None:
+        limits = _bounded_words(found.fit.limit_per_second, found.bound)
+    elif found.bound is not None:
+        limits = f"The bound is arithmetic: {said(number_cell(found.bound), 'samples/s')} by the measured peak."
+    if found.fit is None:
+        verdict = f"Not within these batches on {where}: a step hardly grows up to {largest} samples."
+        number, doubling = doubling, ""
+        why = "Up to there a step is fixed cost, and more samples are almost free."
+    else:
+        verdict = _saturates(found.fit, largest, where)
+        number = (
+            f"Throughput tends to {said(_limit(found.fit), 'samples/s')} and reaches 90 % of it at a batch of "
+            f"{said_with_interval(estimate_cell(found.fit.batch))}."
+        )
+        why = (
+            f"A step has {said(_fixed(found.fit), 'ms')} that do not depend on the batch; once computing is much "
+            "longer, more samples cost as much more time."
+        )
+    alone = ""
+    if found.fit_one is not None:  # it has no exchange that a larger batch would spread over more samples
+        alone = (
+            "One rank, which exchanges nothing, reaches 90 % of its limit at a batch of "
+            f"{said_with_interval(estimate_cell(found.fit_one.batch))}."
+        )
+    return WHEN.answer(
+        verdict,
+        number,
+        why,
+        " ".join(filter(None, (doubling, limits, alone))),
+        decided=f"The batch at {100 * SATURATED:.0f} % of the limit of a line through the steps: its interval below, "
+        f"across or above the largest batch, {largest}. No line where the step's growth per sample is not above "
+        "0 with its interval.",
+        rests_on=(TABLE, THROUGHPUT),
+        shaken_by=shaken_by(evidence, EXPERIMENT),
+    )
+
+
 def _bounded_words(limit: Estimate, bound: float) -> str:
     """A sentence on the line's limit and the rate that arithmetic allows, which a fitted line may exceed."""
     most = said(number_cell(bound), "samples/s")
@@ -458,16 +446,6 @@ def _bounded_words(limit: Estimate, bound: float) -> str:
     if limit.high >= bound:
         return f"Arithmetic alone would allow {most}, so large batches are limited by arithmetic."
     return f"Arithmetic alone would allow {most}: the rest is memory traffic and waiting."
-
-
-def _one_rank(found: Batches) -> str:
-    """A sentence on one rank beside several: it has no exchange that a larger batch would spread over more samples."""
-    if found.fit_one is None:
-        return ""
-    return (
-        "One rank, which exchanges nothing, reaches 90 % of its limit at a batch of "
-        f"{said_with_interval(estimate_cell(found.fit_one.batch))}."
-    )
 
 
 def _saturates(fit: Saturation, largest: int, where: str) -> str:

@@ -1,4 +1,4 @@
-"""The link for homework 1's predictions: measured right after computing, or known from the name of the GPUs."""
+"""Numbers of ranks as rows of tables: measured here or there, on GPUs, or predicted from a rehearsal and the link."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The three codes of homework 2: their files, their names in tables, and the points that measured them."""
+"""H2.1: the three codes, the one that is handed in, and whether it trains as Code 1 does."""
 
 from collections.abc import Mapping
 
