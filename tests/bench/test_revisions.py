@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from bench.revisions import ROOT, Revision, checked_out, run
+
 from scalewise.errors import BadRequest
 
 pytestmark = pytest.mark.processes
