@@ -196,6 +196,6 @@ def printed(run: Run) -> list[str]:
 
 def late_share(runs: Sequence[Run]) -> float:
     """Of the messages, those that the link could not hold back because the real ones took longer."""
-    ends = [rank.end.interventions_applied for run in runs for rank in run.ranks if rank.end]
+    ends = [rank.end.changes_applied for run in runs for rank in run.ranks if rank.end]
     sent = sum(end.get("emulate_link", 0) for end in ends)
     return sum(end.get("emulate_link late", 0) for end in ends) / sent if sent else 0.0

@@ -42,7 +42,7 @@ def old(**kind):
     return json.loads(json.dumps(data))
 
 
-def test_interventions_have_names_for_tables():
+def test_changes_have_names_for_tables():
     assert Change("remove_communication").label() == "remove communication"
     assert (
         Change("emulate_link", {"seconds": 2e-4, "bytes_per_second": 1.5e9}).label()

@@ -92,7 +92,7 @@ def same_work(
 ) -> tuple[SameWork, ...]:
     """Every configuration that several experiments measured.
 
-    Equal are script, arguments, environment, ranks and their cores, interventions, and what was
+    Equal are script, arguments, environment, ranks and their cores, changes, and what was
     seen of the model, the batch and the precision. `regardless_of` names variables that change no step, such as the
     number of steps; `nothing_at_zero` those that do the same at 0 as when they are not set.
     """

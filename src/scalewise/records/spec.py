@@ -177,7 +177,10 @@ class RunSpec:
     @staticmethod
     def upgraded(data: dict[str, Any]) -> dict[str, Any]:
         """A spec of schema 1, whose kind is spread over four fields and whose changes stand in two."""
-        return {"kind": _old_kind(data), "changes": _old_changes(data), **data}
+        upgraded = {"kind": _old_kind(data), "changes": _old_changes(data), **data}
+        if isinstance(base := data.get("base"), dict) and "intervention" in base:
+            upgraded["base"] = {"change" if name == "intervention" else name: value for name, value in base.items()}
+        return upgraded
 
 
 # Which runs are the same. A finished run is not made again if it has the IDENTITY of the one that is asked for.

@@ -133,7 +133,7 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
 
 
 def _free(evidence: Evidence) -> dict[int, Cell]:
-    rows = scaling_rows(evidence, EXPERIMENT, intervention=REMOVED)
+    rows = scaling_rows(evidence, EXPERIMENT, change=REMOVED)
     one = row_at(rows, 1)
     return {
         row.ranks: estimate_cell(step_ratio(evidence, one, row), why_empty=NO_BASE) for row in rows if row.ranks > 1

@@ -57,10 +57,10 @@ def points_of_arm(
     evidence: Evidence, experiment: str, prediction: ArmPrediction, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[RanksPoint, ...]:
     """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
-    every = agreeing_rows(evidence, experiment, intervention="none", **axes)
+    every = agreeing_rows(evidence, experiment, change="none", **axes)
     if not every:
         return ()
-    rows = scaling_rows(evidence, experiment, intervention="none", **axes)
+    rows = scaling_rows(evidence, experiment, change="none", **axes)
     seen, one, size = again(evidence), row_at(rows, 1), _size(evidence, every[0].run_names)
     found = []
     for row in rows:

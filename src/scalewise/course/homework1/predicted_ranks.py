@@ -184,4 +184,4 @@ def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[
 
 
 def _measured(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> ArmRow | None:
-    return row_at(scaling_rows(evidence, experiment, intervention="none", **axes), ranks)
+    return row_at(scaling_rows(evidence, experiment, change="none", **axes), ranks)

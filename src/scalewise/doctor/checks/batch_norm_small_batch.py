@@ -120,7 +120,7 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
         price=Price(spread, "share", "by which the variance that a rank normalises with is off", untried),
         ranks=wrapper.ranks,
         steps_seen=len(case.first.windows),
-        remedy=Change("sync_batch_norm") if on_gpu else None,
+        change=Change("sync_batch_norm") if on_gpu else None,
     )
 
 

@@ -33,7 +33,7 @@ CHECK = Check(
     silent="Shards that are scaled by one common factor; replicas, whose norms are equal by nature; ranks that "
     "train apart.",
 )
-REMEDY = "clip_by_whole_norm"
+CHANGE = "clip_by_whole_norm"
 LEAST = 3  # steps
 SAME = 1e-3  # largest relative difference of norms that count as the same limit
 
@@ -161,8 +161,8 @@ def _finding(case: Case, found: _Clipped) -> Finding:
         ),
         ranks=found.ranks,
         steps_seen=found.seen,
-        # The remedy asks all ranks; shards that lie over some of them only would need a group of their own.
-        remedy=Change(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
+        # The change asks all ranks; shards that lie over some of them only would need a group of their own.
+        change=Change(CHANGE, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
     )
 
 

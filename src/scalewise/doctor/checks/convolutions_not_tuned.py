@@ -45,7 +45,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Change("tuned_convolutions"),
+            change=Change("tuned_convolutions"),
         ),
     )
 

@@ -133,7 +133,7 @@ def _finding(rank: RankCase, found: Sequence[_Passes], proved: bool) -> Finding:
         proof="observed" if proved else "suspected",
         ranks=(rank.rank,),
         steps_seen=len(rank.windows),
-        remedy=Change("eval_mode"),
+        change=Change("eval_mode"),
     )
 
 

@@ -132,7 +132,7 @@ def _finding(case: Case, row: LoaderRow, group: Replicas, overlap: SharedRows) -
             "computed from the samples that each rank draws",
         ),
         steps_seen=len(case.first.windows),
-        remedy=None if row.iterable else Change("shard_data"),
+        change=None if row.iterable else Change("shard_data"),
     )
 
 

@@ -74,7 +74,7 @@ def _finding(case: Case, function: str, notes: list[CompileNote], steps: int) ->
             spent_ns / 1e6 / steps, "ms per step", "compiling again", f"measured, spread over the {steps} steps seen"
         ),
         steps_seen=steps,
-        remedy=Change("dynamic_shapes"),
+        change=Change("dynamic_shapes"),
     )
 
 

@@ -75,7 +75,7 @@ def _finding(case: Case, group: Replicas, same: SameInputs) -> Finding:
         price=None if fixed else _price(same),
         ranks=same.ranks,
         steps_seen=same.batches,
-        remedy=Change("shard_data") if loader is not None and not fixed else None,
+        change=Change("shard_data") if loader is not None and not fixed else None,
     )
 
 

@@ -89,7 +89,7 @@ def _finding(case: Case, pair: _Pair, apart: list[_Pair]) -> Finding:
         price=_price(mine, theirs),
         ranks=ranks,
         steps_seen=len(case.first.windows),
-        remedy=None if _takes_indices(made) else Change("same_split"),
+        change=None if _takes_indices(made) else Change("same_split"),
     )
 
 

@@ -119,7 +119,7 @@ def _finding(case: Case, row: LoaderRow, equal: Equal) -> Finding:
         also=(loader,) if seeded is not None and loader is not None else (),
         ranks=equal.numbers if equal.across == "ranks" else (),
         steps_seen=len(case.first.windows),
-        remedy=Change("seed_by_rank"),
+        change=Change("seed_by_rank"),
     )
 
 
