@@ -20,8 +20,7 @@ from scalewise.doctor.diagnosis_text import (
     sure_text,
     verdict_text,
 )
-from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.rules import Check, rules
+from scalewise.doctor.finding import Check, Diagnosis, Finding, rules
 from scalewise.records.examination import PlaceRow
 
 _STYLES = {"wrong": "bold red", "slow": "bold yellow", "note": "bold"}

@@ -3,8 +3,8 @@
 import pytest
 from case_factory import Sheet, make_case
 
-from scalewise.doctor.accumulation import accumulation_of, scheduled, updates_of
 from scalewise.doctor.case import Abstain
+from scalewise.doctor.queries.accumulation import accumulation_of, scheduled, updates_of
 
 
 def accumulation(sheet):

@@ -4,9 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.script_words import called_on, text_of
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Abstain, Case, RankCase, Window
+from scalewise.doctor.queries.source import called_on, text_of
 from scalewise.records.notes import AutocastNote, BackwardNote, ForwardNote, Note, ScalerNote, WarningNote
 
 LEAST_SCALE = 8.0  # a smaller factor is an ordinary weight of a loss

@@ -6,7 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.doctor.case import Abstain
-from scalewise.doctor.mixed_precision import carried_scale, forward_precisions, require_working_scaler, taken_out
+from scalewise.doctor.queries.mixed_precision import (
+    carried_scale,
+    forward_precisions,
+    require_working_scaler,
+    taken_out,
+)
 from scalewise.records.notes import AutocastNote, WarningNote
 
 

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from scalewise.doctor.source_timers import measures
+from scalewise.doctor.queries.script_clocks import measures
 
 
 def read(tmp_path, text):

@@ -1,22 +1,28 @@
-"""Finds gradient accumulation in a rank's notes: micro-batches and the updates that they lead to.
+"""Finds gradient accumulation in a rank's notes: micro-batches, the updates that they lead to, and their weights.
 
 An accumulating script calls backward several times per optimizer step, from one place, each time on other data. Not
 counted are: two losses of one forward pass, the same data twice (SAM), optimizers that take turns (GAN), tasks fed by
 several loaders, and gradients that the optimizer itself asks for (LBFGS).
+
+Here is also what happens to an incomplete window when the loader has no more batches, the weight of each micro-batch's
+loss in a step's gradient (the weights should sum to 1), and how many targets each loss counted, if several losses go
+into one gradient with equal weights: those of a step's micro-batches, or of the ranks that average their gradients.
 """
 
 import itertools
+import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from scalewise.doctor.case import Abstain, RankCase
+from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.records.notes import (
     NOWHERE,
     BackwardNote,
     BatchNote,
     ClipNote,
+    ExhaustedNote,
     ForwardNote,
     Note,
     ScheduleNote,
@@ -254,3 +260,185 @@ def scheduled(update: Update) -> int:
     stretches = (*(one.notes for one in update.micro_batches), update.tail)
     stepped = (frozenset(note.scheduler for note in of_kind(notes, ScheduleNote)) for notes in stretches)
     return max(Counter(itertools.chain.from_iterable(stepped)).values(), default=0)
+
+
+# stepped: applied before the next epoch. dropped: thrown away. leaked: added to the next epoch's first window, which
+# becomes too large. carried: the next epoch completes the window, as a loop that counts through epochs does.
+# left: the script ended before they were applied.
+Fate = Literal["stepped", "dropped", "leaked", "carried", "left"]
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    """The end of an epoch with gradients that no step had used yet."""
+
+    micro_batches: int  # micro-batches since the last step
+    fate: Fate
+    update: Update  # the update that contains the epoch's end
+    zero: ZeroNote | None = None  # the call that threw them away
+
+
+def epoch_ends(found: Accumulation, finished: bool) -> tuple[EpochEnd, ...]:
+    """Returns the epochs' ends that fall within a window, in order; `finished`: the script ran to its own end."""
+    return tuple(end for update in (*found.updates, found.rest) for end in _ends(found, update, finished))
+
+
+def ends_of(case: Case) -> tuple[Accumulation, tuple[EpochEnd, ...]]:
+    """Returns rank 0's accumulation and its epochs' ends; abstains if the script accumulates and no end was seen."""
+    found = accumulation_of(case.first)
+    if not found.windows:
+        return found, ()
+    if not found.loaders:
+        raise Abstain("the batches come from no DataLoader: where an epoch ends is not known")
+    if not epochs_ended(found):
+        raise Abstain("the loader never came to its end")
+    return found, epoch_ends(found, ran_to_its_end(case))
+
+
+def _ends(found: Accumulation, update: Update, finished: bool) -> Iterator[EpochEnd]:
+    for index, micro_batch in enumerate(update.micro_batches):
+        if 0 < index < found.size and _exhausted(micro_batch.notes, found.loaders):
+            zero = micro_batch.thrown_away
+            if zero is not None:
+                yield EpochEnd(index, "dropped", update, zero)
+            elif update.steps:
+                yield EpochEnd(index, "leaked" if update.size > found.size else "carried", update)
+    if 0 < update.size < found.size and _exhausted(update.tail, found.loaders):
+        zeros = [note for note in of_kind(update.tail, ZeroNote) if note.had_gradients]
+        if update.steps:
+            yield EpochEnd(update.size, "stepped", update)
+        elif zeros:
+            yield EpochEnd(update.size, "dropped", update, zeros[0])
+        elif finished:
+            yield EpochEnd(update.size, "left", update)
+
+
+def _exhausted(notes: tuple[Note, ...], loaders: frozenset[int]) -> bool:
+    return any(note.loader in loaders for note in of_kind(notes, ExhaustedNote))
+
+
+def whole_windows_agree(found: Accumulation) -> bool:
+    """Returns True if nearly all windows that contain no epoch's end have one size."""
+    inside = [update for update in found.updates if not of_kind(update.notes, ExhaustedNote)]
+    return mostly(inside, lambda update: update.size == found.size)
+
+
+def epochs_ended(found: Accumulation) -> int:
+    """Returns how often the loaders that feed training came to their end."""
+    return sum(note.loader in found.loaders for note in found.rank.all(ExhaustedNote))
+
+
+def micro_batches(found: Accumulation) -> int:
+    """Returns the number of micro-batches in the run."""
+    return sum(update.size for update in (*found.updates, found.rest))
+
+
+def ran_to_its_end(case: Case) -> bool:
+    """Returns True if the script ended the run by itself, without an error."""
+    outcome = case.run.outcome
+    return outcome is not None and outcome.kind in ("finished", "aborted_at_exit") and case.first.failure is None
+
+
+CLOSE = 0.05
+ALIKE = 0.01
+LEAST_GAP = 0.1  # relative difference from which counts are called different
+WHOLE = 0.01  # largest distance from a whole number of a count that is computed from a weight
+ENOUGH = 8  # so many micro-batches with equal weights represent all those of a long window
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A window whose weights are known."""
+
+    update: Update
+    total: float  # sum of the weights of its micro-batches, as applied
+    each: float  # mean weight of a micro-batch
+    applied: float  # factor by which the gradient changed between the last backward pass and the step
+
+
+def weight_of(micro_batch: MicroBatch) -> float | None:
+    """Returns the weight of the micro-batch's mean loss in the tensor that backward was called on; None if not known.
+
+    A sum that is divided by the number of rows counts as a mean as well; with a single row the two cannot be
+    distinguished.
+    """
+    if len(micro_batch.backwards) != 1:
+        return None
+    note = micro_batch.backwards[0]
+    if note.factor is None:
+        return None
+    if note.reduction == "mean":
+        return note.factor
+    rows = micro_batch.forwards[0].rows if len(micro_batch.forwards) == 1 else None
+    return note.factor * rows if note.reduction == "sum" and rows is not None and rows > 1 else None
+
+
+def weighed(update: Update) -> Weighed | None:
+    """Returns the window's weights; None if one that matters is not known."""
+    applied = update.applied
+    known = [weight for weight in map(weight_of, update.micro_batches) if weight is not None]
+    if applied is None or not known or any(one.thrown_away for one in update.micro_batches[1:]):
+        return None
+    if len(known) < update.size and (len(known) < ENOUGH or not alike(known)):
+        return None
+    mean = statistics.fmean(known)
+    return Weighed(update, mean * update.size * applied, mean, applied)
+
+
+def alike(values: Sequence[float]) -> bool:
+    """Returns True if the values differ by 1 % at most."""
+    return max(values) - min(values) <= ALIKE * max(map(abs, values))
+
+
+def close(value: float, to: float, within: float = CLOSE) -> bool:
+    """Returns True if the value is within this relative distance of the other."""
+    return abs(value - to) <= within * abs(to)
+
+
+@dataclass(frozen=True)
+class TargetCounts:
+    """The number of targets that each of several losses with equal weights counted."""
+
+    counts: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """The relative error of a loss's weight, on average."""
+        total, size = sum(self.counts), len(self.counts)
+        return statistics.fmean(abs(total / (size * count) - 1) for count in self.counts)
+
+    @property
+    def uneven(self) -> bool:
+        """True if the counts differ by more than 10 %."""
+        return max(self.counts) > (1 + LEAST_GAP) * min(self.counts)
+
+
+def counts_of_means(notes: Sequence[BackwardNote]) -> TargetCounts | None:
+    """Returns the counts of losses that are means with equal weights; None if they are something else."""
+    if any(note.reduction != "mean" or note.factor is None or not note.elements for note in notes):
+        return None
+    if not notes or not alike([note.factor or 0.0 for note in notes]):
+        return None
+    return TargetCounts(tuple(float(note.elements or 0) for note in notes))
+
+
+def all_sums(notes: Sequence[BackwardNote]) -> bool:
+    """Returns True if every loss is a sum whose weight is known."""
+    return all(note.reduction == "sum" and note.factor is not None for note in notes)
+
+
+def counts_of_sums(notes: Sequence[BackwardNote], scale: float, divisors: Sequence[int]) -> TargetCounts | None:
+    """Returns the counts of losses that are sums, each divided by its own count; None if they are something else.
+
+    The inverse of each weight is then a whole number, or a divisor times one.
+    """
+    if not notes or not all_sums(notes):
+        return None
+    weights = [(note.factor or 0.0) / scale for note in notes]
+    if min(weights) <= 0 or max(weights) <= (1 + LEAST_GAP) * min(weights):
+        return None
+    for divisor in divisors:
+        counts = [1 / (weight * divisor) for weight in weights]
+        if all(count > 1.5 and abs(count - round(count)) < WHOLE for count in counts):
+            return TargetCounts(tuple(float(round(count)) for count in counts))
+    return None
