@@ -99,7 +99,7 @@ def _print(row: Checked) -> None:
 
 def _settled(opened: Clinic, examined: Examined) -> tuple[Finding, ...]:
     """The findings after the doctor's own replays."""
-    if not any(finding.remedy for finding in examined.diagnosis.findings):
+    if not any(finding.change for finding in examined.diagnosis.findings):
         return examined.diagnosis.findings
     make = _maker(opened, f"replays-{examined.script.name}")
     return replay_findings(examined.case, examined.diagnosis, make).findings

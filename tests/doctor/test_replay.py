@@ -96,9 +96,9 @@ def _finding(diagnosis: Diagnosis, check: str) -> Finding:
     return next(one for one in diagnosis.findings if one.check == check)
 
 
-def test_both_mistakes_are_observed_and_carry_their_remedies(replayed) -> None:
+def test_both_mistakes_are_observed_and_carry_their_changes(replayed) -> None:
     observed, _, runs = replayed
-    found = {one.check: one.remedy.label() for one in observed.findings if one.remedy}
+    found = {one.check: one.change.label() for one in observed.findings if one.change}
     assert found == {"loss-not-divided": "divide_loss by=4", "sync-every-micro-batch": "no_sync window=4"}
     assert {run.outcome.kind for run in runs} == {"enough"}
     assert len(runs) == 6  # the one that costs time is run once more, to be timed

@@ -26,19 +26,19 @@ def a_case(
     return case_of(replace(run, ranks=tuple(replace(rank, notes=notes) for rank in run.ranks)))
 
 
-def a_diagnosis(*remedies: Change | None) -> Diagnosis:
-    findings = tuple(Finding(f"check-{n}", "slow", "It is.", (), "fix", remedy=one) for n, one in enumerate(remedies))
+def a_diagnosis(*changes: Change | None) -> Diagnosis:
+    findings = tuple(Finding(f"check-{n}", "slow", "It is.", (), "fix", change=one) for n, one in enumerate(changes))
     return Diagnosis("/scripts/train.py", findings, (), ())
 
 
-def test_a_change_of_the_observed_run_stays_in_both_sides_unless_the_remedy_is_another_of_its_kind() -> None:
+def test_a_change_of_the_observed_run_stays_in_both_sides_unless_the_change_is_another_of_its_kind() -> None:
     slow, few = Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 2})
     (replay,) = plan_replays(a_case(changes=(slow, few)), a_diagnosis(NO_SYNC))
     plain, mended = replay.pairs[0]
     assert (plain.changes, mended.changes) == ((slow, few), (slow, NO_SYNC))
 
 
-def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_remedy() -> None:
+def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_change() -> None:
     case = a_case()
     (replay,) = plan_replays(case, a_diagnosis(None, NO_SYNC, NO_SYNC))
     plain, mended = replay.pairs[0]
@@ -59,10 +59,10 @@ def test_times_come_from_runs_that_are_not_examined() -> None:
     assert [one.enough_steps for one in timed] == [STEPS, STEPS]
 
 
-def test_at_most_four_remedies_are_replayed_the_first_ones() -> None:
-    remedies = [Change("divide_loss", {"by": by}) for by in range(2, 9)]
-    planned = plan_replays(a_case(), a_diagnosis(*remedies))
-    assert [one.remedy for one in planned] == remedies[:MOST_REPLAYS]
+def test_at_most_four_changes_are_replayed_the_first_ones() -> None:
+    changes = [Change("divide_loss", {"by": by}) for by in range(2, 9)]
+    planned = plan_replays(a_case(), a_diagnosis(*changes))
+    assert [one.change for one in planned] == changes[:MOST_REPLAYS]
 
 
 @pytest.mark.parametrize("kind", ["raised", "hung", "killed", "no_steps", "left_early", "interrupted"])

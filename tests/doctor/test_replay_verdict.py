@@ -14,7 +14,7 @@ from scalewise.doctor.replay import GradientPair, Replayed
 from scalewise.doctor.replay_verdict import replay_findings, spared
 from scalewise.doctor.rules import Check, Rule
 from scalewise.errors import BadRequest
-from scalewise.records.examination import RemedyRow
+from scalewise.records.examination import AppliedRow
 from scalewise.records.inspection import GradientRow
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import EndRow, TroubleRow
@@ -22,7 +22,7 @@ from scalewise.records.spec import Change, Examined, RunSpec
 from scalewise.results.run import Run
 
 NO_SYNC = Change("no_sync", {"window": 4})
-SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", remedy=NO_SYNC)
+SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", change=NO_SYNC)
 EXAMINING_SECONDS = 0.003  # that a mended step has no waiting to hide: no price may hold it
 NOTE = StepNote(1, 0, 0, 5, False, False, 1.0, 2, 2)
 
@@ -58,7 +58,7 @@ class Bench:
         changes = dict(self.mended if spec.changes else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}
         run = make_run(seconds * noise, ranks=2, step=turn, outcome=changes.pop("outcome", None))
-        told = (RemedyRow("no_sync", 1), RemedyRow("no_sync", 48)) if spec.changes else ()
+        told = (AppliedRow("no_sync", 1), AppliedRow("no_sync", 48)) if spec.changes else ()
         run = with_notes(run, **{"examination": told, "end": None, **changes})
         return replace(run, spec=spec)
 
@@ -79,7 +79,7 @@ def test_a_slow_finding_gets_its_price_with_the_interval_and_how_it_was_measured
     assert found.price.how.startswith("measured over ") and "step by step in turns, 5 pairs" in found.price.how
 
 
-def test_a_remedy_that_spares_nothing_proves_nothing() -> None:
+def test_a_change_that_spares_nothing_proves_nothing() -> None:
     assert settled(Bench(0.01)).proof == "observed"
     assert settled(Bench(0.015)).proof == "suspected"
 
@@ -97,7 +97,7 @@ def test_a_check_settles_its_own_finding_with_what_was_seen() -> None:
     assert settled(bench, among=[Rule(check, lambda case: (), settle)]).proof == "replayed"
     (shown,) = seen
     assert shown.applied == 2 * 48 * 6  # ranks, times, runs: one is examined, five are timed
-    assert shown.remedy == NO_SYNC and not shown.trouble
+    assert shown.change == NO_SYNC and not shown.trouble
     assert shown.gradients == GradientPair(0, 8.0, 2.0, 2.0, 0.5, 0.5, 0.05)
     assert shown.gradients.factor == 0.25
 
@@ -117,7 +117,7 @@ def test_a_wrong_finding_without_words_of_its_own_tells_of_the_gradient() -> Non
     assert found.evidence[-1] == "replayed with no_sync window=4, the first step's gradient is 0.25 times as long"
 
 
-def test_the_same_remedy_is_replayed_once_for_two_findings() -> None:
+def test_the_same_change_is_replayed_once_for_two_findings() -> None:
     bench = Bench()
     other = replace(SLOW, check="no-sync-around-backward-only")
     found = replay_findings(observed(), a_diagnosis(SLOW, other), bench, ()).findings
@@ -163,7 +163,7 @@ def test_a_replay_ends_with_the_first_pair_that_does_not_get_through() -> None:
 
 
 def test_an_interrupted_replay_leaves_the_finding_and_makes_no_other() -> None:
-    other = replace(SLOW, remedy=Change("threads", {"count": 1}))
+    other = replace(SLOW, change=Change("threads", {"count": 1}))
     calls = 0
 
     def make(specs: Sequence[RunSpec]) -> list[Run]:
@@ -207,9 +207,9 @@ def test_the_count_of_a_run_that_ended_by_itself_is_its_last_row() -> None:
     assert found.proof == "replayed"
 
 
-def test_findings_without_a_remedy_stay_as_they_are() -> None:
+def test_findings_without_a_change_stay_as_they_are() -> None:
     bench = Bench()
-    plain = replace(SLOW, remedy=None)
+    plain = replace(SLOW, change=None)
     diagnosis = a_diagnosis(plain)
     assert replay_findings(observed(), diagnosis, bench, ()) == diagnosis
     assert bench.made == []

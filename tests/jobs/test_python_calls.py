@@ -164,6 +164,11 @@ BAD = {
         "80GiB",
     ),
     "no folder": (lambda: scalewise.show("nowhere"), ["nowhere does not exist"], ""),
+    "no difference": (
+        lambda: scalewise.compare("a", "b", allow=["interventions"]),
+        ["No difference is called 'interventions'."],
+        "There are samples, model, precision, optimizers, changes.",
+    ),
     "no path": (lambda: scalewise.compare("a", 5), ["b=5 is not a path"], ""),
 }
 

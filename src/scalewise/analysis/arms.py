@@ -42,8 +42,8 @@ class ArmRuns:
         return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
 
     @property
-    def intervention(self) -> str:
-        """The arm's interventions as a suite writes them."""
+    def change(self) -> str:
+        """The arm's changes as a suite writes them."""
         return changes_text(self.spec.changes)
 
     @property

@@ -134,7 +134,7 @@ def compare_in_turns(arms: Sequence[ArmRuns]) -> tuple[Comparison, ...]:
         if arm.spec.turns is not None:
             first = firsts.setdefault((arm.spec.world_size, arm.spec.device), arm)
             if first is not arm and first.measured and arm.measured:
-                found.append(_compared(first, arm, first.label, arm.label, ("interventions",), COMPARE_LEVEL))
+                found.append(_compared(first, arm, first.label, arm.label, ("changes",), COMPARE_LEVEL))
     return tuple(found)
 
 

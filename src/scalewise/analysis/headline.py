@@ -73,9 +73,9 @@ class Headline:
 
 
 def headlines_of(rows: Sequence[ArmRow]) -> tuple[Headline, ...]:
-    """One headline for each arm without interventions; arms with a change explain, and give no answer."""
+    """One headline for each arm without changes; arms with a change explain, and give no answer."""
     by_label = {row.label: row for row in rows}
-    plain = [row for row in rows if row.intervention == "none"]
+    plain = [row for row in rows if row.change == "none"]
     return tuple(
         Headline(
             arm=row.label,
@@ -213,7 +213,7 @@ def _communication(row: ArmRow, backward_seconds: float, loop_seconds: float) ->
     `backward_seconds` is the growth of backward beyond that of forward. Messages are sent in backward and slow down the
     computing beside them, so this is closer to their whole cost than the reducer's own clock, which sees only waits.
     """
-    chosen = preferred_communication(row.communication, row.intervention)
+    chosen = preferred_communication(row.communication, row.change)
     if chosen is not None and chosen.method == BY_REMOVAL:
         return chosen.seconds.value, f"{_of(chosen.seconds.value, loop_seconds)} of every step, measured by removing it"
     seen = max(chosen.seconds.value if chosen else 0.0, row.blocked_seconds or 0.0)

@@ -37,7 +37,7 @@ class ArmRow:
 
     label: str
     axes: dict[str, AxisValue]
-    intervention: str  # as a suite writes it; `none` for a plain run
+    change: str  # as a suite writes it; `none` for a plain run
     ranks: int  # over all nodes
     device: str
     mark: Mark
@@ -100,7 +100,7 @@ class ExperimentAnalysis:
     name: str
     title: str
     question: str
-    axes: tuple[str, ...]  # the columns that vary, ranks and intervention not counted
+    axes: tuple[str, ...]  # the columns that vary, ranks and change not counted
     rows: tuple[ArmRow, ...]
     refusals: tuple[ScalingRefusal, ...]
     caveats: tuple[Caveat, ...]  # of all rows, each once
@@ -212,7 +212,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
     return ArmRow(
         label=arm.label,
         axes=arm.spec.axes,
-        intervention=arm.intervention,
+        change=arm.change,
         ranks=arm.spec.world_size,
         device=arm.spec.device,
         mark=_mark(arm),

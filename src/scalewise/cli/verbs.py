@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -13,6 +13,7 @@ from scalewise import __version__
 from scalewise.cli.rehearse_options import rehearse_options
 from scalewise.cli.report_options import author_options, report_options
 from scalewise.errors import BadRequest, ReaderGone
+from scalewise.records.spec import LauncherName
 
 if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
@@ -81,7 +82,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--devices", type=int, default=None, metavar="N", help="Show each process N GPUs; where fewer are "
               "there, all are stand-ins on one GPU or on the CPU, with real copies between them.")  # fmt: skip
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
-@click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
+@click.option("--launcher", type=click.Choice(get_args(LauncherName)), default=None, help="[default: fork]")
 @click.option("--steps", type=int, default=None, metavar="N", help="End each run when every rank has made so many "
               "steps.  [default: the script ends it]")  # fmt: skip
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="An environment variable for the script.")

@@ -128,13 +128,13 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
-        cells.append(Text(short_text(row.intervention) if row.intervention != "none" else NONE))
+        cells.append(Text(short_text(row.change) if row.change != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "emulated": "~", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
 
 def _intervenes(experiment: ExperimentAnalysis) -> bool:
-    return any(row.intervention != "none" for row in experiment.rows)
+    return any(row.change != "none" for row in experiment.rows)
 
 
 def _scales(rows: Sequence[ArmRow]) -> bool:
@@ -191,7 +191,7 @@ def _relation_notes(rows: Sequence[ArmRow]) -> list[str]:
             notes.setdefault(f"samples/s not told: {relation.evidence}.", []).append(row.label)
         elif relation.shares_batches:
             notes.setdefault(f"{relation.kind}: {relation.evidence}; samples count once.", []).append(row.label)
-        if not row.communication and "remove_communication" not in row.intervention:
+        if not row.communication and "remove_communication" not in row.change:
             what = f"{relation.how}, {relation.kind}" if relation.how else relation.kind
             text = f"no comm. ({what}): what computing does not hide is told by DistributedDataParallel only."
             notes.setdefault(text, []).append(row.label)
@@ -273,12 +273,12 @@ def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
 
 
 def _method(row: ArmRow) -> str:
-    chosen = preferred_communication(row.communication, row.intervention)
+    chosen = preferred_communication(row.communication, row.change)
     return chosen.method if chosen else ""
 
 
 def _communication(row: ArmRow) -> float | None:
-    chosen = preferred_communication(row.communication, row.intervention)
+    chosen = preferred_communication(row.communication, row.change)
     return chosen.seconds.value if chosen else None
 
 

@@ -63,9 +63,9 @@ class Point:
         return self.row.run_names if self.row else ()
 
 
-def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
+def point(evidence: Evidence, label: str, experiment: str, *, change: str = "none", **axes: Any) -> Point:
     """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
-    row = usable(evidence, experiment, intervention=intervention, **axes)
+    row = usable(evidence, experiment, change=change, **axes)
     missing = "" if row else hole(evidence, experiment, **axes)
     if missing.startswith(REFUSED):
         return Point(label, None, missing, None, "", 0, 0)

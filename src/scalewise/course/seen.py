@@ -186,7 +186,7 @@ def _siblings(evidence: Evidence, row: ArmRow, spec: RunSpec, changed: str) -> I
     rest = {key: value for key, value in spec.env.items() if key != changed}
     for other in _rows(evidence, spec.experiment):
         runs = _timed(evidence, other)
-        if not runs or other.ranks != row.ranks or other.intervention != row.intervention:
+        if not runs or other.ranks != row.ranks or other.change != row.change:
             continue
         env = runs[0].spec.env
         if env.get(changed) != spec.env.get(changed) and rest == {k: v for k, v in env.items() if k != changed}:

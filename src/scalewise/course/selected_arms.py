@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.comparison import compare_runs
-from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text, percent_phrase
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
@@ -21,7 +20,7 @@ COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course
 CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts that do not change a step's work
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 REFUSED = "refused: "  # beginning of the reason if a script did not do what its row says
-MEANT = ("precision", "interventions")  # differences between two arms that are meant to be compared
+MEANT = ("precision", "changes")  # differences between two arms that are meant to be compared
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,9 @@ class Contrast:
         return f"{change} ({level}): the interval lies {'above' if self.verdict == 'slower' else 'below'} 0"
 
 
-def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
+def usable(evidence: Evidence, experiment: str, *, change: str = "none", **axes: Any) -> ArmRow | None:
     """Returns the arm that has figures and did what its label says; of several, the one with the most ranks."""
-    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    rows = evidence.rows(experiment, change=change, **axes)
     known = (row for row in reversed(rows) if row.step_seconds is not None)
     return next((row for row in known if not label_refusal(evidence, row)), None)
 

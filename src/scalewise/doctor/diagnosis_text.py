@@ -5,9 +5,8 @@ from pathlib import Path
 
 from scalewise.analysis.estimate import level_text
 from scalewise.doctor.finding import Diagnosis, Finding, Price
-from scalewise.doctor.rank_names import counted, named_ranks
 from scalewise.records.examination import PlaceRow
-from scalewise.units import bytes_text, three_digits
+from scalewise.units import bytes_text, counted, named_ranks, three_digits
 
 LINES_AROUND = 4
 MOST_BYTES = 4_000_000  # size limit of a source file; a larger file is not source

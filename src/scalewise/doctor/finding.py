@@ -31,7 +31,7 @@ class Price:
 class SweepPoint:
     """One value of a sweep, replayed, with the time that the loop saves with it."""
 
-    remedy: Change
+    change: Change
     milliseconds: Estimate  # spared; negative: it takes longer
 
 
@@ -50,8 +50,8 @@ class Finding:
     proof: Proof = "observed"
     ranks: tuple[int, ...] = ()  # that it concerns; empty: all
     steps_seen: int = 0  # on which it rests
-    remedy: Change | None = None  # what a replay would apply to prove or price it
-    sweep: tuple[Change, ...] = ()  # further values to try, one by one, after all remedies
+    change: Change | None = None  # what a replay would apply to prove or price it
+    sweep: tuple[Change, ...] = ()  # further values to try, one by one, after all changes
     tried: tuple[SweepPoint, ...] = ()  # what came of them
 
     @property

@@ -1,4 +1,4 @@
-"""The results of a replay: the script as it is and with a finding's remedy applied, both measured."""
+"""The results of a replay: the script as it is and with a finding's change applied, both measured."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from scalewise.records.spec import Change
 
 @dataclass(frozen=True)
 class TimeSaved:
-    """The time by which a step is shorter with the remedy; negative if it is longer."""
+    """The time by which a step is shorter with the change; negative if it is longer."""
 
     milliseconds: Estimate
     step_milliseconds: float  # step time of the script as it is
@@ -36,12 +36,12 @@ class GradientPair:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Two further runs of the same script and data: as it is, and with the remedy applied from outside."""
+    """Two further runs of the same script and data: as it is, and with the change applied from outside."""
 
-    remedy: Change
+    change: Change
     plain: Case
     mended: Case
-    applied: int  # how often the remedy took effect; 0: it could not be applied
+    applied: int  # how often the change took effect; 0: it could not be applied
     spared: TimeSaved | None  # None: the times cannot be compared
-    trouble: str = ""  # how the script ended with the remedy, if it runs only without
+    trouble: str = ""  # how the script ended with the change, if it runs only without
     gradients: GradientPair | None = None  # None: not seen in both runs

@@ -1,4 +1,4 @@
-"""The remedies of a diagnosis that are worth replaying, and what their plan has to know of the observed run."""
+"""The changes of a diagnosis that are worth replaying, and what their plan has to know of the observed run."""
 
 from itertools import pairwise
 
@@ -13,13 +13,13 @@ MOST_MEMORY = 0.8  # of what there is
 
 
 def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
-    """Returns the distinct remedies of the findings, worst first; none if the script does not run through by itself."""
+    """Returns the distinct changes of the findings, worst first; none if the script does not run through by itself."""
     outcome = case.run.outcome
     if outcome is None or not (outcome.measured or outcome.kind == "timed_out") or not case.ranks:
         return ()
-    wanted = {one.remedy.label(): one.remedy for one in diagnosis.findings if one.remedy is not None}
-    timed = {one.remedy.label() for one in diagnosis.findings if one.remedy and one.severity == "slow"}
-    swept = {remedy.label(): remedy for one in diagnosis.findings for remedy in one.sweep if one.counts}
+    wanted = {one.change.label(): one.change for one in diagnosis.findings if one.change is not None}
+    timed = {one.change.label() for one in diagnosis.findings if one.change and one.severity == "slow"}
+    swept = {change.label(): change for one in diagnosis.findings for change in one.sweep if one.counts}
     observed = Observed(
         spec=case.run.spec,
         wall_seconds=outcome.wall_seconds,
@@ -29,8 +29,8 @@ def plan_replays(case: Case, diagnosis: Diagnosis) -> tuple[Replay, ...]:
         world_size=case.world_size,
         fits_twice=_fits_twice(case.run),
     )
-    first = [replay_of(observed, remedy, label in timed) for label, remedy in list(wanted.items())[:MOST_REPLAYS]]
-    return (*first, *(replay_of(observed, remedy, True) for remedy in list(swept.values())[:MOST_SWEPT]))
+    first = [replay_of(observed, change, label in timed) for label, change in list(wanted.items())[:MOST_REPLAYS]]
+    return (*first, *(replay_of(observed, change, True) for change in list(swept.values())[:MOST_SWEPT]))
 
 
 def _fits_twice(run: Run) -> bool:

@@ -7,23 +7,23 @@ from scalewise.doctor.replay import Replayed
 
 
 def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
-    """Prices the finding by the time its remedy saves; a suspicion if the mended script fails or is not faster."""
+    """Prices the finding by the time its change saves; a suspicion if the mended script fails or is not faster."""
     if replayed.trouble:
-        words = f"with {replayed.remedy.label()} the script did not run: {replayed.trouble}"
+        words = f"with {replayed.change.label()} the script did not run: {replayed.trouble}"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
     spared = replayed.spared
     if not replayed.applied or spared is None:
         return finding
     less = spared.milliseconds
     if less.high <= 0:
-        words = f"a step takes {-less.value:.3g} ms longer with {replayed.remedy.label()}, not less"
+        words = f"a step takes {-less.value:.3g} ms longer with {replayed.change.label()}, not less"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
     if less.low <= 0:
         words = f"the time it costs cannot be told from nothing here ({less.low:.3g} to {less.high:.3g} ms a step)"
         return replace(finding, evidence=(*finding.evidence, words))
     price = Price(less.value, "ms per step", of, spared.how, less)
     share = less.value / spared.step_milliseconds if spared.step_milliseconds else 0.0
-    words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.remedy.label()}"
+    words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.change.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
 
 

@@ -35,7 +35,7 @@ class Interrupted(Exception):
 
 
 def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequence[Rule] | None = None) -> Diagnosis:
-    """Replays remedies and lets the checks settle their findings; a finding that cannot be settled stays as it was."""
+    """Replays changes and lets the checks settle their findings; a finding that cannot be settled stays as it was."""
     began = time.monotonic()
     findings, made, left = list(diagnosis.findings), 0, list(plan_replays(case, diagnosis))
     while left and time.monotonic() - began < MOST_SECONDS_IN_ALL:
@@ -51,7 +51,7 @@ def replay_findings(case: Case, diagnosis: Diagnosis, make: Make, among: Sequenc
         made += 1
         settled = [_settled(case, one, shown, among) if _has(one, replay) else one for one in findings]
         findings = [one for one in settled if one is not None]
-    notes = tuple(_notes(made, time.monotonic() - began, [one.remedy.label() for one in left]))
+    notes = tuple(_notes(made, time.monotonic() - began, [one.change.label() for one in left]))
     still = {one.check for one in findings}
     dismissed = tuple(dict.fromkeys(one.check for one in diagnosis.findings if one.check not in still))
     return replace(
@@ -92,7 +92,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
     for run in plain:
         if not run.measured:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
-    name = replay.remedy.name
+    name = replay.change.name
     broken = [
         row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"
     ]
@@ -103,7 +103,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
     if not applied and not failed:
         raise Unusable("the fix could not be applied from outside: it never took effect")
     return Replayed(
-        remedy=replay.remedy,
+        change=replay.change,
         plain=case_of(plain[0]),
         mended=case_of(mended[0]),
         applied=applied,
@@ -123,7 +123,7 @@ def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False
     a, b = arm_of(plain), arm_of(mended)
     if not a.measured or not b.measured:
         return None
-    if not equal_work(a.measured[0].work, b.measured[0].work, allow=("interventions",)).allowed:
+    if not equal_work(a.measured[0].work, b.measured[0].work, allow=("changes",)).allowed:
         return None
     if whole_loop:
         a, b = (_of_the_loop(arm) for arm in (a, b))
@@ -163,14 +163,14 @@ def _settled_by_itself(finding: Finding, shown: Replayed) -> Finding:
     if shown.trouble:
         return finding
     if finding.severity == "slow":
-        return priced_by_time(finding, shown, f"what {shown.remedy.label()} would spare")
+        return priced_by_time(finding, shown, f"what {shown.change.label()} would spare")
     return replace(finding, evidence=(*finding.evidence, *_gradient_words(shown)))
 
 
 def _gradient_words(shown: Replayed) -> Iterator[str]:
     pair = shown.gradients
     if pair is not None and pair.factor is not None:
-        yield f"replayed with {shown.remedy.label()}, the first step's gradient is {pair.factor:.4g} times as long"
+        yield f"replayed with {shown.change.label()}, the first step's gradient is {pair.factor:.4g} times as long"
 
 
 def _unsettled(finding: Finding, reason: str) -> Finding:
@@ -179,8 +179,8 @@ def _unsettled(finding: Finding, reason: str) -> Finding:
 
 
 def _has(finding: Finding, replay: Replay) -> bool:
-    remedies = (*((finding.remedy,) if finding.remedy is not None else ()), *finding.sweep)
-    return replay.remedy.label() in {remedy.label() for remedy in remedies}
+    changes = (*((finding.change,) if finding.change is not None else ()), *finding.sweep)
+    return replay.change.label() in {change.label() for change in changes}
 
 
 def _end(run: Run) -> str:

@@ -40,7 +40,7 @@ class Rule:
 
     check: Check
     examine: Callable[[Case], tuple[Finding, ...]]  # may raise Abstain
-    # Returns the finding as a replay of its remedy changes it, or None if the replay shows that it is no mistake.
+    # Returns the finding as a replay of its change leaves it, or None if the replay shows that it is no mistake.
     settle: Callable[[Case, Finding, Replayed], Finding | None] | None
 
 

@@ -59,7 +59,7 @@ class ExaminedScript:
 
 
 def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScript:
-    """Runs the script, and replays it with remedies unless that is switched off, and returns what is wrong with it."""
+    """Runs the script, and replays it with changes unless that is switched off, and returns what is wrong with it."""
     observing_suite(request)  # a request that cannot be done is refused before the machine is looked at
     check_is_python(request.script)
     if not request.plain and starts_ranks_itself(request.script):
@@ -141,7 +141,7 @@ def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here,
     replays = plan_replays(case, diagnosis)
     if not replays:
         return diagnosis
-    reporter.say(f"replaying with {', '.join(replay.remedy.label() for replay in replays)}")
+    reporter.say(f"replaying with {', '.join(replay.change.label() for replay in replays)}")
     with reporter.runs("diagnose") as progress:
         return replay_findings(case, diagnosis, maker(folder, here, progress))
 

@@ -184,7 +184,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
     rows, seen, failed = [], [], False
-    for ranks, foretold in predicted.items():
+    for ranks, prediction in predicted.items():
         run = stage.measure(ranks)
         made = measured(run, loop=rehearsals.found[ranks].uneven)
         if made is None:
@@ -192,7 +192,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {why_unmeasured(run)}")
         else:
             seen.append(made)
-            rows.append(Checked(ranks, foretold.step, made.step))
+            rows.append(Checked(ranks, prediction.step, made.step))
     return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings), failed)
 
 

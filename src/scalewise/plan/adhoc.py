@@ -101,7 +101,7 @@ def _toml(suite: Suite) -> str:
         "launcher": one.launcher,
         "ranks": list(one.ranks),
         "repeat": one.repeat,
-        "interventions": [changes_text(arm) for arm in one.changes],
+        "changes": [changes_text(arm) for arm in one.changes],
         "limit_seconds": float(one.limit_seconds),
         "stall_seconds": float(one.stall_seconds),
         "turns": one.turns,

@@ -341,7 +341,7 @@ _EMULATION = (
 )
 
 _LOADER = "torch.utils.data.DataLoader"
-_REMEDIES = (
+_CHANGES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
     Concern("changes/__init__", "replayed", (_AFTER_STEP,)),
     Concern(
@@ -409,7 +409,7 @@ WRAPPED: tuple[Concern, ...] = (
     *_REDIRECTION,
     *_REHEARSAL,
     *_EMULATION,
-    *_REMEDIES,
+    *_CHANGES,
 )
 CONCERNS = {concern.name: concern for concern in WRAPPED}
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.records.examination import ExaminationRow, RemedyRow
+from scalewise.records.examination import AppliedRow, ExaminationRow
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note
@@ -52,8 +52,8 @@ class RankRecord:
 
     def applied(self, change: str) -> int:
         """Returns how often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
-        told = [row.applied for row in self.examination if isinstance(row, RemedyRow) and row.remedy == change]
-        counts = self.end.interventions_applied if self.end else {}
+        told = [row.applied for row in self.examination if isinstance(row, AppliedRow) and row.change == change]
+        counts = self.end.changes_applied if self.end else {}
         return max([counts.get(change, 0), counts.get(f"remedy:{change}", 0), *told])
 
 

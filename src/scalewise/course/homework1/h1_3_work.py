@@ -47,19 +47,19 @@ def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseW
     row = rows[-1] if rows else None
     if row is None or row.step_seconds is None or not row.samples_per_step:
         return None
-    bare = row_at(scaling_rows(evidence, EXPERIMENT, intervention=REMOVED, case=case), row.ranks)
+    bare = row_at(scaling_rows(evidence, EXPERIMENT, change=REMOVED, case=case), row.ranks)
     step = row.step_seconds.at(COURSE_LEVEL)
     ranks, mark, size = row.ranks, "measured", volume(row)[1]
     computing = bare.step_seconds.at(COURSE_LEVEL) if bare and bare.step_seconds else None
     communication = price(row)
     if row.ranks == 1:
-        foretold = next(iter(prediction.rows), None)
+        predicted = next(iter(prediction.rows), None)
         count = parameters(evidence, row)
-        if foretold is None or count is None:
+        if predicted is None or count is None:
             return None
-        step, ranks, mark, size = foretold.step, foretold.ranks, "predicted", FLOAT_BYTES * count
+        step, ranks, mark, size = predicted.step, predicted.ranks, "predicted", FLOAT_BYTES * count
         computing, communication = (
-            step.times(one) for one in (1 - foretold.communication_share, foretold.communication_share)
+            step.times(one) for one in (1 - predicted.communication_share, predicted.communication_share)
         )
     return _work_cells(
         evidence,

@@ -66,9 +66,9 @@ def delays(evidence: Evidence) -> Delays:
     steps = {(float(row.axes["delay"]), row.ranks): row for row in rows if "delay" in row.axes}
     plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
     if ranks == 1:
-        foretold = predicted_ranks(evidence, "strong-scaling").rows
-        ranks, mark = (foretold[-1].ranks, "predicted") if foretold else (1, "missing")
-        plain_many = foretold[-1].step if foretold else None
+        found = predicted_ranks(evidence, "strong-scaling").rows
+        ranks, mark = (found[-1].ranks, "predicted") if found else (1, "missing")
+        plain_many = found[-1].step if found else None
     faster = (
         step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
         if mark == "measured"

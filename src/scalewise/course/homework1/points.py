@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.propagate import exact
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of
 from scalewise.course.homework1.comparable_rows import (
@@ -24,6 +23,7 @@ from scalewise.course.selected_arms import COURSE_LEVEL, step_ratio
 from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, PlotSeries
+from scalewise.units import ranks_phrase
 
 GPU_NOTE = "Rows of GPUs: measured and predicted as in H1.2."
 NO_BASE = "one rank was not measured"
@@ -57,10 +57,10 @@ def points_of_arm(
     evidence: Evidence, experiment: str, prediction: ArmPrediction, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[RanksPoint, ...]:
     """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
-    every = agreeing_rows(evidence, experiment, intervention="none", **axes)
+    every = agreeing_rows(evidence, experiment, change="none", **axes)
     if not every:
         return ()
-    rows = scaling_rows(evidence, experiment, intervention="none", **axes)
+    rows = scaling_rows(evidence, experiment, change="none", **axes)
     seen, one, size = again(evidence), row_at(rows, 1), _size(evidence, every[0].run_names)
     found = []
     for row in rows:

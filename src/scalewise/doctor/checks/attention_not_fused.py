@@ -60,7 +60,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(places[1:]),
             proof="suspected",
             steps_seen=len(rank.windows),
-            remedy=Change("fused_attention"),
+            change=Change("fused_attention"),
         ),
     )
 

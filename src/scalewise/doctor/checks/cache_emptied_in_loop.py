@@ -69,7 +69,7 @@ def _finding(lasted: dict[PlaceRow, float], calls: dict[PlaceRow, str], windows:
         also=tuple(lines[1:]),
         price=Price(total_ns / 1e6, "ms per step", "tidying up memory", "measured by the host"),
         steps_seen=windows,
-        remedy=Change("no_housekeeping"),
+        change=Change("no_housekeeping"),
     )
 
 

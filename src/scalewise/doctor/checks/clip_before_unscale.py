@@ -34,7 +34,7 @@ CHECK = Check(
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )
-REMEDY = Change("unscale_before_clip")
+CHANGE = Change("unscale_before_clip")
 MEANT_SHARE = 0.05  # of the scale: a limit above it was multiplied by the scale
 
 
@@ -107,7 +107,7 @@ def _finding(case: Case, early: list[Clipped], clips: int) -> Finding:
         price=Price(scale, "times", "too small is the clipping threshold", "the loss scale when clipping"),
         proof="observed" if any(one.seen for one in early) else "suspected",
         steps_seen=len(rank.windows),
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

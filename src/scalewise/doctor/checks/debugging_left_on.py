@@ -44,7 +44,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=kind.fix,
             where=kind.where,
             steps_seen=steps,
-            remedy=_REMEDY,
+            change=_CHANGE,
         )
         for kind in kinds
         if (on := _steps_with(rows, kind.on, steps)) >= MOSTLY * steps
@@ -85,7 +85,7 @@ def _checked_collectives(case: Case) -> _Kind:
     )
 
 
-_REMEDY = Change("debugging_off")
+_CHANGE = Change("debugging_off")
 
 
 def _steps_with(rows: tuple[SettingsRow, ...], on: Callable[[SettingsRow], bool], steps: int) -> int:

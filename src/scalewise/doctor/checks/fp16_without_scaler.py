@@ -27,7 +27,7 @@ CHECK = Check(
 )
 LEAST_WINDOWS = 2
 LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
-REMEDY = Change("scaler")
+CHANGE = Change("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 
@@ -80,7 +80,7 @@ def _finding(case: Case, half: list[Window], windows: int) -> Finding:
         also=(line,) if line else (),
         proof="observed" if vanished else "suspected",
         steps_seen=windows,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

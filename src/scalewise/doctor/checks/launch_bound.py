@@ -64,7 +64,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             ),
             proof="suspected",
             steps_seen=len(rank.windows),
-            remedy=_remedy(case, optimizer),
+            change=_change(case, optimizer),
         ),
     )
 
@@ -89,7 +89,7 @@ def _slow_optimizer(case: Case, work: DeviceWorkRow) -> OptimizerRow | None:
     return rows[0] if rows else None
 
 
-def _remedy(case: Case, optimizer: OptimizerRow | None) -> Change | None:
+def _change(case: Case, optimizer: OptimizerRow | None) -> Change | None:
     if optimizer is not None:
         return Change("fused_optimizer")
     compiled = any(row.compiled for row in case.first.rows(GraphRow))
@@ -110,8 +110,8 @@ def _fix(optimizer: OptimizerRow | None) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
     """Prices the time that fewer launches save; if the fix saves next to nothing, the finding becomes a suspicion."""
-    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.remedy.name} spares")
+    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.change.name} spares")
     if settled is not None:
         return settled
-    words = f"{replayed.remedy.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
+    words = f"{replayed.change.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
     return replace(finding, evidence=(*finding.evidence, words), proof="suspected")

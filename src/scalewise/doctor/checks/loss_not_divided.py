@@ -89,7 +89,7 @@ def _finding(case: Case, found: Accumulation, too_large: Sequence[Weighed], know
         where=place,
         price=Price(times, "times", "the gradient of the whole batch", "computed from the weights seen in backward"),
         steps_seen=known,
-        remedy=Change("divide_loss", {"by": size}) if found.steady else None,
+        change=Change("divide_loss", {"by": size}) if found.steady else None,
     )
 
 

@@ -128,7 +128,7 @@ def _finding(rank: RankCase, group: Replicas, uneven: Sequence[_Step], known: in
         price=Price(error, "share", "error of a rank's weight", "computed from the targets counted in backward"),
         ranks=group.ranks,
         steps_seen=known,
-        remedy=Change("weigh_ranks") if all(one.plain for one in uneven) else None,
+        change=Change("weigh_ranks") if all(one.plain for one in uneven) else None,
     )
 
 

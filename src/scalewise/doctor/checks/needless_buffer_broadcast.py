@@ -23,7 +23,7 @@ CHECK = Check(
 )
 LEAST_BYTES = 1_000_000
 LEAST_CHECKS = 2
-REMEDY = Change("ddp_option", {"broadcast_buffers": False})
+CHANGE = Change("ddp_option", {"broadcast_buffers": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -66,7 +66,7 @@ def _finding(case: Case, wrapper: WrapperRow, checks: int) -> Finding:
             forwards * size / len(windows), "bytes", "sent per step to each other rank", "computed from the buffers"
         ),
         steps_seen=checks,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

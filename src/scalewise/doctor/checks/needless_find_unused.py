@@ -24,7 +24,7 @@ CHECK = Check(
     silent="A parameter that had no gradient in any of the steps on any rank; static_graph.",
 )
 LEAST_STEPS = 5
-REMEDY = Change("ddp_option", {"find_unused_parameters": False})
+CHANGE = Change("ddp_option", {"find_unused_parameters": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -62,7 +62,7 @@ def _finding(case: Case, wrapper: WrapperRow, steps: int) -> Finding:
         fix=_fix(where),
         where=where,
         steps_seen=steps,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

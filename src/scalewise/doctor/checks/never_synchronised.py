@@ -131,7 +131,7 @@ def _finding(
         where=forward,
         price=price,
         steps_seen=len(seen.updates),
-        remedy=Change("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
+        change=Change("sync_last", {"window": sizes[0]}) if len(sizes) == 1 else None,
     )
 
 

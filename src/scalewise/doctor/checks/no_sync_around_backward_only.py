@@ -57,7 +57,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=tuple(place for place in (forward, backward) if place is not None and place != region),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
+            change=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 

@@ -76,7 +76,7 @@ def _finding(case: Case, lines: dict[PlaceRow, float], size: float, windows: int
         price=price,
         proof="suspected",
         steps_seen=windows,
-        remedy=Change("pinned_memory") if unpinned else None,
+        change=Change("pinned_memory") if unpinned else None,
     )
 
 

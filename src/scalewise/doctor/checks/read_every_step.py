@@ -92,7 +92,7 @@ def _finding(case: Case, often: dict[PlaceRow, dict[int, list[HostReadNote]]], w
         price=None if on_cpu else Price(wait_ns / 1e6, "ms per step", "the host waiting for the GPU", how),
         proof=proof,
         steps_seen=windows,
-        remedy=None if on_cpu else Change("seldom_read", {"lines": ",".join(map(_line, lines))}),
+        change=None if on_cpu else Change("seldom_read", {"lines": ",".join(map(_line, lines))}),
     )
 
 

@@ -75,7 +75,7 @@ def _finding(case: Case, found: dict[PlaceRow, tuple[float, float]], size: float
         price=None if on_cpu else Price(lasted_ns / 1e6, "ms per step", "copying it again", how),
         proof="suspected",
         steps_seen=windows,
-        remedy=None if on_cpu else Change("kept_copies"),
+        change=None if on_cpu else Change("kept_copies"),
     )
 
 

@@ -24,7 +24,7 @@ CHECK = Check(
     silent="A scaler with enabled=False; any float16 in training; float32.",
 )
 LEAST_WINDOWS = 2
-REMEDY = Change("no_scaler")
+CHANGE = Change("no_scaler")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -67,7 +67,7 @@ def _finding(case: Case, scaled: list[Window], windows: tuple[Window, ...]) -> F
         "  # bfloat16 has the range of float32",
         where=rank.place(first),
         steps_seen=len(windows),
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

@@ -69,7 +69,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             also=(forward,) if forward is not None and forward != backward else (),
             price=needless_bytes(over),
             steps_seen=len(over.found.updates),
-            remedy=Change("no_sync", {"window": size}) if over.found.steady else None,
+            change=Change("no_sync", {"window": size}) if over.found.steady else None,
         ),
     )
 

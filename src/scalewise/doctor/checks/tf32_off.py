@@ -44,7 +44,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=CHECK.fix,
             proof="suspected",
             steps_seen=len(case.first.windows),
-            remedy=Change("tf32"),
+            change=Change("tf32"),
         ),
     )
 

@@ -65,7 +65,7 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
         proof="suspected",
         ranks=tuple(row.rank for row in rows),
         steps_seen=len(case.first.windows),
-        remedy=Change("threads", {"count": fair}),
+        change=Change("threads", {"count": fair}),
     )
 
 

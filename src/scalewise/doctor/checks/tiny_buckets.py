@@ -28,7 +28,7 @@ LEAST_BUCKETS = 8
 SMALL_BYTES = 1_000_000
 DEFAULT_MB = 25
 DEFAULT_BYTES = DEFAULT_MB * 2**20
-REMEDY = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
+CHANGE = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -65,7 +65,7 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
         where=where,
         price=Price(count / otherwise, "times", "as many all-reduces as needed", "computed from the buckets DDP made"),
         steps_seen=use.step,
-        remedy=REMEDY,
+        change=CHANGE,
     )
     return [finding]
 

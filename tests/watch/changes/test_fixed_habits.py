@@ -1,4 +1,4 @@
-"""Remedies of what public scripts get wrong, in real ranks, against the same script mended by hand."""
+"""Fixes of what public scripts get wrong, in real ranks, against the same script mended by hand."""
 
 import json
 
@@ -8,11 +8,11 @@ from scalewise.records.examination import MeasuredRow
 from scalewise.records.rows import EndRow, TroubleRow
 from scalewise.records.spec import Change
 
-SCRIPT = "remedied_habits.py"
+SCRIPT = "changed_habits.py"
 
 
-def _mended(runner, habit, remedy, ranks=2, **settings):
-    ran = runner.watched(SCRIPT, habit, ranks=ranks, changes=(Change(remedy, settings),))
+def _mended(runner, habit, change, ranks=2, **settings):
+    ran = runner.watched(SCRIPT, habit, ranks=ranks, changes=(Change(change, settings),))
     assert set(ran.codes) == {0}, ran.stderr
     assert not [row for row in ran.rows(0).rows if isinstance(row, TroubleRow)]
     return ran
@@ -30,7 +30,7 @@ def _said(ran, rank=0):
 
 def _applied(ran, name, rank=0):
     (end,) = [row for row in ran.rows(rank).rows if isinstance(row, EndRow)]
-    return end.interventions_applied.get(name, 0)
+    return end.changes_applied.get(name, 0)
 
 
 def test_a_split_with_one_seed_for_all_is_the_same_on_every_rank(runner):

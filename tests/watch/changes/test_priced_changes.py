@@ -1,8 +1,8 @@
-"""Each intervention changes the one thing it names, says how often, and leaves the rest of the script alone."""
+"""Each change makes the one difference that it names, says how often, and leaves the rest of the script alone."""
 
 import re
 
-from watch_runner import intervention
+from watch_runner import change
 
 from scalewise.records.rows import EndRow, StartRow, StepRow, TroubleRow
 
@@ -15,7 +15,7 @@ def _of(ran, rank, kind):
 
 def _applied(ran, rank=0):
     (end,) = _of(ran, rank, EndRow)
-    return end.interventions_applied
+    return end.changes_applied
 
 
 def _weights(ran):
@@ -24,7 +24,7 @@ def _weights(ran):
 
 def test_without_communication_the_ranks_drift_apart_and_no_all_reduce_is_left(runner) -> None:
     together = runner.raw("ddp.py", ranks=2)
-    apart = runner.watched("ddp.py", ranks=2, **intervention("remove_communication"))
+    apart = runner.watched("ddp.py", ranks=2, **change("remove_communication"))
 
     assert apart.codes == (0, 0), apart.stderr
     assert _weights(together)[0] == _weights(together)[1]
@@ -37,7 +37,7 @@ def test_without_communication_the_ranks_drift_apart_and_no_all_reduce_is_left(r
 
 
 def test_communication_is_removed_from_every_micro_batch_that_would_have_synchronised(runner) -> None:
-    apart = runner.watched("ddp_accumulate.py", "every", ranks=2, **intervention("remove_communication"))
+    apart = runner.watched("ddp_accumulate.py", "every", ranks=2, **change("remove_communication"))
 
     assert apart.codes == (0, 0), apart.stderr
     assert _applied(apart) == {"remove_communication": 6 * 4}
@@ -46,7 +46,7 @@ def test_communication_is_removed_from_every_micro_batch_that_would_have_synchro
 
 
 def test_gradients_that_a_script_reduces_by_hand_stay_apart_too(runner) -> None:
-    apart = runner.watched("manual_all_reduce.py", ranks=2, **intervention("remove_communication"))
+    apart = runner.watched("manual_all_reduce.py", ranks=2, **change("remove_communication"))
 
     assert apart.codes == (0, 0), apart.stderr
     assert _weights(apart)[0] != _weights(apart)[1]
@@ -56,7 +56,7 @@ def test_gradients_that_a_script_reduces_by_hand_stay_apart_too(runner) -> None:
 def test_a_sleep_comes_before_every_backward_and_changes_no_number(runner) -> None:
     seconds = 0.004
     raw = runner.raw("ddp_accumulate.py", "no_sync", ranks=2)
-    slept = runner.watched("ddp_accumulate.py", "no_sync", ranks=2, **intervention("sleep_before_backward", seconds))
+    slept = runner.watched("ddp_accumulate.py", "no_sync", ranks=2, **change("sleep_before_backward", seconds))
 
     assert slept.codes == (0, 0), slept.stderr
     assert slept.stdout == raw.stdout
@@ -68,7 +68,7 @@ def test_a_sleep_comes_before_every_backward_and_changes_no_number(runner) -> No
 def test_only_the_named_rank_is_slow(runner) -> None:
     seconds = 0.02
     raw = runner.raw("ddp.py", ranks=2)
-    slowed = runner.watched("ddp.py", ranks=2, **intervention("slow_rank", seconds, 1))
+    slowed = runner.watched("ddp.py", ranks=2, **change("slow_rank", seconds, 1))
 
     assert slowed.codes == (0, 0), slowed.stderr
     assert slowed.stdout == raw.stdout
@@ -77,8 +77,8 @@ def test_only_the_named_rank_is_slow(runner) -> None:
     assert all(row.step_ns > seconds * 1e9 for row in _of(slowed, 1, StepRow))
 
 
-def test_every_rank_names_the_interventions_it_was_given(runner) -> None:
-    slowed = runner.watched("plain.py", **intervention("slow_rank", 0.001, 0))
+def test_every_rank_names_the_changes_it_was_given(runner) -> None:
+    slowed = runner.watched("plain.py", **change("slow_rank", 0.001, 0))
 
     (start,) = _of(slowed, 0, StartRow)
-    assert any("slow" in text for text in start.interventions)
+    assert any("slow" in text for text in start.changes)

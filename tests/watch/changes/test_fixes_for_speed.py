@@ -1,4 +1,4 @@
-"""Remedies that spare time: each does what its fix would do and changes no result."""
+"""Fixes that spare time: each does what its fix would do and changes no result."""
 
 import json
 import math
@@ -21,11 +21,11 @@ def plain(runner):
     return runner.watched("left_on.py", kind=Examined())
 
 
-def mended(runner, remedy):
-    ran = runner.watched("left_on.py", changes=(Change(remedy),))
+def mended(runner, change):
+    ran = runner.watched("left_on.py", changes=(Change(change),))
     assert set(ran.codes) == {0}, ran.stderr
     (end,) = [row for row in ran.rows(0).rows if isinstance(row, EndRow)]
-    return json.loads(ran.stdout[0]), end.interventions_applied.get(remedy, 0)
+    return json.loads(ran.stdout[0]), end.changes_applied.get(change, 0)
 
 
 def test_what_was_left_on_is_noted_and_changes_nothing(runner, plain):
