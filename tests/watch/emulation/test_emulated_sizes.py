@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
+from bench.emulated_link import emulated_link
 from both_sides import BYTES_PER_SECOND, LATENCY_SECONDS, calls
 from watch_runner import SAFE_ISA
 
 from scalewise.predict.collective_times import seconds
-from scalewise.predict.emulated import emulated_link
 from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.emulation.collectives import WholeBytes
 
