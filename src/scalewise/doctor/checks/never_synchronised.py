@@ -4,10 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case
+<<<<<<< HEAD
 from scalewise.doctor.finding import Check, Finding, Price, Replayed
 from scalewise.doctor.queries.accumulation import MicroBatch, Update, updates_of
 from scalewise.doctor.queries.averaging import LARGE_SHARE, SUMMING, ParameterComparison, comparisons, ddp_of
 from scalewise.doctor.queries.source import text_of, wrapper_name
+=======
+from scalewise.doctor.finding import Finding, Price
+from scalewise.doctor.queries.averaging import ParameterComparison, comparisons
+from scalewise.doctor.queries.averaging import LARGE_SHARE, sent_bytes
+from scalewise.doctor.replay import Replayed
+from scalewise.doctor.finding import Check
+from scalewise.doctor.queries.source import text_of, wrapper_name
+from scalewise.doctor.queries.averaging import ddp_of
+>>>>>>> main
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
 from scalewise.records.spec import Change
@@ -86,7 +96,7 @@ def _sends_itself(case: Case, wrapper: WrapperRow) -> bool:
     least = max(1.0, LARGE_SHARE * wrapper.parameter_bytes)
     for update in (*updates[1:], rest):  # the broadcast of a model before the first step does not count
         calls = [note for note in update.notes if isinstance(note, CollectiveNote)]
-        if sum(note.size_bytes for note in calls if note.operation.startswith(SUMMING)) >= least:
+        if sent_bytes(calls) >= least:
             return True
     return False
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING
+<<<<<<< HEAD:src/scalewise/doctor/queries/inputs.py
 from scalewise.doctor.case import Abstain, Case, RankCase, Window
 from scalewise.records.examination import LoaderRow, PlaceRow, WrapperRow
 from scalewise.records.notes import (
@@ -151,6 +152,13 @@ def dataset_name(place: PlaceRow | None) -> str:
     found = re.search(r"DataLoader\(\s*(?:dataset\s*=\s*)?([A-Za-z_][\w.]*)\s*[,)]", place.text if place else "")
     return found[1] if found else "dataset"
 
+=======
+from scalewise.doctor.case import Abstain, Case, RankCase
+from scalewise.doctor.case import Window
+from scalewise.records.collectives import collective_kind
+from scalewise.records.examination import WrapperRow
+from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, ForwardNote
+>>>>>>> main:src/scalewise/doctor/inputs.py
 
 LEAST_BATCHES = 3
 SHARDED = ("FSDP", "FullyShardedDataParallel", "FSDPModule")
@@ -236,7 +244,7 @@ def _shares_out(rank: RankCase) -> bool:
 def _sends_parts(window: Window) -> bool:
     last = max((index for index, note in enumerate(window.notes) if isinstance(note, BackwardNote)), default=0)
     before = [note for note in window.notes[:last] if isinstance(note, CollectiveNote)]
-    return any(note.operation.startswith(("all_to_all", "scatter")) for note in before)
+    return any(collective_kind(note.operation).parts for note in before)
 
 
 def averages(row: WrapperRow) -> bool:
