@@ -4,20 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case
-<<<<<<< HEAD
 from scalewise.doctor.finding import Check, Finding, Price, Replayed
 from scalewise.doctor.queries.accumulation import MicroBatch, Update, updates_of
-from scalewise.doctor.queries.averaging import LARGE_SHARE, SUMMING, ParameterComparison, comparisons, ddp_of
+from scalewise.doctor.queries.averaging import LARGE_SHARE, ParameterComparison, comparisons, ddp_of, sent_bytes
 from scalewise.doctor.queries.source import text_of, wrapper_name
-=======
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.queries.averaging import ParameterComparison, comparisons
-from scalewise.doctor.queries.averaging import LARGE_SHARE, sent_bytes
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.finding import Check
-from scalewise.doctor.queries.source import text_of, wrapper_name
-from scalewise.doctor.queries.averaging import ddp_of
->>>>>>> main
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
 from scalewise.records.spec import Change

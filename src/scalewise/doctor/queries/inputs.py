@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING
-<<<<<<< HEAD:src/scalewise/doctor/queries/inputs.py
 from scalewise.doctor.case import Abstain, Case, RankCase, Window
+from scalewise.records.collectives import collective_kind
 from scalewise.records.examination import LoaderRow, PlaceRow, WrapperRow
 from scalewise.records.notes import (
     NOWHERE,
@@ -152,13 +152,6 @@ def dataset_name(place: PlaceRow | None) -> str:
     found = re.search(r"DataLoader\(\s*(?:dataset\s*=\s*)?([A-Za-z_][\w.]*)\s*[,)]", place.text if place else "")
     return found[1] if found else "dataset"
 
-=======
-from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.case import Window
-from scalewise.records.collectives import collective_kind
-from scalewise.records.examination import WrapperRow
-from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, ForwardNote
->>>>>>> main:src/scalewise/doctor/inputs.py
 
 LEAST_BATCHES = 3
 SHARDED = ("FSDP", "FullyShardedDataParallel", "FSDPModule")
