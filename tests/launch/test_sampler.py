@@ -73,7 +73,7 @@ def test_what_a_rank_has_started_counts_for_it_also_once_it_is_over(tmp_path: Pa
     work = "import time\nwhile time.process_time() < 1.0: pass"
     keep = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {work!r}]); time.sleep(60)"
     rank = subprocess.Popen([sys.executable, "-c", keep])
-    held = "import time; b = bytearray(50 << 20); print(len(b), flush=True); time.sleep(60)"
+    held = "import time; b = b'x' * (50 << 20); print(len(b), flush=True); time.sleep(60)"
     worker = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held!r}])"
     loading = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE)
     try:
@@ -90,7 +90,7 @@ def test_what_a_rank_has_started_counts_for_it_also_once_it_is_over(tmp_path: Pa
     assert row.rank_busy[0] * row.at_seconds > 0.9
     assert row.worker_bytes[0] == 0 and 50 << 20 < row.worker_bytes[1] < 100 << 20
     for one in (rank, loading):
-        one.wait()
+        one.communicate()
 
 
 def test_times_only_grow() -> None:
