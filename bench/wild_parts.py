@@ -20,7 +20,7 @@ import psutil
 from bench.wild_list import Script
 from bench.wild_timer import HandTime, hand_time, put_marks, step_by_step
 from scalewise.errors import BadRequest
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 TIMER = Path(__file__).parent / "scripts" / "hand_timer.py"
 TAIL_CHARACTERS = 5000

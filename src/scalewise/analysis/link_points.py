@@ -5,8 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
 
+from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 ALL_REDUCE = "all_reduce"

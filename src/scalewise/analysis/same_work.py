@@ -12,8 +12,8 @@ from statistics import stdev
 
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.estimate import LEAST_DEGREES, Estimate, estimate, normal_quantile, t_quantile
+from scalewise.records.load import Run
 from scalewise.records.spec import CONFIGURATION
-from scalewise.results.run import Run
 
 LEAST_EXPERIMENTS = 3
 

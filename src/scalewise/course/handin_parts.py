@@ -17,8 +17,8 @@ import psutil
 from scalewise.analysis.evidence import Evidence
 from scalewise.errors import BadRequest
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.document import TitleBlock
-from scalewise.results.load import load
 
 # Small enough for a script to take seconds. A student's own script that reads no constants runs unchanged.
 SMALL = {"DIM": "64", "STEPS": "8", "WARMUP": "2"}

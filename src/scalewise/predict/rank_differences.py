@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.predict.rehearsed import WARM_UP_STEPS
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import TapeRow
-from scalewise.results.run import Run
 
 FROM_RANK_TO_RANK = {"send", "recv", "batch_isend_irecv"}
 

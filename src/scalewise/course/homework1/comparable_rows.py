@@ -14,8 +14,8 @@ from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.course.selected_arms import COURSE_LEVEL, runs_of
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import Run
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages

@@ -14,6 +14,7 @@ from scalewise.course.captions import setting
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.memory import SAME, memory_sign
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.cells import (
     count_cell,
     empty_cell,
@@ -25,7 +26,6 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
-from scalewise.results.load import load
 
 ORDER = 30
 ROW, TABLE, GROWING, TOGETHER = "P7.5", "p7-5-comparison", "p7-5-growing", "p7-5-together"
