@@ -6,8 +6,8 @@ from rich import box
 from rich.table import Table
 
 from scalewise.analysis.run_files import files_lines
-from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
+from scalewise.console.terminal import show_paragraph
 from scalewise.predict.advice import Changes
 from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions

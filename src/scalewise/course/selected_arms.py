@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.comparison import compare_runs
-from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text, percent_phrase
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal

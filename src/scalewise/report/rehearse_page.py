@@ -57,7 +57,7 @@ def rehearse_page(answer: RehearsalAnswer, found: Conclusions) -> str:
     """Returns the page; whatever comes from the script is text in it, never markup."""
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
     arguments = " ".join(answer.args)
-    subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
+    subtitle = tuple(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
     document = Document("rehearse", title_text(answer), subtitle, sections, None)
     return html_text(document)
 

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.emulated_link import emulated_link
 from both_sides import BYTES_PER_SECOND, LATENCY_SECONDS, calls
 from watch_runner import SAFE_ISA
 
 from scalewise.predict.collective_times import seconds
-from scalewise.predict.emulated import emulated_link
 from scalewise.watch.emulation.sizes import _WHOLE, bytes_to_send
 
 SCRIPT = Path(__file__).parent / "both_sides.py"

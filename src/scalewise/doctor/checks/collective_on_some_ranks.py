@@ -19,10 +19,10 @@ from scalewise.doctor.collective_order import (
 )
 from scalewise.doctor.finding import Finding, Price, Proof
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BUFFERS
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="collective-on-some-ranks",

@@ -3,11 +3,11 @@
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.device import gpu_settings, graphs
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.rank_names import counted
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.replay_pricing import priced_or_dismissed
 from scalewise.doctor.rules import Check
 from scalewise.records.spec import Change
+from scalewise.units import counted
 
 CHECK = Check(
     name="convolutions-not-tuned",

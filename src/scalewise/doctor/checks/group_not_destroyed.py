@@ -2,9 +2,9 @@
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.finding import Finding
-from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.rules import Check
 from scalewise.records.notes import GroupNote
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="group-not-destroyed",

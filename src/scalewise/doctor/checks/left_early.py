@@ -15,9 +15,9 @@ from scalewise.doctor.collective_order import (
 )
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.rank_names import counted, named_ranks
 from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
+from scalewise.units import counted, named_ranks
 
 CHECK = Check(
     name="left-early",

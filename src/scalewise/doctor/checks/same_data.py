@@ -15,11 +15,11 @@ from scalewise.doctor.inputs import (
     same_inputs,
 )
 from scalewise.doctor.loaders import dataset_name, line_that_made, training_rows, with_arguments
-from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="same-data",

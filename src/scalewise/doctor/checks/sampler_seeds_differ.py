@@ -7,10 +7,10 @@ from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedR
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.inputs import replica_groups
 from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
-from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
+from scalewise.units import named_ranks
 
 LEAST_OF_CHANCE = 0.5  # share of the rows that two random parts of a dataset have in common
 AT_RANDOM = ("RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler")

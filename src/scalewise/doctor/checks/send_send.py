@@ -3,8 +3,8 @@
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.collective_order import ENDED_BADLY, RankState, rank_states, short
 from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rank_names import named_ranks
 from scalewise.doctor.rules import Check
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="send-send",

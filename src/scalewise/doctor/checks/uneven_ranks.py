@@ -15,10 +15,10 @@ from scalewise.doctor.loaders import (
     twin,
     with_arguments,
 )
-from scalewise.doctor.rank_names import counted
 from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
+from scalewise.units import counted
 
 ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # without a run at its limit, whose ranks end anywhere
 SHADOW_BYTES = 16  # size of the number that `Join` sums over the ranks at every forward pass

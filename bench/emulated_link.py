@@ -33,4 +33,4 @@ def _with_work(tape: Tape, core_seconds: Callable[[Issue], float]) -> Tape:
         entries.append(entry)
         if isinstance(entry, Issue):
             entries.append(Compute(core_seconds(entry), "own"))
-    return tape.with_messages(entries)
+    return replace(tape, entries=tuple(entries))

@@ -1,11 +1,11 @@
 """A step over an emulated link: its own time where it is the longer one, the real message's where that is."""
 
 import pytest
+from bench.emulated_link import emulated_link, with_real_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.predict.collective_times import KINDS, seconds
-from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.prediction import predict
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
