@@ -50,7 +50,7 @@ VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the co
 # it: a hook for its time, notes for the doctor, a stand-in on the CPU. `predictions` is one file for each homework.
 FILES_OF_ONE_NAME = {
     "backward": ["watch/examination", "watch/hooks"],
-    "collectives": ["watch/emulation", "watch/examination", "watch/hooks"],
+    "collectives": ["records", "watch/emulation", "watch/examination", "watch/hooks"],
     "compiling": ["watch/examination", "watch/redirect"],
     "data": ["watch/examination", "watch/hooks"],
     "data_parallel": ["doctor/checks", "subjects", "watch/redirect"],
