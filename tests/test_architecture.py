@@ -24,7 +24,7 @@ from scalewise.report.build_document import SuitePages, section_modules
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
+STAIRS = ["plan", "launch", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}

@@ -15,10 +15,10 @@ from scalewise.errors import BadRequest
 from scalewise.plan.replays import LEAST_SECONDS, LEAST_STEPS, MOST_SECONDS, STEPS, replay_seconds
 from scalewise.records.examination import AppliedRow
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import EndRow, MemoryRow, TroubleRow
 from scalewise.records.spec import Change, Examined, RunSpec
-from scalewise.results.run import Run
 
 NO_SYNC = Change("no_sync", {"window": 4})
 

@@ -7,8 +7,8 @@ from watch_runner import Ran, Runner, prepare
 
 from scalewise.records.collectives import KINDS
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import read_rows
 from scalewise.records.notes import CollectiveNote
-from scalewise.records.rank_file import read_rows
 from scalewise.records.rehearsal import TapeRow, UnrehearsedRow
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Change, Examined, Rehearsed

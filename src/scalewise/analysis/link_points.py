@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.records.collectives import collective_kind
+from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 ALL_REDUCE = "all_reduce"

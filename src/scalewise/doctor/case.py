@@ -20,6 +20,7 @@ from scalewise.records.examination import (
     WrapperRow,
     WrapperUseRow,
 )
+from scalewise.records.load import RankRecord, Run
 from scalewise.records.notes import (
     BackwardNote,
     BatchNote,
@@ -31,7 +32,6 @@ from scalewise.records.notes import (
     StepNote,
     ZeroNote,
 )
-from scalewise.results.run import RankRecord, Run
 
 SomeNote = TypeVar("SomeNote", bound=Note)
 

@@ -15,8 +15,8 @@ from scalewise.errors import BadRequest
 from scalewise.plan.replays import MOST_SECONDS, Observed, Replay, replay_of
 from scalewise.records.changes import declared
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run
 from scalewise.records.spec import RunSpec
-from scalewise.results.run import Run
 
 MOST_REPLAYS = 6
 MOST_SWEPT = 3  # values of sweeps on top of them, where time is left

@@ -7,8 +7,8 @@ from statistics import median
 
 from scalewise.predict.rehearsed import WARM_UP_STEPS
 from scalewise.records.collectives import KINDS
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import TapeRow
-from scalewise.results.run import Run
 
 FROM_RANK_TO_RANK = {one.name for one in KINDS.values() if one.message}
 

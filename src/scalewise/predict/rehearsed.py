@@ -11,10 +11,10 @@ from typing import get_args
 from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.collectives import collective_kind
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
 from scalewise.records.spec import Rehearsed as StandIns
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 WARM_UP_STEPS = 3  # DDP rebuilds its buckets after the first step
