@@ -1,6 +1,7 @@
 """Runs the benchmarks: `python -m bench [BENCHMARK ...] [--quick] [--json PATH]`; without a name, all of them.
 
-`wild` needs a folder of training scripts: `python -m bench wild --from FOLDER`.
+`wild` needs a folder of training scripts: `python -m bench wild --from FOLDER`. `revisions` needs a commit:
+`python -m bench revisions --before REV`.
 """
 
 import argparse
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest
 
-BENCHMARKS = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes", "wild")
+ALONE = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes")
+BENCHMARKS = (*ALONE, "wild", "revisions")  # these two want to be told what to compare
 
 
 def main() -> None:
@@ -27,13 +29,16 @@ def main() -> None:
     wild.add_argument("--only", action="append", default=[], metavar="NAME", help="this script; may be given again")
     wild.add_argument("--verbs", default="run,doctor,rehearse", help="[default: %(default)s]")
     wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
+    parser.add_argument("--before", metavar="REV", help="revisions: the commit to compare the working tree with")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
     if "wild" in args.which and args.folder is None:
         parser.error("wild needs --from FOLDER, a folder with training scripts and their wild.toml")
-    every = [name for name in BENCHMARKS if name != "wild" or args.folder is not None]
+    if "revisions" in args.which and args.before is None:
+        parser.error("revisions needs --before REV, the commit to compare the working tree with")
+    every = [*ALONE, *["wild"] * (args.folder is not None), *["revisions"] * (args.before is not None)]
     results: dict[str, object] = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -41,13 +46,15 @@ def main() -> None:
     }
     for name in args.which or every:
         benchmark = importlib.import_module(f"bench.{name}")
-        wild_options = {
-            "folder": args.folder,
-            "only": args.only,
-            "verbs": args.verbs.split(","),
-            "results": args.results,
-        }
-        options = wild_options if name == "wild" else {}
+        options = {
+            "wild": {
+                "folder": args.folder,
+                "only": args.only,
+                "verbs": args.verbs.split(","),
+                "results": args.results,
+            },
+            "revisions": {"before": args.before},
+        }.get(name, {})
         try:
             results[name] = benchmark.run(quick=args.quick, cuda=args.cuda, **options)
         except BadRequest as error:

@@ -14,7 +14,7 @@ from corpus_scripts import CUDA_CORPUS, Clinic, Script, clinic, scripts
 
 from bench.doctor_prices import Tolerant
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.doctor.replay import replay_findings
 from scalewise.jobs.diagnose import maker
 from scalewise.jobs.measure import Here
 from scalewise.launch.this_machine import machine_facts
@@ -81,7 +81,7 @@ def _judged(opened: Clinic, here: Here, script: Script, mend: bool = False) -> J
     outcome = examined.case.run.outcome
     if outcome is None or outcome.kind != "finished":
         print(f"  {script.name}{', mended' if mend else ''} did not get through: {outcome.sentence if outcome else ''}")
-    if any(one.remedy for one in diagnosis.findings):
+    if any(one.change for one in diagnosis.findings):
         folder = Path(tempfile.mkdtemp(dir=opened.folder))
         make = maker(SuiteFolder(folder), here, Tolerant())
         try:

@@ -1,21 +1,30 @@
-"""The rules of the house: imports go down the stairs, torch stays in its rooms, files and functions stay short."""
+"""The rules of the house: imports go down the stairs, torch stays in its rooms, and the page on the rooms is true."""
 
 import ast
+import fnmatch
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import scalewise
+from scalewise.course.homework import course_suites, pages_of
+from scalewise.course.tasks import TASKS
+from scalewise.doctor.finding import rules
+from scalewise.launch.local import LAUNCHERS
+from scalewise.records.changes import known_changes
+from scalewise.records.spec import LauncherName, RunKind
+from scalewise.report.build_document import SuitePages, section_modules
 
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
+STAIRS = ["plan", "launch", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
@@ -27,20 +36,20 @@ FRAGMENT_WORDS = (
     "least both either neither only even still again rather instead otherwise else"
 )
 
-# One name, one thing. Public functions that may have the same name in several files, and why:
-INTERFACES = [  # each file of a kind has one
-    "build",  # a section of a report
-    "examine",  # a check of the doctor
-    "install",  # a part of the watcher
-    "main",  # a program
-    "settle",  # a check of the doctor, once its replay is made
-]
+# One name, one thing. Public functions that may have the same name in several files, and the rooms where:
+INTERFACES = {  # each file of a kind has one
+    "build": {"course", "report"},  # a section of a report
+    "examine": {"doctor"},  # a check of the doctor
+    "install": {"watch"},  # a part of the watcher
+    "main": {"cli", "course"},  # a program
+    "settle": {"doctor"},  # a check of the doctor, once its replay is made
+}
 VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the command line, in Python, and its job
 # Files that may have the same name, and where. In `watch`, one thing of torch has a file in each folder that deals with
-# it: a hook for its time, notes for the doctor, a stand-in on the CPU. `predictions` is one file for each homework.
+# it: a hook for its time, notes for the doctor, a stand-in on the CPU.
 FILES_OF_ONE_NAME = {
     "backward": ["watch/examination", "watch/hooks"],
-    "collectives": ["watch/emulation", "watch/examination", "watch/hooks"],
+    "collectives": ["records", "watch/emulation", "watch/examination", "watch/hooks"],
     "compiling": ["watch/examination", "watch/redirect"],
     "data": ["watch/examination", "watch/hooks"],
     "data_parallel": ["doctor/checks", "subjects", "watch/redirect"],
@@ -210,10 +219,11 @@ def test_a_class_has_a_name_of_its_own():
 
 
 def test_a_function_has_a_name_of_its_own_unless_it_is_part_of_an_interface():
-    assert (sorted(INTERFACES), sorted(VERBS)) == (INTERFACES, VERBS)
-    found, allowed = homonyms(public_names(ast.FunctionDef, ast.AsyncFunctionDef)), {*INTERFACES, *VERBS}
-    assert {name: places for name, places in found.items() if name not in allowed} == {}, "new homonyms"
-    assert allowed - {*found} == set(), "no longer needed in the list"
+    found = homonyms(public_names(ast.FunctionDef, ast.AsyncFunctionDef))
+    rooms = {name: {Path(place).parts[0] for place in places} for name, places in found.items()}
+    verbs = {name: places for name, places in rooms.items() if name in VERBS}
+    assert {name: places for name, places in rooms.items() if name not in verbs} == INTERFACES
+    assert list(verbs) == VERBS and all("jobs" in places <= {"cli", "jobs"} for places in verbs.values())
 
 
 def test_a_file_has_a_name_of_its_own_unless_it_is_the_other_side_of_a_thing():
@@ -233,6 +243,183 @@ def test_functions_are_short():
     assert sum(length < 30 for length in lengths.values()) >= 0.9 * len(lengths)
 
 
+REPOSITORY = ROOT.parent.parent
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+HISTORY = {"log.md"}  # says what was measured when files had other names
+# Paths that a page names and that are not in the repository: folders and files of runs and of users.
+PATHS_OF_RUNS = {"files/", ".view/", ".turns-RING/", "reports/", "runs/", "wild.toml"}
+NAMED_PATH = re.compile(r"`([\w./{}*-]+(?:\.(?:py|toml|md|html|typ)|/))(?::\w+)?`")
+LINK = re.compile(r"\]\(([^)#\s]+)")
+KINDS = {kind.__name__: kind.__name__.lower() for kind in get_args(RunKind)}  # with the property of a spec that asks
+
+
+@cache
+def page(name: str = "docs/architecture.md") -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def part(heading: str) -> str:
+    """The text of docs/architecture.md under a heading."""
+    return re.split(rf"^## {heading}$", page(), flags=re.MULTILINE)[1].partition("\n## ")[0]
+
+
+@cache
+def paths_here() -> tuple[str, ...]:
+    found = list(REPOSITORY.iterdir())
+    for name in ("src", "tests", "docs", "bench", "course", "examples"):
+        found += (REPOSITORY / name).rglob("*")
+    return tuple(f"/{path.relative_to(REPOSITORY)}" for path in found if "__pycache__" not in path.parts)
+
+
+@cache
+def is_here(named: str) -> bool:
+    """Whether a file or folder ends in this path; `{a}`, `NAME` and `*` stand for any text."""
+    pattern = re.sub(r"\{\w+\}|NAME", "*", named.removeprefix("../").rstrip("/"))
+    return bool(fnmatch.filter(paths_here(), f"*/{pattern}"))
+
+
+def named_paths(text: str) -> list[str]:
+    return sorted(set(NAMED_PATH.findall(text)))
+
+
+def test_every_path_that_a_page_names_is_there():
+    texts = {path: path.read_text(encoding="utf-8") for path in PAGES if path.name not in HISTORY}
+    missing = {name: path.name for path, text in texts.items() for name in named_paths(text) if not is_here(name)}
+    links = [(path, link) for path, text in texts.items() for link in LINK.findall(text) if "://" not in link]
+    assert sum(len(named_paths(text)) for text in texts.values()) > 200 and links, "nothing was looked at"
+    assert missing.keys() - PATHS_OF_RUNS == set()
+    assert PATHS_OF_RUNS - missing.keys() == set(), "no longer named"
+    assert [(path.name, link) for path, link in links if not (path.parent / link).exists()] == []
+
+
+def test_a_path_that_is_not_there_is_noticed():
+    text = "`plan/expand.py`, `plan/expanded.py`, `launch/`, `rank{N}.jsonl`, `watch/arm.py:arm_rank`, `course/NAME/`"
+    assert {name for name in named_paths(text) if not is_here(name)} == {"plan/expanded.py"}
+
+
+def test_the_list_of_folders_is_whole():
+    block = page("CONTRIBUTING.md").partition("## Where things are\n\n")[2].partition("\n\n")[0]
+    listed: list[tuple[int, str]] = []
+    for line in block.splitlines():
+        if (indent := len(line) - len(line.lstrip())) in (4, 6):
+            listed += ((indent, name) for name in re.findall(r"[\w.]*[/.][\w/.]*|Makefile", line[4:26]))
+    assert [name for indent, name in listed if indent == 4 and not (REPOSITORY / name).exists()] == []
+    folders = {*STAIRS, *IN_A_RANK, "records", "suites"}
+    assert {name for indent, name in listed if indent == 6} == {
+        *(f"{name}/" for name in folders), "errors.py", "units.py"
+    }  # fmt: skip
+
+
+def test_the_stairs_are_as_drawn():
+    picture = part("Rooms and stairs").split("```")[1]
+    drawn = [line for line in picture.splitlines() if line.strip()]
+    floor, steps = drawn[0], drawn[1 : len(STAIRS) + 1]
+    assert set(floor.partition(" the floor")[0].split()) == FLOOR
+    assert [line.split()[0] for line in steps] == STAIRS
+    depths = [len(line) - len(line.lstrip()) for line in steps]
+    assert depths == sorted(depths), "a step that is drawn above its place"
+    beside = [line.split()[0] for line in drawn[len(STAIRS) + 1 :]]
+    assert beside == [*IN_A_RANK, "../../course"]
+    rooms = {room(path) for path in FILES} - {"__init__", "__main__"}
+    assert rooms == {*FLOOR, *STAIRS, *IN_A_RANK}
+
+
+def table_of_kinds() -> dict[str, dict[str, str]]:
+    """What docs/architecture.md says of each kind of run, by room."""
+    rows = [line.strip("| ").split(" | ") for line in part("Kinds of runs").splitlines() if line.startswith("|")]
+    head = [cell.strip("` ") for cell in rows[0]]
+    told: dict[str, dict[str, str]] = {}
+    for names, *cells in rows[2:]:
+        for name in re.findall(r"`(\w+)/`", names):
+            told[name] = dict(zip(head[1:], (cell.strip() for cell in cells), strict=True))
+    return told
+
+
+def kinds_asked_for(path: Path, rows: dict[str, str]) -> set[str]:
+    """The kinds of runs that the file names by their class, asks a spec for, or imports the rows of."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and node.module == "scalewise.records.spec":
+            found |= {alias.name for alias in node.names} & {*KINDS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scalewise.records."):
+            found |= {rows[file] for file in [f"{str(node.module).rpartition('.')[2]}.py"] if file in rows}
+        elif isinstance(node, ast.Attribute):
+            owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+            found |= {kind for kind, asked in KINDS.items() if owner == "spec" and node.attr == asked}
+    return found
+
+
+def test_each_kind_of_run_is_known_to_the_rooms_that_the_page_says():
+    told = table_of_kinds()
+    assert all(set(cells) == {*KINDS} for cells in told.values())
+    rows = {file: kind for kind, cell in told["records"].items() for file in named_paths(cell)}
+    found: dict[str, set[str]] = {}
+    for path in FILES:
+        found.setdefault(room(path), set()).update(kinds_asked_for(path, rows))
+    said = {name: {kind for kind, cell in cells.items() if cell != "-"} for name, cells in told.items()}
+    del found["records"], said["records"]  # it declares them all
+    assert {name: kinds - said.get(name, set()) for name, kinds in found.items() if kinds - said.get(name, set())} == {}
+    # Nothing needs to ask for a run that is timed: that is what a run is when nothing else is said.
+    unknown = {name: kinds - found[name] - {"Timed"} for name, kinds in said.items()}
+    assert {name: kinds for name, kinds in unknown.items() if kinds} == {}
+
+
+def test_the_files_that_the_table_of_kinds_names_are_in_their_rooms():
+    named = {
+        f"{name}/{path}"
+        for name, cells in table_of_kinds().items()
+        for cell in cells.values()
+        for path in named_paths(cell)
+    }
+    assert len(named) > 15
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def files_in(folder: str) -> set[str]:
+    return {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+
+
+def test_a_check_is_one_file():
+    assert sorted(f"scalewise.doctor.checks.{name}" for name in files_in("doctor/checks")) == sorted(
+        rule.examine.__module__ for rule in rules()
+    )
+    assert len({rule.check.name for rule in rules()}) == len(rules())
+
+
+def test_a_change_is_one_file():
+    assert files_in("watch/changes") == {*known_changes()}
+    made = {path for path in FILES if path.parent.name == "changes" and "CHANGE" in assigned(path)}
+    assert {path.stem for path in made if "install" in functions_of(path)} == {*known_changes()}
+
+
+def test_a_section_of_a_report_is_one_file():
+    general = {module.__name__.rpartition(".")[2] for module in section_modules(SuitePages())}
+    with_build = {path.stem for path in FILES if room(path) == "report" and "build" in functions_of(path)}
+    assert general == with_build
+    assert course_suites()
+    for suite in course_suites():
+        own = {module.__name__.rpartition(".")[2] for module in pages_of(suite).modules}
+        folder = ROOT / "course" / suite
+        assert own == {path.stem for path in folder.glob("*.py") if "build" in functions_of(path)} | {"closing_section"}
+
+
+def assigned(path: Path) -> set[str]:
+    targets = [target for node in parsed(path).body if isinstance(node, ast.Assign) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def functions_of(path: Path) -> set[str]:
+    return {node.name for node in parsed(path).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_launcher_that_a_spec_can_name_is_there_and_every_task_can_be_found():
+    assert set(get_args(LauncherName)) == {*LAUNCHERS}
+    assert len({*LAUNCHERS.values()}) == len(LAUNCHERS)
+    tasks = [node for path in (ROOT / "course" / "tasks").glob("*.py") for node in ast.walk(parsed(path))]
+    made = sum(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Task" for node in tasks)
+    assert made == len(TASKS) == len({task.name for task in TASKS})
+
+
 @pytest.mark.processes
 def test_help_imports_nothing_heavy():
     code = (
@@ -245,3 +432,11 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_every_fixture_that_is_said_to_start_a_process_is_there():
+    marked = ast.parse((REPOSITORY / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    sets = {node.targets[0].id: node.value for node in marked.body if isinstance(node, ast.Assign)}
+    here = "\n".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("*.py"))
+    fixtures = set(re.findall(r"^@pytest\.fixture.*\n(?:@.*\n)*def (\w+)", here, flags=re.MULTILINE))
+    assert ast.literal_eval(sets["WITH_PROCESSES"]) - fixtures == set()

@@ -180,7 +180,7 @@ def test_missing_ranks_and_steps_are_told():
     assert named(damaged)["watcher incomplete"].evidence == "machine.json: bad"
 
 
-def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_to_apply_it_to():
+def test_a_change_that_was_never_applied_is_told_unless_there_is_nothing_to_apply_it_to():
     for text, ranks, told in (
         ("sleep_before_backward:0.01", 1, True),
         ("remove_communication", 2, True),
@@ -188,7 +188,7 @@ def test_an_intervention_that_was_never_applied_is_told_unless_there_is_nothing_
     ):
         run = good(ranks=ranks, changes=parse_changes(text))
         assert "watcher incomplete" not in named(run)
-        never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in run.ranks)
+        never = tuple(replace(rank, end=replace(rank.end, changes_applied={})) for rank in run.ranks)
         assert ("watcher incomplete" in named(replace(run, ranks=never))) == told
 
 

@@ -59,7 +59,7 @@ def test_a_base_that_failed_or_was_not_run_is_named():
     failed = scaled(1, 0.01, outcome=make_outcome("killed", "x"))
     assert found(failed, scaled(2, 0.006))["2 ranks"].refusal == "its base failed (1 rank)"
     absent = found(scaled(2, 0.006, base={"ranks": 1}))["2 ranks"]
-    assert absent.refusal == "its base was not run (intervention none, ranks 1)"
+    assert absent.refusal == "its base was not run (change none, ranks 1)"
 
 
 def test_a_named_base_keeps_everything_else_the_same():
@@ -73,11 +73,11 @@ def test_a_named_base_keeps_everything_else_the_same():
     assert result["dim 2, 2 ranks"].efficiency is None
 
 
-def test_arms_with_an_intervention_have_their_own_base_unless_the_suite_names_another():
+def test_arms_with_a_change_have_their_own_base_unless_the_suite_names_another():
     sleep = parse_changes("sleep_before_backward:0.01")
     own = found(scaled(1, 0.01), scaled(1, 0.02, changes=sleep), scaled(2, 0.016, changes=sleep))
     assert own["sleep before backward 10 ms, 2 ranks"].base == "sleep before backward 10 ms, 1 rank"
-    base = {"intervention": "none"}
+    base = {"change": "none"}
     named = found(scaled(1, 0.01, base=base), scaled(1, 0.02, changes=sleep, base=base))
     assert named["sleep before backward 10 ms, 1 rank"].speedup.value == pytest.approx(0.5, rel=0.05)
 

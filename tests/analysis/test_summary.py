@@ -93,7 +93,7 @@ def test_communication_is_priced_by_removing_it_and_shown_beside_what_was_seen()
 
 def test_communication_that_could_not_be_removed_has_no_price():
     removed = make_run([0.01] * 40, ranks=2, changes=parse_changes("remove_communication"), name="removed")
-    never = tuple(replace(rank, end=replace(rank.end, interventions_applied={})) for rank in removed.ranks)
+    never = tuple(replace(rank, end=replace(rank.end, changes_applied={})) for rank in removed.ranks)
     rows = rows_of(make_run([0.01] * 40, ranks=2), replace(removed, ranks=never))
     assert rows["2 ranks"].communication == ()
 

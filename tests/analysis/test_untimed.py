@@ -79,7 +79,7 @@ def test_examined_runs_are_in_no_row_and_a_timed_replay_says_what_was_changed():
     assert (plain.run_names, mended.run_names) == (("r1-plain",), ("r1-mended",))
     assert plain.step_seconds.value == pytest.approx(0.010) and mended.step_seconds.value == pytest.approx(0.008)
     assert (plain.label, mended.label) == ("2 ranks", "no_sync window=4, 2 ranks")
-    assert (plain.intervention, mended.intervention) == ("none", "no_sync:window=4")
+    assert (plain.change, mended.change) == ("none", "no_sync:window=4")
 
 
 def test_a_folder_of_the_doctor_says_what_its_runs_are(capsys):

@@ -44,8 +44,8 @@ def test_batches_equal_in_neither_way_are_no_scaling():
         ({"model": {"optimizers": ("Adam",)}}, "optimizers differ (SGD and Adam)", "optimizers"),
         (
             {"changes": parse_changes("remove_communication")},
-            "interventions differ (none and remove communication)",
-            "interventions",
+            "changes differ (none and remove communication)",
+            "changes",
         ),
         ({"samples_in_all": 128}, "samples per step over all ranks differ (64 and 128)", "samples"),
     ],

@@ -155,7 +155,7 @@ def test_a_script_that_fails_by_itself_is_still_judged_and_its_traceback_is_its_
 def test_a_script_is_examined_with_a_change_from_outside(examined: Any) -> None:
     result = examined(RIGHT, change="threads:count=1")
     assert "Changed from outside: threads count=1." in result.diagnosis.notes
-    with pytest.raises(BadRequest, match="'thread' is not an intervention"):
+    with pytest.raises(BadRequest, match="'thread' is not a change"):
         examined("", change="thread:1")
 
 

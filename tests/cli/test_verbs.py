@@ -104,7 +104,7 @@ def test_arms_take_turns_and_two_of_their_runs_stand_for_all_repeats(folder):
     (suite,) = (folder / "runs").iterdir()
     assert "step by step in turns" in " ".join(scalewise("show", str(suite), cwd=folder).stdout.split())
     a, b = (suite / "train-ranks2-r0", suite / "train-sleep_before_backward_0.1-ranks2-r0")
-    compared = scalewise("compare", str(a), str(b), "--allow", "interventions", cwd=folder)
+    compared = scalewise("compare", str(a), str(b), "--allow", "changes", cwd=folder)
     assert "They took turns step by step, in 2 pairs." in compared.stdout
     alone = scalewise("run", "train.py", "--turns", cwd=folder)
     assert alone.returncode == 1 and "only one arm" in alone.stderr and "--change" in alone.stderr

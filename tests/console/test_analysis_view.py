@@ -20,7 +20,7 @@ def narrow_terminal(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-def test_no_line_is_wider_than_80_columns_even_with_axes_interventions_and_scaling(capsys):
+def test_no_line_is_wider_than_80_columns_even_with_axes_changes_and_scaling(capsys):
     changed = (Change("remove_communication"),)
     runs = [
         make_run(noisy(60, 0.0123 / ranks, ranks), ranks, axes={"batch": 2048}, changes=change, name=name)

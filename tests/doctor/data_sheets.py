@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_loader
 
 from factories import make_estimate
 from scalewise.doctor.case import Case
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.notes import GroupNote, SamplerNote
 from scalewise.records.spec import Change
 
@@ -66,7 +66,7 @@ def replay(
     spared: tuple[float, float, float] | None = None,
     trouble: str = "",
 ) -> Replayed:
-    """What a replay of a remedy showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
+    """What a replay of a change showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
     how = "measured with the fix applied, in turns with the script as it is"
     saving = None if spared is None else TimeSaved(make_estimate(*spared), 20.0, how)
     return Replayed(Change(name), plain, mended, applied, saving, trouble)

@@ -90,7 +90,7 @@ def test_an_arm_whose_partners_were_refused_is_made_alone():
 
 def test_turns_are_asked_for_in_a_suite_and_for_a_script():
     head = f'name = "s"\n[[experiment]]\nname = "e"\nscript = "{SCRIPT}"\n'
-    text = head + 'turns = true\ninterventions = ["none", "remove_communication"]'
+    text = head + 'turns = true\nchanges = ["none", "remove_communication"]'
     assert read_suite(text, Path("s.toml")).experiments[0].turns
     suite = script_suite(SCRIPT, turns=True, changes=((), DELAY))
     assert read_suite(suite.source, Path("s.toml")).experiments[0].turns

@@ -79,7 +79,7 @@ def test_torchrun_and_several_hosts_rehearse_nothing_by_themselves():
         ("rehearse = [1]", "experiment[0].rehearse[0]: 1"),
         ("rehearse = []", "experiment[0].rehearse: "),
         ('rehearse = [4]\nmode = "python"', "experiment[0].rehearse: mode 'python' starts one plain process"),
-        ('rehearse = [4]\ninterventions = ["remove_communication"]', "experiment[0].rehearse: only runs with nothing"),
+        ('rehearse = [4]\nchanges = ["remove_communication"]', "experiment[0].rehearse: only runs with nothing"),
     ],
 )
 def test_a_slip_in_rehearse_is_named(lines, problem):

@@ -29,7 +29,7 @@ ranks = [1, 2]
 repeat = 3
 scaling = "strong"
 base = {ranks = 1}
-interventions = ["none", "remove_communication", "slow_rank:0.02@0"]
+changes = ["none", "remove_communication", "slow_rank:0.02@0"]
 limit_seconds = 100
 [experiment.axes]
 dim = [1024, 2048]
@@ -54,6 +54,15 @@ def problems(text: str) -> list[str]:
 
 def one_experiment(lines: str) -> str:
     return f'name = "mine"\n[[experiment]]\nname = "e"\nscript = "x.py"\n{lines}\n'
+
+
+def test_a_suite_in_older_words_is_read_as_one_in_new_words():
+    old = GOOD.replace("changes = ", "interventions = ").replace("{ranks = 1}", '{intervention = "none"}')
+    new = GOOD.replace("{ranks = 1}", '{change = "none"}')
+    assert read_suite(old, HERE).experiments == read_suite(new, HERE).experiments
+    assert problems(one_experiment('interventions = ["slow_rank:1"]'))[0].startswith("experiment[0].changes[0]: ")
+    both = one_experiment('interventions = ["none"]\nchanges = ["none"]')
+    assert problems(both)[0].startswith("experiment[0].interventions: unknown field")
 
 
 def test_a_good_suite_is_read_whole():
@@ -82,7 +91,7 @@ script = "scalewise:lineer"
 ranks = [0, 2, 2]
 args = ["--dim", "{dmi}"]
 axes = {dim = [1, 1], ranks = [1]}
-interventions = ["slow_rank:0.02", "slow_rank:0.1@9"]
+changes = ["slow_rank:0.02", "slow_rank:0.1@9"]
 base = {dmi = 3, ranks = 7}
 device = "cdua"
 [[experiment]]
@@ -102,8 +111,8 @@ env = {A = 1}
         "experiment[0].axes.dim: nothing in script, args or env uses {dim}",
         "experiment[0].axes.dim: 1 is named twice",
         "experiment[0].axes.ranks: this name is taken",
-        "experiment[0].interventions[0]: 'slow_rank:0.02' lacks its rank",
-        "experiment[0].interventions[1]: there is no rank 9 among 2",
+        "experiment[0].changes[0]: 'slow_rank:0.02' lacks its rank",
+        "experiment[0].changes[1]: there is no rank 9 among 2",
         "experiment[0].base.dmi: not an axis of this experiment; did you mean 'dim'?",
         "experiment[0].base.ranks: 7 is not among its values [0, 2, 2]",
         "experiment[1].name: 'a' is used by another experiment",
@@ -121,8 +130,8 @@ env = {A = 1}
     [
         ('device = "gpu"', "experiment[0].device: 'gpu' is not one of 'auto', 'cpu' or 'cuda'; did you mean 'cuda'?"),
         (
-            'interventions = ["slow_rnk:1@0"]',
-            "experiment[0].interventions[0]: 'slow_rnk' is not an intervention; did you mean 'slow_rank'? Allowed",
+            'changes = ["slow_rnk:1@0"]',
+            "experiment[0].changes[0]: 'slow_rnk' is not a change; did you mean 'slow_rank'? Allowed",
         ),
         ('ranks = "1,2"', "experiment[0].ranks: '1,2': input should be a valid list"),
         ("ranks = []", "experiment[0].ranks: []: list should have at least 1 item"),
@@ -134,8 +143,8 @@ env = {A = 1}
         ('axes = {"a b" = [1]}', "experiment[0].axes.a b: an axis is named by letters"),
         ("limit_seconds = -1", "experiment[0].limit_seconds: -1: input should be greater than 0"),
         ("stall_seconds = inf", "experiment[0].stall_seconds: inf: input should be a finite number"),
-        ("interventions = []", "experiment[0].interventions: []: list should have at least 1 item"),
-        ('interventions = ["none", "none"]', "experiment[0].interventions[1]: 'none' is named twice"),
+        ("changes = []", "experiment[0].changes: []: list should have at least 1 item"),
+        ('changes = ["none", "none"]', "experiment[0].changes[1]: 'none' is named twice"),
         ("interleave = 1", "experiment[0].interleave: 1: input should be a valid boolean"),
         ("rnaks = [1]", "experiment[0].rnaks: unknown field; did you mean 'ranks'?"),
         ("zzzzzz = [1]", "experiment[0].zzzzzz: unknown field; allowed are name, script"),
@@ -248,7 +257,7 @@ def test_cases_shrink_and_inspection_are_read():
         ),
         (f"{SIZED}\nshrink = {{ gflop_per_core = 0 }}", "experiment[0].shrink.gflop_per_core: 0"),
         (SIZED.replace("8192", "wide") + "\nshrink = { gflop_per_core = 2 }", "experiment[0].shrink: its rule needs"),
-        ('inspect = true\ninterventions = ["remove_communication"]', "experiment[0].inspect: only runs with nothing"),
+        ('inspect = true\nchanges = ["remove_communication"]', "experiment[0].inspect: only runs with nothing"),
         ('inspect_env = { STEPS = "6" }', "experiment[0].inspect_env: there is no inspected run"),
     ],
 )

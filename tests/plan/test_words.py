@@ -73,7 +73,7 @@ def test_any_text_is_either_ranks_or_a_bad_request(text):
         ),
     ],
 )
-def test_interventions_are_read(text, expected):
+def test_changes_are_read(text, expected):
     assert parse_changes(text) == expected
 
 
@@ -81,7 +81,7 @@ def test_interventions_are_read(text, expected):
     ("text", "part"),
     [
         ("slowrank:1@0", "did you mean 'slow_rank'?"),
-        ("quux", "'quux' is not an intervention."),
+        ("quux", "'quux' is not a change."),
         ("slow_rank:0.02", "lacks its rank"),
         ("slow_rank@1", "lacks its seconds"),
         ("slow_rank:-1@0", "'-1' is not a number of seconds"),
@@ -111,11 +111,11 @@ def test_interventions_are_read(text, expected):
         ("divide_loss:by=inf", "'inf' is not a number"),
         ("ddp_option", "lacks its options"),
         ("tf32:1", "takes no value"),
-        ("none+slow_rank:1@0", "'none' is not an intervention"),
-        ("", "is not an intervention"),
+        ("none+slow_rank:1@0", "'none' is not a change"),
+        ("", "is not a change"),
     ],
 )
-def test_bad_interventions_are_refused_with_the_way_to_write_them(text, part):
+def test_bad_changes_are_refused_with_the_way_to_write_them(text, part):
     with pytest.raises(BadRequest) as caught:
         parse_changes(text)
     assert part in caught.value.sentence
@@ -123,7 +123,7 @@ def test_bad_interventions_are_refused_with_the_way_to_write_them(text, part):
 
 
 SECONDS = st.floats(min_value=1e-6, max_value=3600)
-INTERVENTIONS = st.one_of(
+CHANGES = st.one_of(
     st.just(Change("remove_communication")),
     SECONDS.map(lambda seconds: Change("sleep_before_backward", {"seconds": seconds})),
     st.builds(
@@ -142,9 +142,9 @@ INTERVENTIONS = st.one_of(
 )
 
 
-@given(st.lists(INTERVENTIONS, max_size=3, unique_by=lambda one: one.name).map(tuple))
-def test_an_intervention_written_and_read_is_the_same(interventions):
-    assert parse_changes(changes_text(interventions)) == interventions
+@given(st.lists(CHANGES, max_size=3, unique_by=lambda one: one.name).map(tuple))
+def test_a_change_written_and_read_is_the_same(changes):
+    assert parse_changes(changes_text(changes)) == changes
 
 
 def test_placeholders_are_filled_and_other_braces_are_left_alone():

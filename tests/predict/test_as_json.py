@@ -31,7 +31,7 @@ def test_everything_people_are_shown_is_there_for_machines():
     assert told["level"] == 0.90 and len(levels) > 20 and set(levels) == {0.90}
     assert {"value", "low", "high", "level"} <= set(told["at"][0]["predicted"])
     assert told["checks"][0]["inside"] is True
-    assert told["knees"][0]["share"] == 0.8
+    assert told["thresholds"][0]["share"] == 0.8
     assert told["changes"][-1]["changes"][0]["gain"]["value"] > 1
     assert told["memory"][0]["largest_batch"] == 256 and told["costs"][0]["cost"]["value"] > 0
     assert told["refused"][0]["ranks"] == 1024 and told["guesses"] and told["warnings"]
@@ -42,4 +42,4 @@ def test_machines_are_told_of_samples_in_doubt():
     answer = shared_model()
     told = rehearsal_json(answer, conclusions_from(answer, advice=False))
     assert "tensor or pipeline parallel" in told["scaling"]["doubt"]
-    assert told["knees"] == [] and any("samples of its own" in guess for guess in told["guesses"])
+    assert told["thresholds"] == [] and any("samples of its own" in guess for guess in told["guesses"])

@@ -13,7 +13,7 @@ from taped_steps import SLOW
 def test_each_question_has_its_answer():
     found = conclusions_from(full_answer(), 2 * GIB, Training(steps=1000, price_per_gpu_hour=2))
     assert len(found.scaling.rows) == len(found.memory) == len(found.costs) == len(found.changes) == 3
-    assert [one.share for one in found.knees] == [0.8, 0.5]
+    assert [one.share for one in found.thresholds] == [0.8, 0.5]
     assert found.guesses == ("that a hop costs nothing more: measured among 2 ranks only",)
 
 
@@ -32,13 +32,13 @@ def test_without_advice_nothing_is_changed():
 
 
 @pytest.mark.parametrize("answer", [shared_model(), pipeline()], ids=["tensor", "pipeline"])
-def test_where_ranks_may_share_a_batch_no_knee_is_told_but_why(answer):
+def test_where_ranks_may_share_a_batch_no_threshold_is_told_but_why(answer):
     found = conclusions_from(answer, advice=False)
-    assert found.knees == ()
+    assert found.thresholds == ()
     assert found.scaling.doubt.endswith("So nothing is said of where efficiency falls off.")
     assert any("samples of its own" in guess for guess in found.guesses)
 
 
-def test_one_rank_has_no_curve_and_no_knee():
+def test_one_rank_has_no_curve_and_no_threshold():
     found = conclusions_from(answer_of((1,)), advice=False)
-    assert found.curve == () and found.knees == ()
+    assert found.curve == () and found.thresholds == ()

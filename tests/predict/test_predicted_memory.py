@@ -48,7 +48,7 @@ def test_an_inspected_rehearsal_tells_it_too():
     beside = row.peak_bytes - 700 * MIB
     assert row.line.bytes_per_sample == pytest.approx(2 * MIB), "all activations, not only those alive at the peak"
     assert row.line.fixed_bytes == pytest.approx(beside + 540 * MIB)
-    assert row.line.bytes_with(64) == row.peak_bytes, "nothing is foretold below what was seen"
+    assert row.line.bytes_with(64) == row.peak_bytes, "nothing is predicted below what was seen"
     assert row.line.bytes_with(row.largest_batch) <= 4 * GIB < row.line.bytes_with(row.largest_batch + 1)
     assert "inspected" in row.line.how
 

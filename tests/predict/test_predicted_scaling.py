@@ -222,7 +222,7 @@ def test_ranks_that_work_on_one_batch_scale_strongly_and_count_it_once(kind):
 def test_of_ranks_that_share_a_batch_nothing_is_said_beyond_what_was_rehearsed():
     found = conclusions_from(together("tensor parallel", 1))
 
-    assert found.knees == ()
+    assert found.thresholds == ()
     assert [one.ranks for one in found.curve] == [8, 16]
     assert all(not one.changes and "on one together" in one.left_out[0].reason for one in found.changes)
 

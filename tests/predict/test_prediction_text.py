@@ -1,4 +1,4 @@
-"""Answers in words: each number says what it is, and knees, checks and limits are told as they are."""
+"""Answers in words: each number says what it is, and thresholds, checks and limits are told as they are."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from rehearsal_specimen import answer_of, around, full_answer, shared_model
 from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
-from scalewise.predict.efficiency_threshold import Knee
+from scalewise.predict.efficiency_threshold import EfficiencyThreshold as Threshold
 from scalewise.predict.predicted_memory import PredictedMemory
 from scalewise.predict.predicted_scaling import scaling_table
 from scalewise.predict.prediction_text import (
@@ -18,7 +18,6 @@ from scalewise.predict.prediction_text import (
     check_text,
     checks_text,
     cost_text,
-    knee_text,
     memory_notes,
     memory_text,
     percent_interval,
@@ -27,6 +26,7 @@ from scalewise.predict.prediction_text import (
     rests_on,
     setting_text,
     step_text,
+    threshold_text,
     title_text,
 )
 from taped_steps import MIB
@@ -35,21 +35,25 @@ FOUND = conclusions_from(full_answer(), 2**31, Training(steps=1))
 MODELLED = Base(around(1e-3), 64.0, measured=False)
 
 
-def test_a_knee_has_its_interval_and_says_how_far_was_looked():
-    assert knee_text(Knee(0.8, 12, 8, 20, 64, False), ()) == (
+def test_a_threshold_has_its_interval_and_says_how_far_was_looked():
+    assert threshold_text(Threshold(0.8, 12, 8, 20, 64, False), ()) == (
         "Efficiency falls under 80 % at 12 ranks (predicted, interval 8 to 20)."
     )
-    assert "interval 8 to more than 64, farther than was rehearsed" in knee_text(Knee(0.5, 12, 8, None, 64, True), ())
-    assert knee_text(Knee(0.5, None, None, None, 64, False), ()) == (
+    assert "interval 8 to more than 64, farther than was rehearsed" in threshold_text(
+        Threshold(0.5, 12, 8, None, 64, True), ()
+    )
+    assert threshold_text(Threshold(0.5, None, None, None, 64, False), ()) == (
         "Efficiency stays above 50 % up to 64 ranks (predicted)."
     )
-    assert "by the lower end of the interval from 40 on" in knee_text(Knee(0.5, None, 40, None, 64, False), ())
+    assert "by the lower end of the interval from 40 on" in threshold_text(
+        Threshold(0.5, None, 40, None, 64, False), ()
+    )
 
 
-def test_knees_bounds_and_costs_are_marked_where_they_rest_on_guesses():
+def test_thresholds_bounds_and_costs_are_marked_where_they_rest_on_guesses():
     def told(guesses):
-        yield knee_text(Knee(0.8, 12, 8, 20, 64, False), guesses)
-        yield knee_text(Knee(0.5, None, None, None, 64, False), guesses)
+        yield threshold_text(Threshold(0.8, 12, 8, 20, 64, False), guesses)
+        yield threshold_text(Threshold(0.5, None, None, None, 64, False), guesses)
         yield bound_text(FOUND.scaling.rows[0], guesses)
         yield cost_text(FOUND.costs[0], "cpu", guesses)
 

@@ -11,9 +11,11 @@ from factories import make_spec
 from scalewise.plan.words import changes_text, parse_changes, short_text
 from scalewise.records import changes as declarations
 from scalewise.records.changes import FOLDER, UNKNOWN, declared, known_changes
-from scalewise.records.codec import decode, encode
+from scalewise.records.codec import BadRecord, decode, encode
+from scalewise.records.examination import AppliedRow
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import create_pulses, open_pulse
+from scalewise.records.rows import ROW_KINDS
 from scalewise.records.spec import Change, RunSpec
 
 WAIT = '''"""Every rank waits."""
@@ -78,6 +80,23 @@ def test_one_more_change_is_one_more_file(tmp_path, monkeypatch):
 def test_a_change_of_another_version_still_has_a_name():
     assert declared("of_another_version") == declared("../spec") == UNKNOWN
     assert Change("of_another_version", {"b": 2, "a": 1}).label() == "of_another_version a=1 b=2"
+
+
+def test_rows_and_bases_under_their_older_names_are_read():
+    started = {"rank": 0, "local_rank": 0, "world_size": 1, "pid": 1, "host": "h", "python": "3", "torch": "2"}
+    started |= {"threads": 1, "affinity": [0], "started_unix_seconds": 0.0, "rss_bytes": 1}
+    assert decode(ROW_KINDS["start"], {**started, "interventions": ["slow rank"]}).changes == ("slow rank",)
+    ended = {"steps": 3, "exception": None, "interventions_applied": {"slow_rank": 3}}
+    assert decode(ROW_KINDS["end"], ended).changes_applied == {"slow_rank": 3}
+    assert decode(ROW_KINDS["remedy"], {"remedy": "no_sync", "applied": 4}) == AppliedRow("no_sync", 4)
+    assert decode(ROW_KINDS["measured"], {"remedy": "eval_mode", "what": "output", "value": 1.0}).change == "eval_mode"
+    with pytest.raises(BadRecord, match=r"StartRow.interventions\[0\]"):
+        decode(ROW_KINDS["start"], {**started, "interventions": [1]})
+    base = {"intervention": "none", "ranks": 1}
+    assert decode(RunSpec, json.loads(json.dumps({**encode(make_spec()), "base": base}))).base == {
+        "change": "none",
+        "ranks": 1,
+    }
 
 
 def test_interventions_and_remedies_of_schema_1_are_changes():

@@ -16,7 +16,7 @@ def _of(ran, rank, kind):
 
 def _applied(ran, rank=0):
     (end,) = _of(ran, rank, EndRow)
-    return end.interventions_applied["emulate_link"]
+    return end.changes_applied["emulate_link"]
 
 
 def test_ddp_computes_the_same_over_an_emulated_link_and_every_bucket_waits_for_it(runner) -> None:
@@ -76,6 +76,6 @@ def test_the_link_is_named_in_the_record_and_alone_there_is_nothing_to_wait_for(
 
     assert held.codes == (0,), held.stderr
     (start,) = _of(held, 0, StartRow)
-    assert start.interventions == ("emulated link of 10 ms, 1 GB/s",)
+    assert start.changes == ("emulated link of 10 ms, 1 GB/s",)
     (end,) = _of(held, 0, EndRow)
-    assert end.interventions_applied == {}
+    assert end.changes_applied == {}

@@ -9,8 +9,8 @@ import pytest
 
 from scalewise.records.events import BACKWARD, BACKWARD_END, FORWARD
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import read_rows
 from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
-from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Change
 from scalewise.watch import changes, sampling
@@ -77,12 +77,12 @@ def test_of_a_brisk_loop_every_eighth_step_is_watched(folder, monkeypatch):
     assert watched == [*range(FIRST_STEPS + 1), FIRST_STEPS + 8, FIRST_STEPS + 16]
 
 
-@pytest.mark.parametrize("reason", ["slow steps", "two optimizers", "intervention", "collectives"])
+@pytest.mark.parametrize("reason", ["slow steps", "two optimizers", "change", "collectives"])
 def test_every_step_is_watched_where_one_must_not_be_missed(folder, monkeypatch, reason):
     if reason == "slow steps":
         monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
         monkeypatch.setattr(sampling, "BRISK_HOST_NS", 0)
-    made = [Change("slow_rank", {"seconds": 1e-6, "rank": 0})] if reason == "intervention" else []
+    made = [Change("slow_rank", {"seconds": 1e-6, "rank": 0})] if reason == "change" else []
     recorder = watching(folder, *made)
     if reason == "collectives":
         recorder.collective_begin()

@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from watch_runner import intervention
+from watch_runner import change
 
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.watch.recorder import Recorder
@@ -33,7 +33,7 @@ CALLED_BY = {
     **dict.fromkeys(("_rest_if_fast", "wake", "_wake"), ("fast.py", (), {})),
     **dict.fromkeys(("collective_begin", "collective_end"), ("manual_all_reduce.py", (), {"ranks": 2})),
     **dict.fromkeys(("sync_expected", "reduces"), ("ddp.py", (), {"ranks": 2})),
-    **dict.fromkeys(("intervene", "_sleep"), ("plain.py", (), intervention("sleep_before_backward", 0.001))),
+    **dict.fromkeys(("intervene", "_sleep"), ("plain.py", (), change("sleep_before_backward", 0.001))),
     "leave": ("loader.py", ("2",), {}),
 }  # fmt: skip
 # Those by which the watcher notes its own faults are left whole; a clock of its own needs a GPU or a rehearsal.

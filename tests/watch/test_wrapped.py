@@ -14,7 +14,7 @@ from scalewise.watch.examination import CONCERNS as EXAMINED
 from scalewise.watch.examination import OF_DISTRIBUTED
 
 REMEMBER = "import torch_state; torch_state.remember()"
-REMEDIES: dict[str, dict[str, object]] = {
+CHANGES: dict[str, dict[str, object]] = {
     "cached_input": {},
     "clip_by_whole_norm": {"limit": 1.0},
     "compiled_model": {},
@@ -60,7 +60,7 @@ RUNS: dict[str, dict[str, object]] = {
         "ranks": 2,
         "kind": Examined(show_gradients=True),
         "enough_steps": 1000,
-        "changes": tuple(Change(name, settings) for name, settings in REMEDIES.items()),  # type: ignore[arg-type]
+        "changes": tuple(Change(name, settings) for name, settings in CHANGES.items()),  # type: ignore[arg-type]
     },
 }
 
@@ -79,7 +79,7 @@ def listed(kind: str) -> set[tuple[str, str]]:
     concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
     hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
     if kind == "replayed":
-        hidden.add(("examination/settings", "torch.autograd.detect_anomaly.__enter__"))  # beneath a remedy's
+        hidden.add(("examination/settings", "torch.autograd.detect_anomaly.__enter__"))  # beneath a change's
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
@@ -145,10 +145,10 @@ def test_each_concern_names_a_file_of_the_watcher_and_says_what_is_lost_without_
     assert len(CONCERNS) == len(WRAPPED)
 
 
-def test_every_remedy_is_listed_and_compared() -> None:
+def test_every_change_is_listed_and_compared() -> None:
     files = {path.stem for path in (Path(scalewise.__file__).parent / "watch" / "changes").glob("*.py")} - {"__init__"}
 
-    assert files - ELSEWHERE == set(REMEDIES)
+    assert files - ELSEWHERE == set(CHANGES)
     listed = {name.removeprefix("changes/") for name in CONCERNS if name.startswith("changes/")}
     assert files - ELSEWHERE == listed - {"__init__"}
 

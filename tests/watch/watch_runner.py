@@ -11,8 +11,8 @@ from typing import Any
 
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import RankRows, read_rows
 from scalewise.records.pulse import create_pulses
-from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.spec import Change, RunSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -161,7 +161,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def intervention(kind: str, seconds: float = 0.0, rank: int | None = None) -> dict[str, object]:
-    """The change to a spec that asks for one intervention."""
+def change(kind: str, seconds: float = 0.0, rank: int | None = None) -> dict[str, object]:
+    """The fields of a spec that ask for one change."""
     settings = {**({"seconds": seconds} if seconds else {}), **({"rank": rank} if rank is not None else {})}
     return {"changes": (Change(kind, settings),)}

@@ -11,8 +11,8 @@ from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
 from scalewise.plan.words import changes_text, value_text
+from scalewise.records.load import Run
 from scalewise.records.spec import ARM, RunSpec
-from scalewise.results.run import Run
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class ArmRuns:
         return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
 
     @property
-    def intervention(self) -> str:
-        """The arm's interventions as a suite writes them."""
+    def change(self) -> str:
+        """The arm's changes as a suite writes them."""
         return changes_text(self.spec.changes)
 
     @property

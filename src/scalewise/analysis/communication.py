@@ -21,12 +21,12 @@ class Communication:
     seconds: Estimate
 
 
-def preferred_communication(found: Sequence[Communication], intervention: str) -> Communication | None:
+def preferred_communication(found: Sequence[Communication], change: str) -> Communication | None:
     """The estimate to show: removal gives the whole cost, records of the watcher give a lower bound.
 
     An arm whose communication was removed has none to show.
     """
-    if "remove_communication" in intervention:
+    if "remove_communication" in change:
         return None
     by_removal = [one for one in found if one.method == BY_REMOVAL]
     return next(iter((*by_removal, *found)), None)

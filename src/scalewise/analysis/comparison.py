@@ -11,8 +11,8 @@ from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_q
 from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import ARM
-from scalewise.results.run import LoadedSuite, Run
 
 # The interval that is shown decides the verdict. It is one of 98 %: at 95 %, one comparison in twenty of two equal
 # things would be called different, which would often mislead a person who compares often.
@@ -134,7 +134,7 @@ def compare_in_turns(arms: Sequence[ArmRuns]) -> tuple[Comparison, ...]:
         if arm.spec.turns is not None:
             first = firsts.setdefault((arm.spec.world_size, arm.spec.device), arm)
             if first is not arm and first.measured and arm.measured:
-                found.append(_compared(first, arm, first.label, arm.label, ("interventions",), COMPARE_LEVEL))
+                found.append(_compared(first, arm, first.label, arm.label, ("changes",), COMPARE_LEVEL))
     return tuple(found)
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar, cast
 
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import LoadedSuite, Run
 
 Find = TypeVar("Find", bound=Callable[..., Any])
 
@@ -29,20 +29,18 @@ class Evidence:
         """The experiment with that name in the suite; None if there is none."""
         return next((one for one in self.analysis.experiments if one.name == name), None)
 
-    def rows(self, experiment: str, *, intervention: str = "none", **axes: AxisValue) -> tuple[ArmRow, ...]:
+    def rows(self, experiment: str, *, change: str = "none", **axes: AxisValue) -> tuple[ArmRow, ...]:
         """The arms with these axis values, fewest ranks first, failed ones included."""
         found = self.experiment(experiment)
         rows = found.rows if found else ()
         chosen = [
-            row
-            for row in rows
-            if row.intervention == intervention and all(str(row.axes.get(k)) == str(v) for k, v in axes.items())
+            row for row in rows if row.change == change and all(str(row.axes.get(k)) == str(v) for k, v in axes.items())
         ]
         return tuple(sorted(chosen, key=lambda row: row.ranks))
 
-    def row(self, experiment: str, *, ranks: int = 1, intervention: str = "none", **axes: AxisValue) -> ArmRow | None:
+    def row(self, experiment: str, *, ranks: int = 1, change: str = "none", **axes: AxisValue) -> ArmRow | None:
         """The one arm with these values; None if it has no figures."""
-        rows = self.rows(experiment, intervention=intervention, **axes)
+        rows = self.rows(experiment, change=change, **axes)
         return next((row for row in rows if row.ranks == ranks and row.step_seconds is not None), None)
 
     def inspection(self, experiment: str, *, ranks: int | None = None, **axes: AxisValue) -> Inspection | None:

@@ -64,7 +64,7 @@ def _compared(base: ArmRuns, arm: ArmRuns) -> ScalingFigures:
         kind = "weak"
     elif arm.spec.scaling == "auto":
         kind = told_scaling(work_a, work_b) or "strong"
-    allow = ("interventions",) if "intervention" in arm.spec.base else ()
+    allow = ("changes",) if "change" in arm.spec.base else ()
     verdict = equal_work(work_a, work_b, kind, declared=arm.spec.scaling != "auto", allow=allow)
     if not verdict.allowed:
         return ScalingFigures(base=base.label, refusal="; ".join(verdict.reasons))
@@ -102,15 +102,15 @@ def base_of(arm: ArmRuns, arms: Sequence[ArmRuns]) -> ArmRuns | None:
 
 def _values(arm: ArmRuns) -> dict[str, str]:
     axes = {name: value_text(value) for name, value in arm.spec.axes.items()}
-    return {**axes, "intervention": arm.intervention, "ranks": str(arm.spec.ranks), "device": arm.spec.device}
+    return {**axes, "change": arm.change, "ranks": str(arm.spec.ranks), "device": arm.spec.device}
 
 
 def _wanted_values(arm: ArmRuns, arms: Sequence[ArmRuns]) -> dict[str, str]:
     own = _values(arm)
     if arm.spec.base:
         named = {name: value_text(value) for name, value in arm.spec.base.items()}
-        if "intervention" in named:
-            named["intervention"] = _normal(named["intervention"])
+        if "change" in named:
+            named["change"] = _normal(named["change"])
         return {**own, **named}
     alike = [other.spec.ranks for other in arms if {**_values(other), "ranks": own["ranks"]} == own]
     return {**own, "ranks": str(min(alike))}

@@ -25,8 +25,8 @@ from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
 from scalewise.analysis.untimed import ExaminedRun, RehearsedRun, examined_runs_of, rehearsed_runs_of
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import LoadedSuite, Run
 
 Mark = Literal["measured", "oversubscribed", "emulated", "failed", "unfinished"]
 
@@ -37,7 +37,7 @@ class ArmRow:
 
     label: str
     axes: dict[str, AxisValue]
-    intervention: str  # as a suite writes it; `none` for a plain run
+    change: str  # as a suite writes it; `none` for a plain run
     ranks: int  # over all nodes
     device: str
     mark: Mark
@@ -100,7 +100,7 @@ class ExperimentAnalysis:
     name: str
     title: str
     question: str
-    axes: tuple[str, ...]  # the columns that vary, ranks and intervention not counted
+    axes: tuple[str, ...]  # the columns that vary, ranks and change not counted
     rows: tuple[ArmRow, ...]
     refusals: tuple[ScalingRefusal, ...]
     caveats: tuple[Caveat, ...]  # of all rows, each once
@@ -212,7 +212,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
     return ArmRow(
         label=arm.label,
         axes=arm.spec.axes,
-        intervention=arm.intervention,
+        change=arm.change,
         ranks=arm.spec.world_size,
         device=arm.spec.device,
         mark=_mark(arm),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scalewise.analysis.series import Series
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 Verified = Literal["seen", "declared", "same command"]
 SAMPLES_SLACK = 0.01  # a last, smaller batch among few steps may shift a median of samples by less than this
@@ -23,7 +23,7 @@ class Work:
     optimizers: tuple[str, ...]
     optimizer_steps: int
     command: tuple[str, ...]  # script, arguments, environment: equal commands do equal work at equal world sizes
-    changed: tuple[str, ...]  # interventions that remove or add work
+    changed: tuple[str, ...]  # changes that remove or add work
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,9 @@ def told_scaling(a: Work, b: Work) -> Literal["strong", "weak"] | None:
     return "weak" if _same(a.samples / a.world_size, b.samples / b.world_size) else None
 
 
+DIFFERENCES = ("samples", "model", "precision", "optimizers", "changes")  # in the work, by their names for `allow`
+
+
 def equal_work(
     a: Work,
     b: Work,
@@ -75,7 +78,7 @@ def equal_work(
 
     If samples cannot be seen, equal commands at equal world sizes do equal work; at different world sizes the same
     `--batch 64` may mean 64 in all or 64 per rank, so only a suite that declares its scaling is believed.
-    `allow` names differences that are the question itself: samples, model, precision, optimizers, interventions.
+    `allow` names `DIFFERENCES` that are the question itself.
     """
     found = {
         "samples": _samples_reason(a, b, scaling),
@@ -83,7 +86,7 @@ def equal_work(
         "precision": _differs("precision", _listed(a.precision), _listed(b.precision)),
         "optimizers": _differs("optimizers", _listed(a.optimizers), _listed(b.optimizers))
         or _differs("optimizer steps per iteration", str(a.optimizer_steps), str(b.optimizer_steps)),
-        "interventions": _differs("interventions", _listed(a.changed), _listed(b.changed)),
+        "changes": _differs("changes", _listed(a.changed), _listed(b.changed)),
     }
     reasons = tuple(reason for name, reason in found.items() if reason and name not in allow)
     if reasons:

@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -13,6 +13,7 @@ from scalewise import __version__
 from scalewise.cli.rehearse_options import rehearse_options
 from scalewise.cli.report_options import author_options, report_options
 from scalewise.errors import BadRequest, ReaderGone
+from scalewise.records.spec import LauncherName
 
 if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
@@ -81,7 +82,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--devices", type=int, default=None, metavar="N", help="Show each process N GPUs; where fewer are "
               "there, all are stand-ins on one GPU or on the CPU, with real copies between them.")  # fmt: skip
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
-@click.option("--launcher", type=click.Choice(["fork", "torchrun"]), default=None, help="[default: fork]")
+@click.option("--launcher", type=click.Choice(get_args(LauncherName)), default=None, help="[default: fork]")
 @click.option("--steps", type=int, default=None, metavar="N", help="End each run when every rank has made so many "
               "steps.  [default: the script ends it]")  # fmt: skip
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="An environment variable for the script.")
@@ -363,7 +364,7 @@ def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
 def _show(output: "Output", folder: Path, as_json: bool) -> int:
     from scalewise.analysis.headline import headlines_of
     from scalewise.analysis.summary import summarise, to_json
-    from scalewise.results.load import load
+    from scalewise.records.load import load
 
     analysis = summarise(load(folder))
     if as_json:
@@ -379,7 +380,7 @@ def _show(output: "Output", folder: Path, as_json: bool) -> int:
 def _trace(output: "Output", folder: Path, path: Path | None) -> None:
     if path is not None:
         from scalewise.analysis.trace import traced_run, write_trace
-        from scalewise.results.load import load
+        from scalewise.records.load import load
 
         run = traced_run(load(folder))
         write_trace(run, path)
@@ -388,7 +389,7 @@ def _trace(output: "Output", folder: Path, path: Path | None) -> None:
 
 def _code(folder: Path) -> int:
     from scalewise.analysis.summary import summarise
-    from scalewise.results.load import load
+    from scalewise.records.load import load
 
     return _verdict(summarise(load(folder)))
 

@@ -1,6 +1,5 @@
 """Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +20,12 @@ from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.analysis.untimed_text import untimed_lines
 from scalewise.console.output import Output, printable
+from scalewise.console.terminal import show_paragraph
 from scalewise.console.utilisation_view import use_lines, use_table
 from scalewise.plan.words import short_text, value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
-MOST_COLUMNS = 80
 SCALING_NOTES = {
     "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
     "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
@@ -129,13 +128,13 @@ def _arm_columns(table: Table, experiment: ExperimentAnalysis) -> None:
 def _arm_cells(row: ArmRow, experiment: ExperimentAnalysis) -> list[Text]:
     cells = [Text(printable(value_text(row.axes[axis])) if axis in row.axes else NONE) for axis in experiment.axes]
     if _intervenes(experiment):
-        cells.append(Text(short_text(row.intervention) if row.intervention != "none" else NONE))
+        cells.append(Text(short_text(row.change) if row.change != "none" else NONE))
     mark = {"measured": "", "oversubscribed": "*", "emulated": "~", "failed": "!", "unfinished": "?"}[row.mark]
     return [*cells, Text(f"{row.ranks}{mark}")]
 
 
 def _intervenes(experiment: ExperimentAnalysis) -> bool:
-    return any(row.intervention != "none" for row in experiment.rows)
+    return any(row.change != "none" for row in experiment.rows)
 
 
 def _scales(rows: Sequence[ArmRow]) -> bool:
@@ -192,7 +191,7 @@ def _relation_notes(rows: Sequence[ArmRow]) -> list[str]:
             notes.setdefault(f"samples/s not told: {relation.evidence}.", []).append(row.label)
         elif relation.shares_batches:
             notes.setdefault(f"{relation.kind}: {relation.evidence}; samples count once.", []).append(row.label)
-        if not row.communication and "remove_communication" not in row.intervention:
+        if not row.communication and "remove_communication" not in row.change:
             what = f"{relation.how}, {relation.kind}" if relation.how else relation.kind
             text = f"no comm. ({what}): what computing does not hide is told by DistributedDataParallel only."
             notes.setdefault(text, []).append(row.label)
@@ -273,21 +272,13 @@ def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
         show_paragraph(output, f"{caveat.sign}  {caveat.name}: {caveat.evidence}. {remedy}.")
 
 
-def show_paragraph(output: Output, text: str) -> None:
-    """Prints a text filled to the width of the terminal, at most 80 columns."""
-    width = min(output.data.width, MOST_COLUMNS)
-    bound = printable(text).replace(" %", "\xa0%")  # a number and its sign stay together
-    filled = textwrap.fill(bound, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-    output.show(filled.replace("\xa0%", " %"))
-
-
 def _method(row: ArmRow) -> str:
-    chosen = preferred_communication(row.communication, row.intervention)
+    chosen = preferred_communication(row.communication, row.change)
     return chosen.method if chosen else ""
 
 
 def _communication(row: ArmRow) -> float | None:
-    chosen = preferred_communication(row.communication, row.intervention)
+    chosen = preferred_communication(row.communication, row.change)
     return chosen.seconds.value if chosen else None
 
 

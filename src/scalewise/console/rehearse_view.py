@@ -6,8 +6,8 @@ from rich import box
 from rich.table import Table
 
 from scalewise.analysis.run_files import files_lines
-from scalewise.console.analysis_view import show_paragraph
 from scalewise.console.output import Output, printable
+from scalewise.console.terminal import show_paragraph
 from scalewise.predict.advice import Changes
 from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
@@ -20,7 +20,6 @@ from scalewise.predict.prediction_text import (
     change_notes,
     checks_text,
     cost_text,
-    knee_text,
     memory_notes,
     memory_text,
     percent_interval,
@@ -31,6 +30,7 @@ from scalewise.predict.prediction_text import (
     rests_on,
     setting_text,
     step_text,
+    threshold_text,
     title_text,
 )
 from scalewise.units import three_digits
@@ -75,7 +75,7 @@ def _show_scaling(output: Output, table: ScalingTable, found: Conclusions) -> No
         output.show("Efficiency against one rank: ( * ) predicted and its interval, o measured", style="bold")
         for line in _plot(table.further):
             output.show(line)
-    _section(output, "Where it falls off", [knee_text(knee, found.guesses) for knee in found.knees])
+    _section(output, "Where it falls off", [threshold_text(threshold, found.guesses) for threshold in found.thresholds])
     _section(output, "What bounds a step", bounds_text(table, found.guesses))
 
 

@@ -279,7 +279,7 @@ def recorded(evidences: Sequence[Evidence]) -> dict[str, Any]:
 def _suite_records(evidence: Evidence) -> Iterator[dict[str, Any]]:
     for experiment in evidence.analysis.experiments:
         for row in experiment.rows:
-            if row.intervention == "none" and row.mark == "measured" and row.step_seconds and row.device == "cuda":
+            if row.change == "none" and row.mark == "measured" and row.step_seconds and row.device == "cuda":
                 yield _measured_record(evidence, experiment.name, row)
     for run in evidence.loaded.runs:
         found = rehearsed(run) if run.spec.rehearsed is not None and run.spec.device == "cuda" else None

@@ -7,26 +7,25 @@ from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.comparison import compare_runs
-from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text, percent_phrase
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.memory_parts import MemoryParts, memory_parts
-from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.plan.words import value_text
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.load import Run
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
 from scalewise.report.document import Cell
-from scalewise.results.run import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree
 CHANGE_NO_STEP = ("STEPS", "WARMUP", "SEED")  # constants of the course's scripts that do not change a step's work
 NOTHING_AT_ZERO = ("DELAY", "IMBALANCE")
 REFUSED = "refused: "  # beginning of the reason if a script did not do what its row says
-MEANT = ("precision", "interventions")  # differences between two arms that are meant to be compared
+MEANT = ("precision", "changes")  # differences between two arms that are meant to be compared
 HEAP = "C heap in use when backward begins"
 SAME = 0.01  # of a peak: less is no difference worth a word
 Sign = Literal["same", "less", "more"]
@@ -52,9 +51,9 @@ class Contrast:
         return f"{change} ({level}): the interval lies {'above' if self.verdict == 'slower' else 'below'} 0"
 
 
-def usable(evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: Any) -> ArmRow | None:
+def usable(evidence: Evidence, experiment: str, *, change: str = "none", **axes: Any) -> ArmRow | None:
     """Returns the arm that has figures and did what its label says; of several, the one with the most ranks."""
-    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    rows = evidence.rows(experiment, change=change, **axes)
     known = (row for row in reversed(rows) if row.step_seconds is not None)
     return next((row for row in known if not label_refusal(evidence, row)), None)
 
@@ -240,9 +239,9 @@ class Point:
         return self.row.run_names if self.row else ()
 
 
-def point(evidence: Evidence, label: str, experiment: str, *, intervention: str = "none", **axes: Any) -> Point:
+def point(evidence: Evidence, label: str, experiment: str, *, change: str = "none", **axes: Any) -> Point:
     """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
-    row = usable(evidence, experiment, intervention=intervention, **axes)
+    row = usable(evidence, experiment, change=change, **axes)
     missing = "" if row else hole(evidence, experiment, **axes)
     if missing.startswith(REFUSED):
         return Point(label, None, missing, None, "", 0, 0)

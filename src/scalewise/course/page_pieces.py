@@ -6,13 +6,13 @@ from typing import Literal
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import GpuStep, Record
+from scalewise.records.load import Run
 from scalewise.report.cells import mark_of
 from scalewise.report.document import BarPlot, Cell, Figure, LinePlot, Part, PlotSeries
-from scalewise.results.run import Run
+from scalewise.units import listed
 
 SeriesStyle = Literal["measured", "emulated", "predicted"]
 BRACKET = "brackets: 95 % intervals"

@@ -9,8 +9,8 @@ from math import isqrt
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
+from scalewise.records.load import Run
 from scalewise.records.spec import RunSpec
-from scalewise.results.run import Run
 
 SIZE_SLACK = 0.10  # share of the weights: a script may leave out biases, or add normalisation
 LEAST_DELAY_SHARE = 0.25  # share of a set delay that must show in the step, however loaded the machine is
@@ -186,7 +186,7 @@ def _siblings(evidence: Evidence, row: ArmRow, spec: RunSpec, changed: str) -> I
     rest = {key: value for key, value in spec.env.items() if key != changed}
     for other in _rows(evidence, spec.experiment):
         runs = _timed(evidence, other)
-        if not runs or other.ranks != row.ranks or other.intervention != row.intervention:
+        if not runs or other.ranks != row.ranks or other.change != row.change:
             continue
         env = runs[0].spec.env
         if env.get(changed) != spec.env.get(changed) and rest == {k: v for k, v in env.items() if k != changed}:

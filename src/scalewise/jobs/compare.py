@@ -5,13 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalewise.analysis.comparison import Comparison, compare_suites
+from scalewise.analysis.work import DIFFERENCES
+from scalewise.errors import BadRequest
+from scalewise.records.load import LoadedSuite, load
 from scalewise.records.spec import ARM
-from scalewise.results.load import load
-from scalewise.results.run import LoadedSuite
 
 
 def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> tuple[Comparison, ...]:
     """Returns one comparison for each pair of arms; differences in the work that `allow` names do not prevent it."""
+    unknown = [name for name in allow if name not in DIFFERENCES]
+    if unknown:
+        raise BadRequest(f"No difference is called {unknown[0]!r}.", f"There are {', '.join(DIFFERENCES)}.")
     return tuple(compare_suites(*sides(a, b), allow))
 
 

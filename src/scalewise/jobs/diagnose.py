@@ -7,8 +7,7 @@ from pathlib import Path
 from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Diagnosis
-from scalewise.doctor.replay_plan import plan_replays
-from scalewise.doctor.replay_verdict import Make, replay_findings
+from scalewise.doctor.replay import Make, plan_replays, replay_findings
 from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
@@ -22,10 +21,9 @@ from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 FOUND = 2  # exit code, also for a script that failed
 
@@ -59,7 +57,7 @@ class ExaminedScript:
 
 
 def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScript:
-    """Runs the script, and replays it with remedies unless that is switched off, and returns what is wrong with it."""
+    """Runs the script, and replays it with changes unless that is switched off, and returns what is wrong with it."""
     observing_suite(request)  # a request that cannot be done is refused before the machine is looked at
     check_is_python(request.script)
     if not request.plain and starts_ranks_itself(request.script):
@@ -141,7 +139,7 @@ def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here,
     replays = plan_replays(case, diagnosis)
     if not replays:
         return diagnosis
-    reporter.say(f"replaying with {', '.join(replay.remedy.label() for replay in replays)}")
+    reporter.say(f"replaying with {', '.join(replay.change.label() for replay in replays)}")
     with reporter.runs("diagnose") as progress:
         return replay_findings(case, diagnosis, maker(folder, here, progress))
 

@@ -37,8 +37,8 @@ from scalewise.predict.rescale import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.load import Run
 from scalewise.records.spec import Change
-from scalewise.results.run import Run
 
 SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one bucket for each gradient
 WRAPPER = "DistributedDataParallel"
@@ -184,7 +184,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
     rows, seen, failed = [], [], False
-    for ranks, foretold in predicted.items():
+    for ranks, prediction in predicted.items():
         run = stage.measure(ranks)
         made = measured(run, loop=rehearsals.found[ranks].uneven)
         if made is None:
@@ -192,7 +192,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {why_unmeasured(run)}")
         else:
             seen.append(made)
-            rows.append(Checked(ranks, foretold.step, made.step))
+            rows.append(Checked(ranks, prediction.step, made.step))
     return SelfCheck(tuple(rows), tuple(seen), _base(stage, rehearsals, measure=True), tuple(warnings), failed)
 
 

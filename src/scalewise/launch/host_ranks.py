@@ -1,21 +1,25 @@
-"""The ranks that run on this host: signs of life in shared memory, stacks by a signal, and loads from /proc."""
+"""The base of launchers of this host: signs of life in shared memory, stacks by a signal, loads from /proc."""
 
-import os
 import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from scalewise.errors import did_you_mean
+from scalewise.launch import environment
 from scalewise.launch.failure_logs import blames_another, parse_stack, tail
-from scalewise.launch.forkserver import Connection, Event
-from scalewise.launch.processes import process_runs, queued_seconds
+from scalewise.launch.forkserver import Connection, Event, ServerSource, user_environment
+from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.verdict import Exit, RankView
-from scalewise.launch.working_folder import OpenWorld
+from scalewise.launch.working_folder import OpenWorld, Seat, open_world
 from scalewise.records.folder import RunFolder
+from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder, RankOrder
-from scalewise.records.pulse import STACK_SIGNAL, Pulse, read_pulses
+from scalewise.records.pulse import BYTES_PER_RANK, STACK_SIGNAL, Pulse, create_pulses, read_pulses
 from scalewise.records.spec import RunSpec
 from scalewise.records.world import World
 
@@ -181,6 +185,63 @@ class ServerRanks(HostRanks):
             self.exits[rank] = exit_from_status(event["code"], at_seconds, self.folder.stderr(rank))
 
 
+@dataclass(frozen=True)
+class Start:
+    """The values that the ranks of a run are started with."""
+
+    spec: RunSpec
+    folder: RunFolder
+    spec_path: Path
+    server: Connection
+    visible: dict[str, str]  # environment variables that the script sees
+    hidden: dict[str, str]  # environment variables that only the watcher sees
+    world: OpenWorld | None
+    asked_ns: int
+
+    @property
+    def out(self) -> RunFolder:
+        """The folder by its whole path."""
+        return RunFolder(self.folder.path.resolve())
+
+    def seat(self, rank: int) -> Seat:
+        """The place where the rank is started."""
+        return self.world.seat(rank) if self.world else Seat(self.spec.cwd)
+
+
+@dataclass(frozen=True)
+class HostLauncher(ABC):
+    """The common base of this host's launchers: the machine, and the servers that can start processes."""
+
+    preload: ClassVar[bool] = False  # the server that starts its processes has imported torch
+    machine: MachineFacts
+    servers: ServerSource
+    spec_path: Path | None = None  # None: `spec.json` of the run's folder
+
+    @abstractmethod
+    def ranks(self, start: Start) -> HostRanks:
+        """Starts the ranks."""
+
+    def start(self, spec: RunSpec, folder: RunFolder) -> HostRanks:
+        """Opens the run's view of its folder and starts its ranks."""
+        _check(spec)
+        _prepare_pulses(spec, folder)
+        asked_ns = time.monotonic_ns()
+        spec_path = (self.spec_path or folder.spec).resolve()
+        visible = environment.visible(spec, user_environment())
+        server = self.servers.get(spec.python, spec.cwd, visible, preload=self.preload)
+        world = open_world(spec, folder, server)
+        try:
+            hidden = environment.hidden(spec, visible, spec_path, folder.path.resolve(), self.machine.isa_cap)
+            ranks = self.ranks(Start(spec, folder, spec_path, server, visible, hidden, world, asked_ns))
+        except BaseException as problem:
+            seen = world.close() if world else None
+            if isinstance(problem, LaunchFailed):
+                problem.world = seen
+            raise
+        ranks.sampler = Sampler(_samples_path(spec, folder), self.machine.cores, spec.device == "cuda", ranks.start_ns)
+        return ranks
+
+
 def seconds_since(start_ns: int, at_ns: int | None = None) -> float:
     """Seconds on the monotonic clock since the run began."""
     return ((time.monotonic_ns() if at_ns is None else at_ns) - start_ns) * 1e-9
@@ -206,13 +267,15 @@ def first_rank(spec: RunSpec) -> int:
     return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
 
 
-def send_stack_signal(pid: int) -> None:
-    """Sends the stack signal to a rank that another program has started."""
-    if process_runs(pid):
-        try:
-            os.kill(pid, STACK_SIGNAL)
-        except ProcessLookupError:
-            return
+def queued_seconds(pid: int) -> float:
+    """The time for which the process's main thread was ready but waited for a core; 0 if the kernel does not say.
+
+    `psutil` does not read it.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def memory_kills() -> int:
@@ -241,3 +304,32 @@ def _text_from(path: Path, offset: int) -> str:
             return file.read().decode(errors="replace")
     except OSError:
         return ""
+
+
+def _check(spec: RunSpec) -> None:
+    """Refuses what no launcher here could start."""
+    script = Path(spec.script)
+    if not Path(spec.cwd).is_dir():
+        raise LaunchFailed(f"the working folder {spec.cwd} does not exist", "check `cwd`")
+    if not script.is_file():
+        beside = [path.name for path in script.parent.glob("*.py")] if script.parent.is_dir() else []
+        raise LaunchFailed(
+            f"the script {spec.script} does not exist",
+            did_you_mean(script.name, beside) or "check the path of the script",
+        )
+    if spec.nodes is not None and spec.launcher != "torchrun":
+        raise LaunchFailed("several nodes need torchrun", "add --launcher torchrun")
+
+
+def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
+    """Creates the file for signs of life, unless another node, which shares the folder, has created it."""
+    size = BYTES_PER_RANK * spec.world_size
+    if spec.nodes is None or not folder.pulses.is_file() or folder.pulses.stat().st_size != size:
+        create_pulses(folder.pulses, spec.world_size)
+
+
+def _samples_path(spec: RunSpec, folder: RunFolder) -> Path:
+    if first_rank(spec) == 0:
+        return folder.samples
+    assert spec.nodes is not None
+    return folder.samples.with_name(f"samples.node{spec.nodes.node_rank}.jsonl")

@@ -76,7 +76,7 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
 
 
 def _inspected(experiment: Experiment, specs: Sequence[RunSpec], names: Sequence[str]) -> Iterator[RunSpec]:
-    """Yields one inspected run of every arm without interventions, after the timed runs so as not to disturb them."""
+    """Yields one inspected run of every arm without changes, after the timed runs so as not to disturb them."""
     for spec, name in zip(specs, names, strict=True):
         if not spec.changes:
             values = {"device": spec.device, **spec.axes, "ranks": spec.ranks}

@@ -16,7 +16,7 @@ FewCores = Literal["share", "refuse"]  # share: CPU ranks run on the same cores,
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
 COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
 CASE = "case"  # the axis that `cases` makes
-RESERVED_AXES = ("ranks", "intervention", "repeat")  # names that tables and `base` use for their own columns
+RESERVED_AXES = ("ranks", "change", "repeat")  # names that tables and `base` use for their own columns
 LIMIT_SECONDS = 600.0
 STALL_SECONDS = 60.0
 
@@ -54,7 +54,7 @@ class Experiment:
     ranks: tuple[int, ...] = (1,)
     repeat: int = 1
     axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
-    changes: tuple[tuple[Change, ...], ...] = ((),)  # from outside, an arm each; `interventions` of a suite's file
+    changes: tuple[tuple[Change, ...], ...] = ((),)  # from outside, an arm each
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = field(default_factory=dict)
     interleave: bool = True

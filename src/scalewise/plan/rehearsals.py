@@ -13,7 +13,7 @@ GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all on one node
 def rehearsals(
     experiment: Experiment, machine: MachineFacts, spec_of: Callable[[Arm], RunSpec]
 ) -> Iterator[tuple[Arm, RunSpec]]:
-    """Yields a rehearsal without interventions for every number of ranks asked for that cannot be measured here.
+    """Yields a rehearsal without changes for every number of ranks asked for that cannot be measured here.
 
     If there is any, the largest number that can be measured is rehearsed as well: as it is measured too, it shows the
     error of a prediction. A machine with too few GPUs for any of them rehearses as many ranks as it has GPUs.

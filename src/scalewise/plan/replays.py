@@ -1,4 +1,4 @@
-"""The runs of one replay: the observed run as it is and with one remedy applied, in turns step by step; pure."""
+"""The runs of one replay: the observed run as it is and with one change applied, in turns step by step; pure."""
 
 import re
 from dataclasses import dataclass, replace
@@ -31,9 +31,9 @@ class Observed:
 
 @dataclass(frozen=True)
 class Replay:
-    """One remedy and the runs that show what it changes."""
+    """One change and the runs that show what it changes."""
 
-    remedy: Change
+    change: Change
     plain: tuple[RunSpec, ...]
     mended: tuple[RunSpec, ...]
 
@@ -48,7 +48,7 @@ def replay_seconds(wall_seconds: float) -> float:
     return min(MOST_SECONDS, max(LEAST_SECONDS, TIMES_AS_LONG * wall_seconds))
 
 
-def takes_turns(observed: Observed, remedy: Change) -> bool:
+def takes_turns(observed: Observed, change: Change) -> bool:
     """Rings are of ranks that the fork server has started; those of a launcher of the script's own take no turns.
 
     The workers of a loader go on while their run waits for its turn: what it then waits for data would be too little.
@@ -56,23 +56,23 @@ def takes_turns(observed: Observed, remedy: Change) -> bool:
     """
     spec = observed.spec
     alone = spec.nodes is None and spec.launcher == "fork" and observed.world_size == spec.ranks
-    return alone and not declared(remedy.name).between_steps and observed.fits_twice
+    return alone and not declared(change.name).between_steps and observed.fits_twice
 
 
-def replay_of(observed: Observed, remedy: Change, timed: bool) -> Replay:
-    """The first two are examined; `timed`: the remedy is a matter of milliseconds, which those are not asked for.
+def replay_of(observed: Observed, change: Change, timed: bool) -> Replay:
+    """The first two are examined; `timed`: the change is a matter of milliseconds, which those are not asked for.
 
     To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
     """
-    compiles = declared(remedy.name).compiles
+    compiles = declared(change.name).compiles
     seconds = MOST_SECONDS if compiles else replay_seconds(observed.wall_seconds)
     stall_seconds = MOST_SECONDS if compiles else observed.spec.stall_seconds
-    turns = takes_turns(observed, remedy)
+    turns = takes_turns(observed, change)
     # Runs that take no turns differ by chance, and two of them hardly tell by how much.
-    repeats = _repeats(observed, seconds, 1 if turns else 2 if remedy.name == "cached_input" else 3) if timed else 0
+    repeats = _repeats(observed, seconds, 1 if turns else 2 if change.name == "cached_input" else 3) if timed else 0
     steps = _steps(observed.loop_seconds, seconds / max(1, repeats))
-    label = re.sub(r"[^a-z0-9]+", "-", remedy.label().lower()).strip("-")
-    mended = (*(one for one in observed.spec.changes if one.name != remedy.name), remedy)
+    label = re.sub(r"[^a-z0-9]+", "-", change.label().lower()).strip("-")
+    mended = (*(one for one in observed.spec.changes if one.name != change.name), change)
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat, (index, side) in product(range(1 + repeats), enumerate(sides)):
         ring = f"replay-{label}-r{repeat}"
@@ -88,7 +88,7 @@ def replay_of(observed: Observed, remedy: Change, timed: bool) -> Replay:
             stall_seconds=stall_seconds,
         )
         side.append(spec)
-    return Replay(remedy, *map(tuple, sides))
+    return Replay(change, *map(tuple, sides))
 
 
 def _repeats(observed: Observed, seconds: float, least: int) -> int:

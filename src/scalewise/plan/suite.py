@@ -56,7 +56,7 @@ class ExperimentTable(BaseModel):
     ranks: Annotated[list[Annotated[int, Field(ge=1, le=MOST_RANKS)]], Field(min_length=1)] = [1]
     repeat: Annotated[int, Field(ge=1, le=1000)] = 1
     axes: dict[str, Annotated[list[AxisValue], Field(min_length=1)]] = {}
-    interventions: Annotated[list[str], Field(min_length=1)] = [PLAIN]
+    changes: Annotated[list[str], Field(min_length=1)] = [PLAIN]
     scaling: Scaling = "auto"
     base: dict[str, AxisValue] = {}
     interleave: bool = True
@@ -101,7 +101,7 @@ def load_suite(path: Path) -> Suite:
 def read_suite(text: str, path: Path) -> Suite:
     """The suite in this text; `path` is where it came from, for messages and for scripts beside it."""
     try:
-        data = tomllib.loads(text)
+        data = _in_new_words(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, tomllib.TOMLDecodeError) else type(error).__name__
         raise BadRequest(
@@ -114,6 +114,19 @@ def read_suite(text: str, path: Path) -> Suite:
         raise BadRequest(_listing(path, problems), "Correct the file and run the same command again.")
     experiments = tuple(_experiment(one, path.resolve().parent) for one in table.experiment)
     return Suite(table.name, experiments, table.title, table.about, source=text)
+
+
+def _in_new_words(data: dict[str, Any]) -> dict[str, Any]:
+    """The same data with `changes` instead of `interventions`, as older suites and copies in run folders call them."""
+    tables = data.get("experiment")
+    for table in tables if isinstance(tables, list) else ():
+        for old, new, place in (
+            ("interventions", "changes", table),
+            ("intervention", "change", table.get("base") if isinstance(table, dict) else None),
+        ):
+            if isinstance(place, dict) and old in place and new not in place:
+                place[new] = place.pop(old)
+    return data
 
 
 def _listing(path: Path, problems: Sequence[Problem]) -> str:
@@ -130,8 +143,7 @@ def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values["ranks"] = tuple(table.ranks)
     values["rehearse"] = tuple(table.rehearse)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
-    del values["interventions"]
-    values["changes"] = tuple(parse_changes(text) for text in table.interventions)
+    values["changes"] = tuple(parse_changes(text) for text in table.changes)
     values["shrink"] = Shrink(table.shrink.gflop_per_core) if table.shrink else None
     return Experiment(**values)
 

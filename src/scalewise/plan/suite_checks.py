@@ -65,7 +65,7 @@ def _axes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
         elif name in RESERVED_AXES:
             yield (
                 f"axes.{name}",
-                "this name is taken; ranks, repeat and interventions are fields of their own",
+                "this name is taken; ranks, repeat and changes are fields of their own",
             )
         elif not _AXIS_NAME.fullmatch(name):
             yield (
@@ -108,8 +108,8 @@ def _shrink(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
 
 
 def _inspect(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    if raw.get("inspect") is True and "interventions" in raw and PLAIN not in _list(raw, "interventions"):
-        yield "inspect", f"only runs with nothing changed are inspected; add {PLAIN!r} to interventions"
+    if raw.get("inspect") is True and "changes" in raw and PLAIN not in _list(raw, "changes"):
+        yield "inspect", f"only runs with nothing changed are inspected; add {PLAIN!r} to changes"
     if "inspect_env" in raw and raw.get("inspect") is not True:
         yield "inspect_env", "there is no inspected run to set it for; add inspect = true"
 
@@ -121,8 +121,8 @@ def _rehearse(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem
             yield f"rehearse[{index}]", f"{count} is named twice"
     if counts and raw.get("mode") == "python":
         yield "rehearse", "mode 'python' starts one plain process, which has no ranks to rehearse; use mode 'torchrun'"
-    if counts and "interventions" in raw and PLAIN not in _list(raw, "interventions"):
-        yield "rehearse", f"only runs with nothing changed are rehearsed; add {PLAIN!r} to interventions"
+    if counts and "changes" in raw and PLAIN not in _list(raw, "changes"):
+        yield "rehearse", f"only runs with nothing changed are rehearsed; add {PLAIN!r} to changes"
 
 
 def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
@@ -134,11 +134,11 @@ def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pro
                 yield place, f"{{{name}}} is not an axis; {near} (write {{{{{name}}}}} for the text itself)"
 
 
-def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
+def _changes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
     most = max((count for count in _list(raw, "ranks") if _is_int(count)), default=1)
     seen = []
-    for index, text in enumerate(_list(raw, "interventions")):
-        place = f"interventions[{index}]"
+    for index, text in enumerate(_list(raw, "changes")):
+        place = f"changes[{index}]"
         if not isinstance(text, str):
             continue
         try:
@@ -156,7 +156,7 @@ def _interventions(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Pr
 
 def _base(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
     axes = _table(raw, "axes") | ({CASE: list(_table(raw, "cases"))} if "cases" in raw else {})
-    choices = {**axes, "ranks": raw.get("ranks", [1]), "intervention": raw.get("interventions", ["none"])}
+    choices = {**axes, "ranks": raw.get("ranks", [1]), "change": raw.get("changes", ["none"])}
     for name, value in _table(raw, "base").items():
         if name not in choices:
             near = did_you_mean(name, choices) or f"allowed are {', '.join(choices)}"
@@ -203,7 +203,7 @@ CHECKS = (
     _axes,
     _cases,
     _placeholders,
-    _interventions,
+    _changes,
     _base,
     _shrink,
     _inspect,

@@ -10,7 +10,7 @@ from scalewise.records.changes import Declared, Kind, declared, known_changes
 from scalewise.records.spec import AxisValue, Change
 
 MOST_RANKS = 1024  # more on one node is a typing error
-PLAIN = "none"  # the intervention that changes nothing
+PLAIN = "none"  # for an arm in which nothing is changed
 
 LINK = "emulate_link"
 MOST_WORKERS = 256
@@ -65,7 +65,7 @@ def parse_changes(text: str) -> tuple[Change, ...]:
     found = tuple(_one_change(part.strip()) for part in text.split("+"))
     names = [change.name for change in found]
     if len(set(names)) < len(names):
-        raise BadRequest(f"{text!r} names one kind of intervention twice.", "Name each kind once.")
+        raise BadRequest(f"{text!r} names one change twice.", "Name each once.")
     return found
 
 
@@ -77,7 +77,7 @@ def _one_change(text: str) -> Change:
     if name not in known_changes():
         near = did_you_mean(name, (*known_changes(), PLAIN))
         allowed = ", ".join((PLAIN, *(declared(one).example or one for one in known_changes())))
-        raise BadRequest(f"{name!r} is not an intervention{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
+        raise BadRequest(f"{name!r} is not a change{'; ' + near if near else '.'}", f"Allowed: {allowed}.")
     return _read_change(name, words, rank_word if at else None, text, f"Write it as {declared(name).example or name}.")
 
 

@@ -28,7 +28,10 @@ def rehearsal_json(answer: RehearsalAnswer, found: Conclusions) -> dict[str, Any
             "refused": answer.refused,
             "warnings": answer.warnings,
             "files": answer.files,
-            **{field: getattr(found, field) for field in ("scaling", "curve", "knees", "changes", "memory", "costs")},
+            **{
+                field: getattr(found, field)
+                for field in ("scaling", "curve", "thresholds", "changes", "memory", "costs")
+            },
             "guesses": found.guesses,
         }
     )

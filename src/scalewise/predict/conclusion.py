@@ -1,4 +1,4 @@
-"""Draws conclusions from an answer: scaling, knees, changes, memory and cost, each computed once for all views."""
+"""Draws conclusions from an answer: scaling, thresholds, changes, memory and cost, each computed once for all views."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from scalewise.predict.advice import Changes, changes_at
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import WorkLine
 from scalewise.predict.cost import CostRow, Training, cost_rows
-from scalewise.predict.efficiency_threshold import Knee, knees
+from scalewise.predict.efficiency_threshold import EfficiencyThreshold, efficiency_thresholds
 from scalewise.predict.predicted_memory import PredictedMemory, memory_line, memory_rows
 from scalewise.predict.predicted_scaling import CurvePoint, ScalingCurve, ScalingTable, curve_points, scaling_table
 
@@ -19,7 +19,7 @@ class Conclusions:
 
     scaling: ScalingTable | None = None
     curve: tuple[CurvePoint, ...] = ()  # predicted efficiency over ranks, for plots
-    knees: tuple[Knee, ...] = ()
+    thresholds: tuple[EfficiencyThreshold, ...] = ()
     changes: tuple[Changes, ...] = ()  # for each number of ranks, fewest first
     memory: tuple[PredictedMemory, ...] = ()
     costs: tuple[CostRow, ...] = ()
@@ -42,7 +42,7 @@ def conclusions_from(
     return Conclusions(
         scaling=table,
         curve=curve_points(answer, table) if table.further else (),
-        knees=knees(answer, table) if table.goes_on else (),
+        thresholds=efficiency_thresholds(answer, table) if table.goes_on else (),
         changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at if advice),
         memory=memory_rows(answer, capacity_bytes),
         costs=cost_rows(answer, training),
@@ -56,7 +56,7 @@ def _changes(answer: RehearsalAnswer, at: AtRanks, line: WorkLine, capacity_byte
 
 
 def _guesses(answer: RehearsalAnswer, table: ScalingTable, line: WorkLine) -> tuple[str, ...]:
-    """The guesses of the table and the knees; those of each change are kept with it."""
+    """The guesses of the table and the thresholds; those of each change are kept with it."""
     of_predictions = [guess for at in answer.at for guess in at.predicted.guesses]
     of_line = line.guesses if table.kind == "strong" else ()
     every = (*answer.guesses, *answer.link.guesses, *of_predictions, *table.guesses, *of_line)

@@ -16,7 +16,7 @@ Side = Literal["value", "low", "high"]
 
 
 @dataclass(frozen=True)
-class Knee:
+class EfficiencyThreshold:
     """The first number of ranks below the share; `earliest` by the interval's lower end, `latest` by its upper end."""
 
     share: float
@@ -27,8 +27,8 @@ class Knee:
     beyond: bool  # more ranks than were rehearsed
 
 
-def knees(answer: RehearsalAnswer, table: ScalingTable) -> tuple[Knee, ...]:
-    """The knees for the usual shares, as far as the link is known; none if it joins no ranks."""
+def efficiency_thresholds(answer: RehearsalAnswer, table: ScalingTable) -> tuple[EfficiencyThreshold, ...]:
+    """The thresholds for the usual shares, as far as the link is known; none if it joins no ranks."""
     curve, last = ScalingCurve(answer, table.kind), answer.at[-1].ranks
     farthest = max(min(FARTHEST, curve.most_ranks or FARTHEST), last)
     farthest = min(farthest, answer.link.most_ranks or farthest)
@@ -45,18 +45,18 @@ def knees(answer: RehearsalAnswer, table: ScalingTable) -> tuple[Knee, ...]:
             found[ranks] = told.efficiency
         return found[ranks]
 
-    return tuple(_knee(share, candidates, marks, efficiency, last) for share in SHARES)
+    return tuple(_threshold(share, candidates, marks, efficiency, last) for share in SHARES)
 
 
-def _knee(
+def _threshold(
     share: float, candidates: Sequence[int], marks: Sequence[int], efficiency: Callable[[int], Estimate], rehearsed: int
-) -> Knee:
+) -> EfficiencyThreshold:
     def first(side: Side) -> int | None:
         return _first_below(candidates, marks, lambda ranks: float(getattr(efficiency(ranks), side)), share)
 
     ranks = first("value")
     beyond = ranks is not None and ranks > rehearsed
-    return Knee(share, ranks, first("low"), first("high"), candidates[-1], beyond)
+    return EfficiencyThreshold(share, ranks, first("low"), first("high"), candidates[-1], beyond)
 
 
 def _first_below(

@@ -9,7 +9,7 @@ from scalewise.predict.advice import Changes
 from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.cost import CostRow
-from scalewise.predict.efficiency_threshold import Knee
+from scalewise.predict.efficiency_threshold import EfficiencyThreshold
 from scalewise.predict.predicted_memory import PredictedMemory
 from scalewise.predict.predicted_scaling import ScalingRow, ScalingTable
 from scalewise.predict.prediction import LEVEL
@@ -71,17 +71,17 @@ def bound_text(row: ScalingRow, guesses: Sequence[str], *, ideal: bool = True) -
     )
 
 
-def knee_text(knee: Knee, guesses: Sequence[str]) -> str:
+def threshold_text(threshold: EfficiencyThreshold, guesses: Sequence[str]) -> str:
     """A sentence that says where efficiency falls below the share."""
-    share, word = f"{100 * knee.share:.0f} %", predicted_word(guesses)
-    if knee.ranks is None:
-        early = f"; by the lower end of the interval from {knee.earliest} on" if knee.earliest else ""
-        return f"Efficiency stays above {share} up to {ranks_text(knee.looked_to)} ({word}{early})."
-    latest = str(knee.latest) if knee.latest else f"more than {knee.looked_to}"
-    sure = knee.earliest == knee.latest
-    interval = "" if sure else f", interval {knee.earliest} to {latest}"
-    beyond = ", farther than was rehearsed" if knee.beyond else ""
-    return f"Efficiency falls under {share} at {ranks_text(knee.ranks)} ({word}{interval}{beyond})."
+    share, word = f"{100 * threshold.share:.0f} %", predicted_word(guesses)
+    if threshold.ranks is None:
+        early = f"; by the lower end of the interval from {threshold.earliest} on" if threshold.earliest else ""
+        return f"Efficiency stays above {share} up to {ranks_text(threshold.looked_to)} ({word}{early})."
+    latest = str(threshold.latest) if threshold.latest else f"more than {threshold.looked_to}"
+    sure = threshold.earliest == threshold.latest
+    interval = "" if sure else f", interval {threshold.earliest} to {latest}"
+    beyond = ", farther than was rehearsed" if threshold.beyond else ""
+    return f"Efficiency falls under {share} at {ranks_text(threshold.ranks)} ({word}{interval}{beyond})."
 
 
 def check_text(check: Checked) -> str:

@@ -81,11 +81,12 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _record(kind: Any, data: dict[str, Any], where: str) -> object:
-    hints = _hints(kind)
+    hints, former = _hints(kind), getattr(kind, "FORMER", {})  # FORMER: names of fields in older files
     values = {}
     for field in dataclasses.fields(kind):
-        if field.name in data:
-            values[field.name] = _value(hints[field.name], data[field.name], f"{where}.{field.name}")
+        name = field.name if field.name in data else former.get(field.name)
+        if name in data:
+            values[field.name] = _value(hints[field.name], data[name], f"{where}.{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise BadRecord(f"{where}: {field.name!r} is missing")
     return kind(**values)

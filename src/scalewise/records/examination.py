@@ -1,6 +1,7 @@
 """The rows that an examined run writes once about what its notes refer to: lines, wrappers, loaders, parameters."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,12 @@ class FailureRow:
 
 
 @dataclass(frozen=True)
-class RemedyRow:
-    """The number of times that a remedy of a replay has taken effect; only the last such row of a remedy counts."""
+class AppliedRow:
+    """The number of times that a change has taken effect so far; only the last such row of a change counts."""
 
-    remedy: str
+    FORMER: ClassVar[dict[str, str]] = {"change": "remedy"}
+
+    change: str
     applied: int
 
 
@@ -171,9 +174,11 @@ class LoadingRow:
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A number that a remedy of a replay measured where it took effect."""
+    """A number that a change measured where it took effect."""
 
-    remedy: str
+    FORMER: ClassVar[dict[str, str]] = {"change": "remedy"}
+
+    change: str
     what: str
     value: float
 
@@ -252,7 +257,7 @@ ExaminationRow = (
     | DeviceUseRow
     | FailureRow
     | StagesRow
-    | RemedyRow
+    | AppliedRow
     | LauncherRow
     | PartRow
     | LoadingRow
@@ -274,7 +279,8 @@ EXAMINATION_KINDS = {
     "device_use": DeviceUseRow,
     "failure": FailureRow,
     "stages": StagesRow,
-    "remedy": RemedyRow,
+    "remedy": AppliedRow,  # as older versions wrote it
+    "applied": AppliedRow,
     "launcher": LauncherRow,
     "part": PartRow,
     "loading": LoadingRow,

@@ -7,7 +7,7 @@ The laws that hold in every complete `StepRow`:
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from scalewise.records.examination import EXAMINATION_KINDS, ExaminationRow
 from scalewise.records.inspection import (
@@ -30,6 +30,8 @@ ClockName = Literal["host", "cuda_events", "synchronised"]
 class StartRow:
     """The rank as the watcher found it when its first step opened."""
 
+    FORMER: ClassVar[dict[str, str]] = {"changes": "interventions"}
+
     rank: int
     local_rank: int
     world_size: int
@@ -40,7 +42,7 @@ class StartRow:
     threads: int
     affinity: tuple[int, ...]
     started_unix_seconds: float
-    interventions: tuple[str, ...]
+    changes: tuple[str, ...]
     rss_bytes: int
     libraries: dict[str, str] = field(default_factory=dict)  # loaded native libraries that decide speed
     isa: str = ""  # what torch says it dispatches to, and the cap set on oneDNN
@@ -162,9 +164,11 @@ class TroubleRow:
 class EndRow:
     """The last row, written when the interpreter shuts down in order; absent after a kill."""
 
+    FORMER: ClassVar[dict[str, str]] = {"changes_applied": "interventions_applied"}
+
     steps: int
     exception: str | None
-    interventions_applied: dict[str, int] = field(default_factory=dict)
+    changes_applied: dict[str, int] = field(default_factory=dict)
     passes_without_step: int = 0  # backward passes of a run in which no optimizer stepped
 
 

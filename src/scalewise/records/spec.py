@@ -177,7 +177,10 @@ class RunSpec:
     @staticmethod
     def upgraded(data: dict[str, Any]) -> dict[str, Any]:
         """A spec of schema 1, whose kind is spread over four fields and whose changes stand in two."""
-        return {"kind": _old_kind(data), "changes": _old_changes(data), **data}
+        upgraded = {"kind": _old_kind(data), "changes": _old_changes(data), **data}
+        if isinstance(base := data.get("base"), dict) and "intervention" in base:
+            upgraded["base"] = {"change" if name == "intervention" else name: value for name, value in base.items()}
+        return upgraded
 
 
 # Which runs are the same. A finished run is not made again if it has the IDENTITY of the one that is asked for.
@@ -187,11 +190,6 @@ IDENTITY = (
 )  # fmt: skip
 # Timed runs of one ARM are repeats of each other, and an inspected run shows what the arm of the same key does.
 ARM = ("experiment", "axes", "changes", "world_size", "device")
-# Arms of several experiments that have the same CONFIGURATION, and the same environment, did the same work.
-CONFIGURATION = (
-    "script", "args", "mode", "device", "world_size", "shares", "threads_per_rank", "emulated", "oversubscribed",
-    "on_cpu", "nodes", "changes",
-)  # fmt: skip
 # Every field is in IDENTITY or here, with the reason why two runs that differ in it may still be the same.
 NOT_IDENTITY = {
     "name": "who compares two runs has found them by their name",

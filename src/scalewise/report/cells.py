@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.summary import ArmRow
-from scalewise.report.document import Cell, Mark
+from scalewise.report.document import EMPTY, Cell, Mark
 from scalewise.units import significant, with_interval
 
 MARKS: Mapping[str, Mark] = {
@@ -18,7 +18,6 @@ MARKS: Mapping[str, Mark] = {
     "failed": "failed",
     "unfinished": "missing",
 }
-EMPTY = "–"
 PREDICTED_DIGITS = 2  # a prediction is not told more finely than what was measured beside it
 
 

@@ -16,13 +16,13 @@ from scalewise.predict.prediction_text import (
     change_notes,
     checks_text,
     cost_text,
-    knee_text,
     memory_notes,
     memory_text,
     predicted_word,
     ranks_text,
     rests_on,
     setting_text,
+    threshold_text,
     title_text,
 )
 from scalewise.report.cells import interval_cell, number_cell
@@ -57,7 +57,7 @@ def rehearse_page(answer: RehearsalAnswer, found: Conclusions) -> str:
     """Returns the page; whatever comes from the script is text in it, never markup."""
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
     arguments = " ".join(answer.args)
-    subtitle = " · ".join(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
+    subtitle = tuple(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
     document = Document("rehearse", title_text(answer), subtitle, sections, None)
     return html_text(document)
 
@@ -70,7 +70,8 @@ def _sections(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Section]:
             *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
             *_paragraphs([table.together] if table.together else []),
             *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
-            *_paragraphs(knee_text(knee, found.guesses) for knee in found.knees), ranks_table(table, found.guesses),
+            *_paragraphs(threshold_text(one, found.guesses) for one in found.thresholds),
+            ranks_table(table, found.guesses),
         ))  # fmt: skip
         yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
     yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks_text(answer))))

@@ -176,7 +176,7 @@ def describe_rank(recorder: Recorder, local_rank: int) -> StartRow:
         threads=torch.get_num_threads(),
         affinity=tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else (),
         started_unix_seconds=time.time(),
-        interventions=tuple(item.label() for item in recorder.changes),
+        changes=tuple(item.label() for item in recorder.changes),
         rss_bytes=_rss_bytes(),
         libraries=_loaded_libraries(),
         isa=f"{torch.backends.cpu.get_cpu_capability()}",

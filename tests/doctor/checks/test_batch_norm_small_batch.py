@@ -32,12 +32,12 @@ def test_four_samples_on_each_rank_are_noted_with_how_uncertain_they_are():
     assert finding.severity == "note" and not finding.counts
     told = float(finding.sentence.split("those of ")[1].split()[0])
     assert 2.5 < told < 5.5
-    assert "GPUs only" in finding.price.how and finding.remedy is None
+    assert "GPUs only" in finding.price.how and finding.change is None
 
 
 def test_on_gpus_synchronised_layers_are_tried():
     (finding,) = examine(both(4, device="cuda:0"))
-    assert finding.remedy.name == "sync_batch_norm" and "GPUs only" not in finding.price.how
+    assert finding.change.name == "sync_batch_norm" and "GPUs only" not in finding.price.how
 
 
 def test_many_positions_make_up_for_few_samples():

@@ -3,11 +3,10 @@
 import pytest
 from case_factory import Sheet, make_case
 
-from scalewise.doctor.checks.clip_before_unscale import CHECK, REMEDY, settle
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import GradientPair, Replayed
+from scalewise.doctor.checks.clip_before_unscale import CHANGE, CHECK, settle
+from scalewise.doctor.finding import Finding, GradientPair, Replayed
 
-SUSPICION = Finding(CHECK.name, "wrong", "It is.", ("1",), "fix", proof="suspected", remedy=REMEDY)
+SUSPICION = Finding(CHECK.name, "wrong", "It is.", ("1",), "fix", proof="suspected", change=CHANGE)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,7 @@ SUSPICION = Finding(CHECK.name, "wrong", "It is.", ("1",), "fix", proof="suspect
 def test_another_gradient_is_the_proof(mended_norm: float, applied: int, trouble: str, proof: str) -> None:
     case = make_case(Sheet().window(1), ranks=2)
     pair = GradientPair(0, 1e-5, mended_norm, 0.0, 0.0, 0.0, 0.0)
-    found = settle(case, SUSPICION, Replayed(REMEDY, case, case, applied, None, trouble, pair))
+    found = settle(case, SUSPICION, Replayed(CHANGE, case, case, applied, None, trouble, pair))
     assert found.proof == proof
     if proof == "replayed":
         assert found.evidence[-1] == "norm of the first applied gradient: 1e-05 as it is, 1 with unscale_"
@@ -25,4 +24,4 @@ def test_another_gradient_is_the_proof(mended_norm: float, applied: int, trouble
 
 def test_without_gradients_nothing_is_said() -> None:
     case = make_case(Sheet().window(1), ranks=2)
-    assert settle(case, SUSPICION, Replayed(REMEDY, case, case, 3, None)) == SUSPICION
+    assert settle(case, SUSPICION, Replayed(CHANGE, case, case, 3, None)) == SUSPICION

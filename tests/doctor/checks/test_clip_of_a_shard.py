@@ -7,7 +7,7 @@ from case_factory import Sheet, make_case, make_sums, make_wrapper
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.clip_of_a_shard import examine, settle
-from scalewise.doctor.replay import Replayed
+from scalewise.doctor.finding import Replayed
 from scalewise.records.notes import GradientsNote
 from scalewise.records.spec import Change
 
@@ -79,13 +79,13 @@ def test_unknown_norms_are_not_judged():
 
 def replayed(plain, mended, applied=4, trouble=""):
     found = examine(plain)[0]
-    return found, settle(plain, found, Replayed(found.remedy, plain, mended, applied, None, trouble))
+    return found, settle(plain, found, Replayed(found.change, plain, mended, applied, None, trouble))
 
 
 def test_a_replay_with_the_norm_of_all_shards_proves_and_prices_it():
     plain = case_of(rank([0.1] * 4), rank([0.1] * 4))
     found, settled = replayed(plain, case_of(rank([0.06] * 4), rank([0.08] * 4)))
-    assert found.remedy == Change("clip_by_whole_norm", {"limit": 0.1})
+    assert found.change == Change("clip_by_whole_norm", {"limit": 0.1})
     assert settled.proof == "replayed" and settled.price.value == pytest.approx(math.sqrt(2))
     assert "0.1414 as it is, 0.1 clipped by the norm over all ranks" in settled.evidence[-1]
 
@@ -100,4 +100,4 @@ def test_a_replay_that_changes_nothing_proves_nothing(norm, applied, trouble):
 def test_shards_of_some_ranks_only_cannot_be_asked_from_outside():
     apart = rank([0.3] * 4, shards=())
     (finding,) = examine(make_case(rank([0.1] * 4), rank([0.1] * 4), apart, wrapped=False))
-    assert finding.ranks == (0, 1) and finding.remedy is None
+    assert finding.ranks == (0, 1) and finding.change is None

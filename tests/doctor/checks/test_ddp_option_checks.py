@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_use, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import needless_buffer_broadcast, needless_find_unused, tiny_buckets
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 ASKING = {"find_unused_parameters": True}
@@ -25,7 +25,7 @@ def case(use, other=None, line="model = DDP(net, find_unused_parameters=True)", 
 def test_a_search_that_never_finds_is_needless():
     (finding,) = needless_find_unused.examine(case(make_use(), options=ASKING))
     assert finding.severity == "slow" and finding.counts and "in 8 steps on 2 ranks" in finding.sentence
-    assert finding.remedy == Change("ddp_option", {"find_unused_parameters": False})
+    assert finding.change == Change("ddp_option", {"find_unused_parameters": False})
     assert finding.fix == "model = DDP(net)" and finding.steps_seen == 8
 
 
@@ -45,9 +45,9 @@ def test_a_script_that_fails_without_the_search_needs_it():
     seen = case(make_use(), options=ASKING)
     (finding,) = needless_find_unused.examine(seen)
     spared = TimeSaved(make_estimate(0.2, 0.1, 0.3), 5.0, "measured in turns")
-    priced = needless_find_unused.settle(seen, finding, Replayed(finding.remedy, seen, seen, 2, spared))
+    priced = needless_find_unused.settle(seen, finding, Replayed(finding.change, seen, seen, 2, spared))
     assert priced.price.value == 0.2 and priced.proof == "replayed"
-    failed = Replayed(finding.remedy, seen, seen, 2, None, "rank 0 raised RuntimeError")
+    failed = Replayed(finding.change, seen, seen, 2, None, "rank 0 raised RuntimeError")
     assert needless_find_unused.settle(seen, finding, failed).proof == "suspected"
 
 
@@ -55,7 +55,7 @@ def test_many_small_buckets_of_a_lowered_cap_are_found():
     use = make_use(bucket_bytes=(100_000,) * 12)
     (finding,) = tiny_buckets.examine(case(use, options={"bucket_bytes_cap": 104857}))
     assert "bucket_cap_mb=0.1 cuts 1.2 MB of gradients into 12" in finding.sentence
-    assert finding.price.value == 6.0 and finding.remedy == Change("ddp_option", {"bucket_cap_mb": 25})
+    assert finding.price.value == 6.0 and finding.change == Change("ddp_option", {"bucket_cap_mb": 25})
 
 
 @pytest.mark.parametrize(

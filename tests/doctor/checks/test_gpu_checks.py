@@ -28,7 +28,7 @@ from scalewise.doctor.checks import (
     same_copy_every_step,
     tf32_off,
 )
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.examination import AttentionRow, AttentionSeen
 from scalewise.records.notes import (
     BackwardNote,
@@ -84,7 +84,7 @@ def on_gpu(*rows, act=lambda sheet: None, steps=40, settings=None, **run):
 def replayed(finding, low, high, step=10.0, case=None, mended=None, trouble=""):
     case = case or make_case(Sheet().windows(2))
     spared = TimeSaved(make_estimate((low + high) / 2, low, high), step, "measured")
-    return Replayed(finding.remedy or Change("none"), case, mended or case, 3, spared, trouble)
+    return Replayed(finding.change or Change("none"), case, mended or case, 3, spared, trouble)
 
 
 @pytest.mark.parametrize("check", CHECKS_OF_A_GPU)
@@ -106,7 +106,7 @@ def test_a_compiled_model_is_not_judged(check):
 def test_float32_matmuls_are_a_suspicion_until_tf32_is_measured():
     case = on_gpu(make_graph(matmuls={"float32": 6, "bfloat16": 2}))
     (finding,) = tf32_off.examine(case)
-    assert finding.proof == "suspected" and "6 of 8 matmuls" in finding.sentence and finding.remedy == Change("tf32")
+    assert finding.proof == "suspected" and "6 of 8 matmuls" in finding.sentence and finding.change == Change("tf32")
     settled = tf32_off.settle(case, finding, replayed(finding, 4.0, 6.0))
     assert settled.proof == "replayed" and settled.price.value == 5.0
 
@@ -140,7 +140,7 @@ def test_a_gpu_without_tf32_is_not_judged():
 def test_convolutions_of_fixed_shapes_are_a_suspicion():
     rows = [make_graph(step, convolutions=5) for step in (3, 6)]
     (finding,) = convolutions_not_tuned.examine(on_gpu(*rows))
-    assert "5 convolutions of fixed shape" in finding.sentence and finding.remedy == Change("tuned_convolutions")
+    assert "5 convolutions of fixed shape" in finding.sentence and finding.change == Change("tuned_convolutions")
 
 
 def test_changing_shapes_tuned_and_deterministic_convolutions_pass():
@@ -159,16 +159,16 @@ def test_a_gpu_that_waits_for_launches_is_found_with_the_optimizer_that_makes_th
     optimizer = make_optimizer(optimizer="AdamW", options={"foreach": False})
     case = on_gpu(make_work(optimizer_kernels=600), optimizer, seconds=0.01)
     (finding,) = launch_bound.examine(case)
-    assert finding.remedy == Change("fused_optimizer") and "launches 500 kernels of 2.0 us" in finding.sentence
+    assert finding.change == Change("fused_optimizer") and "launches 500 kernels of 2.0 us" in finding.sentence
     assert finding.price.value == pytest.approx(9.0) and finding.proof == "suspected"
     assert "AdamW, one by one" in finding.evidence[1]
 
 
 def test_launches_of_the_model_itself_are_mended_by_compiling_it():
     (finding,) = launch_bound.examine(on_gpu(make_work(), make_optimizer(options={"fused": True}), seconds=0.01))
-    assert finding.remedy == Change("compiled_model")
+    assert finding.change == Change("compiled_model")
     (compiled,) = launch_bound.examine(on_gpu(make_work(), make_graph(compiled=True), seconds=0.01))
-    assert compiled.remedy is None
+    assert compiled.change is None
 
 
 @pytest.mark.parametrize("work", [{"busy_ns": 18_000_000}, {"kernels": 100}, {"kernel_ns": 80_000_000}])
@@ -193,14 +193,14 @@ def test_copies_from_pageable_memory_are_found_with_the_loader_that_does_not_pin
     sheet = Loop().steps_of(40, lambda sheet: copies()(sheet.batch())).row(make_settings())
     sheet.row(make_loader(place=sheet.place("loader = DataLoader(data, num_workers=2)")))
     (finding,) = pageable_copies.examine(make_case(sheet, ranks=1))
-    assert "copies 16.0 MiB per step" in finding.sentence and finding.remedy == Change("pinned_memory")
+    assert "copies 16.0 MiB per step" in finding.sentence and finding.change == Change("pinned_memory")
     assert "pin_memory=True" in finding.fix and "x = x.to(device, non_blocking=True)" in finding.fix
 
 
 def test_pageable_copies_of_no_loader_have_no_fix_from_outside():
     case = on_gpu(make_work(copies={"HtoD (Pageable -> Device)": (2, 3_000_000)}), act=copies())
     (finding,) = pageable_copies.examine(case)
-    assert finding.remedy is None and "pin_memory()" in finding.fix and finding.price.value == 1.5
+    assert finding.change is None and "pin_memory()" in finding.fix and finding.price.value == 1.5
 
 
 @pytest.mark.parametrize("values", [{"pinned": True}, {"size_bytes": 4096}, {"again": 1}])
@@ -211,7 +211,7 @@ def test_pinned_small_and_repeated_copies_pass(values):
 def test_the_same_tensor_copied_in_every_step_is_found():
     case = on_gpu(make_device_use("cuda:0"), act=copies(again=1, duration_ns=2 * MILLISECOND))
     (finding,) = same_copy_every_step.examine(case)
-    assert finding.where.text == "x = x.to(device)" and finding.remedy == Change("kept_copies")
+    assert finding.where.text == "x = x.to(device)" and finding.change == Change("kept_copies")
     assert finding.price.value == 2.0 and finding.proof == "suspected"
     assert same_copy_every_step.settle(case, finding, replayed(finding, 1.0, 2.0)).proof == "replayed"
 
@@ -219,7 +219,7 @@ def test_the_same_tensor_copied_in_every_step_is_found():
 def test_the_same_tensor_is_a_suspicion_on_the_cpu_and_small_ones_are_none():
     use = make_device_use("cuda:0")
     (finding,) = same_copy_every_step.examine(on_gpu(use, act=copies(again=1, pinned=None), on_cpu=True))
-    assert finding.proof == "suspected" and finding.price is None and finding.remedy is None
+    assert finding.proof == "suspected" and finding.price is None and finding.change is None
     small = copies(again=1, pinned=None, size_bytes=64)
     assert same_copy_every_step.examine(on_gpu(use, act=small, on_cpu=True)) == ()
     assert same_copy_every_step.examine(on_gpu(use, act=copies(again=1))) == (), "copies that take no time"
@@ -254,7 +254,7 @@ def test_anomaly_detection_in_every_step_is_found_with_its_line():
     sheet.row(make_settings(device="", anomaly=True, anomaly_place=sheet.place("set_detect_anomaly(True)")))
     (finding,) = debugging_left_on.examine(make_case(sheet, ranks=1, wrapped=False))
     assert "on in 20 of 20 steps" in finding.evidence[0] and finding.where.text == "set_detect_anomaly(True)"
-    assert finding.counts and finding.remedy == Change("debugging_off")
+    assert finding.counts and finding.change == Change("debugging_off")
 
 
 def test_anomaly_detection_around_a_few_steps_passes():
@@ -341,7 +341,7 @@ def test_reads_hidden_in_a_library_are_found_at_the_scripts_line(by):
     case = on_gpu(make_device_use("cuda:0"), act=read(call="item, indirect", by=by))
     (finding,) = read_every_step.examine(case)
     assert finding.where.text == "log.info(loss)" and f"(read by {by})" in finding.evidence[0]
-    assert finding.remedy.settings == {"lines": f"train.py:{finding.where.line}"}
+    assert finding.change.settings == {"lines": f"train.py:{finding.where.line}"}
 
 
 @pytest.mark.parametrize("by", ["", "torch.amp.grad_scaler", "torch.optim.adamw", "torch.nn.parallel.distributed"])

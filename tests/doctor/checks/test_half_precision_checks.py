@@ -5,7 +5,7 @@ from case_factory import Sheet, make_case
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import backward_under_autocast, fp16_without_scaler
-from scalewise.doctor.replay import GradientPair, Replayed
+from scalewise.doctor.finding import GradientPair, Replayed
 from scalewise.records.notes import AutocastNote, WarningNote
 from scalewise.records.spec import Change
 
@@ -18,7 +18,7 @@ def half(**values):
 
 def test_half_precision_without_scaling_is_suspected():
     (finding,) = half()
-    assert finding.proof == "suspected" and not finding.counts and finding.remedy == Change("scaler")
+    assert finding.proof == "suspected" and not finding.counts and finding.change == Change("scaler")
     assert "4 of 4 optimizer steps" in finding.sentence
 
 
@@ -64,7 +64,7 @@ def test_zeros_that_a_scaler_brings_back_are_proof(zeros, proof):
     case = make_case(Sheet().windows(3, forward=HALF), ranks=2)
     (finding,) = fp16_without_scaler.examine(case)
     pair = GradientPair(1, 1.0, 1.0, 1.0, 1.0, plain_zeros=zeros, mended_zeros=0.0)
-    settled = fp16_without_scaler.settle(case, finding, Replayed(finding.remedy, case, case, 3, None, gradients=pair))
+    settled = fp16_without_scaler.settle(case, finding, Replayed(finding.change, case, case, 3, None, gradients=pair))
     assert settled.proof == proof and f"{zeros:.2%} as it is" in settled.evidence[-1]
     assert (settled.price is not None) == (proof == "replayed")
 
@@ -72,7 +72,7 @@ def test_zeros_that_a_scaler_brings_back_are_proof(zeros, proof):
 def test_a_replay_without_gradients_settles_nothing():
     case = make_case(Sheet().windows(3, forward=HALF), ranks=2)
     (finding,) = fp16_without_scaler.examine(case)
-    assert fp16_without_scaler.settle(case, finding, Replayed(finding.remedy, case, case, 3, None)) == finding
+    assert fp16_without_scaler.settle(case, finding, Replayed(finding.change, case, case, 3, None)) == finding
 
 
 def test_backward_passes_under_autocast_are_noted():

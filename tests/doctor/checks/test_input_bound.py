@@ -120,7 +120,7 @@ def test_the_replay_gives_the_price_or_doubt():
 
 def swept(case, finding, count, spared, trouble=""):
     shown = replay("workers", case, case, spared=spared, trouble=trouble)
-    return settle(case, finding, replace(shown, remedy=Change("workers", {"count": count})))
+    return settle(case, finding, replace(shown, change=Change("workers", {"count": count})))
 
 
 def test_the_smallest_number_of_workers_that_is_as_good_as_the_best_becomes_the_fix():

@@ -7,7 +7,7 @@ from case_factory import Sheet, make_case, make_loader, make_optimizer
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import loss_not_divided, loss_weighted_per_micro_batch
-from scalewise.doctor.replay import Replayed
+from scalewise.doctor.finding import Replayed
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import Change
 
@@ -19,7 +19,7 @@ def divided(sheet):
 def test_a_sum_of_means_is_found():
     (finding,) = divided(Sheet().windows(4, 4))
     assert "4 times that of the whole batch" in finding.sentence and finding.proof == "observed"
-    assert finding.remedy == Change("divide_loss", {"by": 4}) and finding.fix == "(loss / 4).backward()"
+    assert finding.change == Change("divide_loss", {"by": 4}) and finding.fix == "(loss / 4).backward()"
     assert (finding.price.value, finding.price.unit) == (pytest.approx(4.0), "times")
 
 
@@ -47,7 +47,7 @@ def test_a_long_window_is_judged_by_the_passes_that_were_looked_at():
 
 def test_a_variable_window_is_divided_by_its_own_size():
     (finding,) = divided(Sheet().window(2).window(3).window(4).window(5))
-    assert finding.remedy is None and "micro_batches" in finding.fix
+    assert finding.change is None and "micro_batches" in finding.fix
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def with_gradient(case, norm):
 def test_a_replay_compares_the_first_gradient(norm, proof):
     case = make_case(Sheet().windows(4, 4), ranks=2)
     (finding,) = loss_not_divided.examine(case)
-    replayed = Replayed(finding.remedy, with_gradient(case, 2.0), with_gradient(case, norm), 16, None)
+    replayed = Replayed(finding.change, with_gradient(case, 2.0), with_gradient(case, norm), 16, None)
     settled = loss_not_divided.settle(case, finding, replayed)
     assert settled.proof == proof and len(settled.evidence) == len(finding.evidence) + 1
     assert loss_not_divided.settle(case, finding, replace(replayed, trouble="died")) == finding
@@ -139,7 +139,7 @@ def test_behind_clipping_the_norm_before_it_is_compared(known):
 
     plain, mended = clipped(known["norm"], 4.0), clipped(known["norm"] and known["norm"] / 4, 1.0)
     (finding,) = loss_not_divided.examine(plain)
-    settled = loss_not_divided.settle(plain, finding, Replayed(finding.remedy, plain, mended, 16, None))
+    settled = loss_not_divided.settle(plain, finding, Replayed(finding.change, plain, mended, 16, None))
     assert settled.proof == "replayed" and settled.price.value == pytest.approx(4)
     assert "before it is clipped" in settled.evidence[-1]
 

@@ -8,7 +8,7 @@ from data_sheets import replay, two
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.mean_of_rank_means import examine, settle
-from scalewise.doctor.replay import GradientPair
+from scalewise.doctor.finding import GradientPair
 from scalewise.records.examination import WrapperRow
 
 
@@ -20,19 +20,19 @@ def test_means_over_different_counts_are_found_with_the_error_of_their_weights()
     (finding,) = examine(two(rank(30), rank(90)))
     assert "30 to 90 targets" in finding.sentence
     assert finding.price.value == pytest.approx((1.0 + 1 / 3) / 2)  # 60/30 - 1, 1 - 60/90
-    assert finding.remedy.name == "weigh_ranks" and finding.ranks == (0, 1)
+    assert finding.change.name == "weigh_ranks" and finding.ranks == (0, 1)
 
 
 def test_sums_that_each_rank_divides_by_its_own_count_are_found_and_not_replayed():
     (finding,) = examine(two(rank(None, reduction="sum", factor=1 / 33), rank(None, reduction="sum", factor=1 / 91)))
-    assert "33 to 91 targets" in finding.sentence and finding.remedy is None
+    assert "33 to 91 targets" in finding.sentence and finding.change is None
 
 
 def test_counts_of_a_window_add_up_over_its_micro_batches():
     first = Sheet().windows(4, 2, elements=[10, 20], factor=0.5)
     assert examine(two(first, Sheet().windows(4, 2, elements=[20, 10], factor=0.5))) == ()
     (finding,) = examine(two(first, Sheet().windows(4, 2, elements=[40, 50], factor=0.5)))
-    assert "30 to 90 targets" in finding.sentence and finding.remedy is None
+    assert "30 to 90 targets" in finding.sentence and finding.change is None
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_stream_that_every_rank_reads_is_found_by_its_rows():
         return whole(seed, iterable=True, samples=None, drawn=None)
 
     (finding,) = examine(two(stream(1), stream(2)))
-    assert "whole stream" in finding.sentence and "islice" in finding.fix and finding.remedy is None
+    assert "whole stream" in finding.sentence and "islice" in finding.fix and finding.change is None
 
 
 def test_a_replay_with_sharded_data_proves_it():

@@ -23,7 +23,7 @@ def test_ranks_with_the_same_batches_do_the_same_work():
     assert finding.where.text == LINE
     assert finding.price.value == 0.5
     assert "DataLoader(dataset, batch_size=4, sampler=sampler)" in finding.fix
-    assert finding.remedy.name == "shard_data"
+    assert finding.change.name == "shard_data"
 
 
 def test_ranks_with_batches_of_their_own_are_right():
@@ -43,7 +43,7 @@ def test_two_of_three_ranks_may_share():
 def test_one_tensor_in_every_step_is_a_benchmark():
     fixed = [[1, 2]] * 6
     (finding,) = examine(two(fed(fixed), fed(fixed)))
-    assert finding.severity == "note" and not finding.counts and finding.remedy is None
+    assert finding.severity == "note" and not finding.counts and finding.change is None
 
 
 def test_ranks_of_different_groups_are_not_compared():
@@ -79,7 +79,7 @@ def test_a_loss_that_is_a_module_is_not_a_model():
         return sheet
 
     (finding,) = examine(two(rank(0), rank(1)))
-    assert finding.severity == "wrong" and finding.remedy is None
+    assert finding.severity == "wrong" and finding.change is None
     assert "manual_seed(seed + dist.get_rank())" in finding.fix
 
 

@@ -173,7 +173,7 @@ def test_one_update_for_two_optimizers_is_right():
 
 def test_a_scaler_around_bfloat16_is_found():
     (finding,) = scaler_with_bf16.examine(make_case(loop(autocast="bfloat16"), ranks=2))
-    assert finding.severity == "slow" and "4 of 4 steps" in finding.sentence and finding.remedy == Change("no_scaler")
+    assert finding.severity == "slow" and "4 of 4 steps" in finding.sentence and finding.change == Change("no_scaler")
 
 
 def test_parameters_in_bfloat16_need_no_scaler_either():

@@ -59,4 +59,4 @@ def test_a_replay_with_one_seed_proves_it_only_where_the_parts_become_equal():
 def test_indices_that_the_script_draws_itself_are_not_replayed():
     made = "part = Subset(dataset, indices[20:])"
     (finding,) = examine(two(rank((0, 1, 2), split=made), rank((1, 2, 3), split=made)))
-    assert finding.remedy is None and finding.fix.endswith(made) and "same seed" in finding.fix
+    assert finding.change is None and finding.fix.endswith(made) and "same seed" in finding.fix

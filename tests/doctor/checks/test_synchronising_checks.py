@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_sums, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import never_synchronised, no_sync_around_backward_only, sync_every_micro_batch
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 LAST = [False, False, False, True]
@@ -35,7 +35,7 @@ def test_every_micro_batch_reduces():
     assert "4 times per optimizer step" in finding.sentence and finding.where.text == "loss.backward()"
     assert any("8 all-reduces, 39.1 KiB" in line for line in finding.evidence)
     assert (finding.price.value, finding.price.unit) == (30_000, "bytes")
-    assert finding.remedy == Change("no_sync", {"window": 4}) and "model.no_sync()" in finding.fix
+    assert finding.change == Change("no_sync", {"window": 4}) and "model.no_sync()" in finding.fix
 
 
 def test_no_sync_around_backward_only_has_no_effect():
@@ -65,8 +65,8 @@ def test_one_rank_and_no_wrapper_abstain():
             sync_every_micro_batch.examine(case)
 
 
-def replayed(case, remedy, spared, trouble="", mended=None):
-    return Replayed(remedy, case, mended or case, 12, spared, trouble)
+def replayed(case, change, spared, trouble="", mended=None):
+    return Replayed(change, case, mended or case, 12, spared, trouble)
 
 
 def test_a_replay_prices_it_in_milliseconds():
@@ -74,7 +74,7 @@ def test_a_replay_prices_it_in_milliseconds():
     (finding,) = sync_every_micro_batch.examine(case)
     mended = make_case(trained(LAST), ranks=2, collectives={"all_reduce": (1, 4_000)})
     spared = TimeSaved(make_estimate(3.0, 2.5, 3.5), 10.0, "in turns")
-    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.remedy, spared, mended=mended))
+    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.change, spared, mended=mended))
     assert settled.proof == "replayed" and (settled.price.value, settled.price.unit) == (3.0, "ms per step")
     assert (settled.price.interval.low, settled.price.interval.high) == (2.5, 3.5)
     assert any("with the fix: 1 all-reduce" in line for line in settled.evidence)
@@ -84,9 +84,9 @@ def test_a_replay_that_shows_no_gain_keeps_the_bytes():
     case = make_case(trained(True), ranks=2, collectives={"all_reduce": (4, 16_000)})
     (finding,) = sync_every_micro_batch.examine(case)
     nothing = TimeSaved(make_estimate(0.1, -0.3, 0.5), 10.0, "in turns")
-    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.remedy, nothing))
+    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.change, nothing))
     assert settled.price == finding.price and settled.proof == "replayed"
-    failed = replayed(case, finding.remedy, None, trouble="it crashed")
+    failed = replayed(case, finding.change, None, trouble="it crashed")
     assert sync_every_micro_batch.settle(case, finding, failed) == finding
 
 
@@ -108,7 +108,7 @@ def test_the_last_micro_batch_does_not_reduce(sync, reason):
     (finding,) = never_synchronised.examine(case)
     assert reason in finding.sentence and finding.proof == "observed"
     assert finding.price.unit == "share" and finding.price.value == pytest.approx(0.4 / 1.4)
-    assert finding.remedy == Change("sync_last", {"window": 4}) and "require_backward_grad_sync" in finding.fix
+    assert finding.change == Change("sync_last", {"window": 4}) and "require_backward_grad_sync" in finding.fix
     assert any("from step 1 on" in line for line in finding.evidence)
 
 
@@ -122,7 +122,7 @@ def test_a_single_step_alone_counts_where_parameters_drift():
         return trained(LAST, windows=3).window(2, sync=False)
 
     (finding,) = never_synchronised.examine(apart_after(sheet))
-    assert "1 of 4" in finding.sentence and finding.remedy is None
+    assert "1 of 4" in finding.sentence and finding.change is None
     assert never_synchronised.examine(make_case(sheet(), ranks=2)) == ()
 
 
@@ -164,7 +164,7 @@ def test_ranks_that_come_together_are_right(case):
 def test_a_replay_shows_that_the_ranks_agree_with_the_fix():
     case = apart(lambda: trained(False))
     (finding,) = never_synchronised.examine(case)
-    good = replayed(case, finding.remedy, None, mended=apart(lambda: trained(LAST), equal=True))
+    good = replayed(case, finding.change, None, mended=apart(lambda: trained(LAST), equal=True))
     assert never_synchronised.settle(case, finding, good).proof == "replayed"
-    bad = replayed(case, finding.remedy, None, mended=case)
+    bad = replayed(case, finding.change, None, mended=case)
     assert never_synchronised.settle(case, finding, bad) == finding

@@ -34,13 +34,13 @@ def test_more_threads_than_cores_are_a_suspicion_until_replayed():
     (finding,) = examine(case)
     assert finding.severity == "slow" and finding.proof == "suspected" and not finding.counts
     assert "2 ranks compute with 8 threads (4 each) on 4 cores" in finding.sentence
-    assert finding.remedy.settings == {"count": 2}
+    assert finding.change.settings == {"count": 2}
     assert "torch.set_num_threads(2)" in finding.fix
 
 
 def test_pinned_ranks_have_their_own_cores_only():
     (finding,) = examine(threaded(2, pinned))
-    assert "4 threads" in finding.sentence and finding.remedy.settings == {"count": 1}
+    assert "4 threads" in finding.sentence and finding.change.settings == {"count": 1}
 
 
 def test_a_thread_per_core_is_right():

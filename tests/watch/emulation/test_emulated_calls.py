@@ -22,4 +22,4 @@ def test_lists_objects_both_ways_and_buffers_arrive_as_they_do_without_a_link(ru
         rows = held.rows(rank).rows
         assert not [row.error for row in rows if isinstance(row, TroubleRow)]
         (end,) = [row for row in rows if isinstance(row, EndRow)]
-        assert end.interventions_applied["emulate_link"] == PLAIN + OBJECTS + DDP + BARRIER
+        assert end.changes_applied["emulate_link"] == PLAIN + OBJECTS + DDP + BARRIER

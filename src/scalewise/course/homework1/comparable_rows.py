@@ -9,15 +9,15 @@ from scalewise.analysis.evidence import Evidence, once_per_report
 from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
 from scalewise.analysis.link_points import link_points
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.same_work import drift_of, with_drift
 from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.measured_arms import COURSE_LEVEL, runs_of
 from scalewise.course.seen import label_refusal
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Answer
-from scalewise.results.run import Run
+from scalewise.units import listed
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages
@@ -40,18 +40,16 @@ MOST_BUSY = 0.5  # share of all rows above which one sentence for the report rep
 
 
 def agreeing_rows(
-    evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
+    evidence: Evidence, experiment: str, *, change: str = "none", **axes: AxisValue
 ) -> tuple[ArmRow, ...]:
     """Returns the arms whose label agrees with what was seen, fewest ranks first, failed ones included."""
-    rows = evidence.rows(experiment, intervention=intervention, **axes)
+    rows = evidence.rows(experiment, change=change, **axes)
     return tuple(row for row in rows if not label_refusal(evidence, row))
 
 
-def scaling_rows(
-    evidence: Evidence, experiment: str, *, intervention: str = "none", **axes: AxisValue
-) -> tuple[ArmRow, ...]:
+def scaling_rows(evidence: Evidence, experiment: str, *, change: str = "none", **axes: AxisValue) -> tuple[ArmRow, ...]:
     """Returns those of these rows that show scaling: measured, with a core or a GPU for each rank."""
-    return tuple(row for row in agreeing_rows(evidence, experiment, intervention=intervention, **axes) if scales(row))
+    return tuple(row for row in agreeing_rows(evidence, experiment, change=change, **axes) if scales(row))
 
 
 def scales(row: ArmRow) -> bool:
@@ -85,7 +83,7 @@ class There:
 def measured_there(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> There | None:
     """Returns these ranks on the report's first other machine of the same kind (CPUs or GPUs) that measured them."""
     for other in evidence.elsewhere:
-        rows = scaling_rows(other, experiment, intervention="none", **axes)
+        rows = scaling_rows(other, experiment, change="none", **axes)
         row, one = row_at(rows, ranks), row_at(rows, 1)
         if row is not None and one is not None and on_gpus(other) == on_gpus(evidence):
             return There(other, row, one)
@@ -145,10 +143,10 @@ def on_gpus(evidence: Evidence) -> bool:
 
 def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> str:
     """Returns why nothing of this experiment can be compared over ranks, as a sentence; empty if it can."""
-    rows = evidence.rows(experiment, intervention="none", **axes)
+    rows = evidence.rows(experiment, change="none", **axes)
     if not rows:
         return f"The experiment {experiment} was not run."
-    usable = scaling_rows(evidence, experiment, intervention="none", **axes)
+    usable = scaling_rows(evidence, experiment, change="none", **axes)
     if any(row.ranks > 1 and row.scaling.speedup is not None for row in usable) and row_at(usable, 1) is not None:
         return ""
     refused = next((reason for row in rows if (reason := label_refusal(evidence, row))), "")
@@ -216,7 +214,7 @@ def same_rows(evidence: Evidence) -> list[tuple[str, ArmRow]]:
     for ranks in (2, 1):
         found = []
         for question, experiment, axes in SAME:
-            row = row_at(scaling_rows(evidence, experiment, intervention="none", **axes), ranks)
+            row = row_at(scaling_rows(evidence, experiment, change="none", **axes), ranks)
             if row is not None and row.step_seconds is not None:
                 found.append((question, row))
         if len(found) > 1:

@@ -7,7 +7,6 @@ from textwrap import dedent
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     Again,
@@ -37,6 +36,7 @@ from scalewise.report.document import (
     ShadedSpan,
     Table,
 )
+from scalewise.units import listed, ranks_phrase
 
 ORDER = 10
 TRACE, SEEDS = "strong-scaling", "seeds"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.step_model import ComputeLine
@@ -56,6 +55,7 @@ from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
+from scalewise.units import listed, ranks_phrase
 
 ORDER = 20
 EXPERIMENT = "strong-scaling"
@@ -123,7 +123,7 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
 
 
 def _free(evidence: Evidence) -> dict[int, Cell]:
-    rows = scaling_rows(evidence, EXPERIMENT, intervention=REMOVED)
+    rows = scaling_rows(evidence, EXPERIMENT, change=REMOVED)
     one = row_at(rows, 1)
     return {
         row.ranks: estimate_cell(step_ratio(evidence, one, row), why_empty=NO_BASE) for row in rows if row.ranks > 1

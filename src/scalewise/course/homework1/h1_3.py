@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_points import link_points
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.utilisation import Utilisation
@@ -40,6 +39,7 @@ from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Mark, Part, Section, Table
+from scalewise.units import listed, ranks_phrase
 
 ORDER, EXPERIMENT = 30, "model-size"
 TABLE, WORK_TABLE, REACHED = "h1-3-model-size", "h1-3-work", "h1-3-reached"
@@ -86,7 +86,7 @@ def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseW
     row = next(reversed(scaling_rows(evidence, EXPERIMENT, case=case)), None)
     if row is None or row.step_seconds is None or not row.samples_per_step:
         return None
-    bare = row_at(scaling_rows(evidence, EXPERIMENT, intervention=REMOVED, case=case), row.ranks)
+    bare = row_at(scaling_rows(evidence, EXPERIMENT, change=REMOVED, case=case), row.ranks)
     mark: Mark = "measured"
     ranks, size = row.ranks, volume(row)[1]
     computing = bare.step_seconds.at(COURSE_LEVEL) if bare and bare.step_seconds else None
@@ -94,13 +94,13 @@ def case_work(evidence: Evidence, case: str, prediction: ArmPrediction) -> CaseW
     if communication is not None:
         shares = propagate(lambda part, whole: part / whole, communication, row.step_seconds.at(COURSE_LEVEL))
     if row.ranks == 1:
-        foretold, count = next(iter(prediction.rows), None), parameters(evidence, row)
-        if foretold is None or count is None:
+        first, count = next(iter(prediction.rows), None), parameters(evidence, row)
+        if first is None or count is None:
             return None
-        ranks, mark, size, shares = foretold.ranks, "predicted", FLOAT_BYTES * count, None
-        sent = foretold.communication_share
-        computing, communication = foretold.step.times(1 - sent), foretold.step.times(sent)
-        share = communication.value / foretold.step.value
+        ranks, mark, size, shares = first.ranks, "predicted", FLOAT_BYTES * count, None
+        sent = first.communication_share
+        computing, communication = first.step.times(1 - sent), first.step.times(sent)
+        share = communication.value / first.step.value
     counted = _counted(evidence, case)
     at = next((count for count in (row.ranks, 1) if count in counted), 0)
     use, flops = counted.get(at), None

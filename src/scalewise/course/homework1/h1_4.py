@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
@@ -42,6 +41,7 @@ from scalewise.course.page_pieces import setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
+from scalewise.units import listed
 
 ORDER = 40
 TABLE = "h1-4-dp-ddp"

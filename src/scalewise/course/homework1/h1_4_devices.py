@@ -10,7 +10,6 @@ import numpy as np
 from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import union
 from scalewise.analysis.propagate import exact
 from scalewise.analysis.ratio import Equivalence
@@ -19,6 +18,7 @@ from scalewise.analysis.trace import RankStep, profiled_step
 from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, measured_runs, on_gpus
 from scalewise.course.measured_arms import COURSE_LEVEL, figures_of
 from scalewise.records.inspection import BusyRow
+from scalewise.records.load import Run
 from scalewise.report.cells import count_cell, number_cell, said
 from scalewise.report.document import (
     Cell,
@@ -33,8 +33,7 @@ from scalewise.report.document import (
     Table,
     TimelinePlot,
 )
-from scalewise.results.run import Run
-from scalewise.units import NANO
+from scalewise.units import NANO, listed
 
 DP, DDP = "DataParallel", "DDP"
 BLOCK = 20  # most steps of a block; blocks are drawn and not single steps, since neighbouring steps resemble each other

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.line_fit import Line, fit_line, spread_of
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.scaling import serial_fraction
@@ -30,6 +29,7 @@ from scalewise.course.page_pieces import estimates_series, setting
 from scalewise.course.seen import refusals
 from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
+from scalewise.units import listed, ranks_phrase
 
 ORDER, EXPERIMENT = 50, "delay"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
@@ -167,9 +167,9 @@ def delays(evidence: Evidence) -> Delays:
     plain_one, plain_many = (_step(evidence, steps.get((0.0, count))) for count in (1, ranks))
     faster = step_ratio(evidence, steps.get((0.0, 1)), steps.get((0.0, ranks)))
     if ranks == 1:
-        foretold = predicted_ranks(evidence, "strong-scaling").rows
-        ranks, mark = (foretold[-1].ranks, "predicted") if foretold else (1, "missing")
-        plain_many = foretold[-1].step if foretold else None
+        several = predicted_ranks(evidence, "strong-scaling").rows
+        ranks, mark = (several[-1].ranks, "predicted") if several else (1, "missing")
+        plain_many = several[-1].step if several else None
         faster = ratio_of(plain_one, plain_many) if plain_one is not None and plain_many is not None else None
     made = []
     for delay in sorted({delay for delay, _ in steps}):

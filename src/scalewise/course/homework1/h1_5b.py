@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.saturation import SATURATED, Saturation, saturation
 from scalewise.course.homework import Question
@@ -38,6 +37,7 @@ from scalewise.course.page_pieces import SeriesStyle, cells_series, estimates_se
 from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
+from scalewise.units import ranks_phrase
 
 ORDER, EXPERIMENT = 51, "batch-scaling"
 TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"
@@ -139,9 +139,9 @@ def batches(evidence: Evidence) -> Batches:
     sizes = sorted({round(batch_of(row)) for row in rows})
     predictions = tuple((f"batch {size}:", predicted_ranks(evidence, EXPERIMENT, batch=size)) for size in sizes)
     here, predicted, gpus = [], [], []
-    foretold = max((row.ranks for _, one in predictions for row in one.rows), default=0)
+    most_predicted = max((row.ranks for _, one in predictions for row in one.rows), default=0)
     there = max((n for n in ASKED if n > ranks and measured_there(evidence, EXPERIMENT, n)), default=0)
-    count = max(foretold, there)
+    count = max(most_predicted, there)
     for size, (_, prediction) in zip(sizes, predictions, strict=True):
         points = points_of_arm(evidence, EXPERIMENT, prediction, (1, ranks, count or 1), batch=size)
         known = {point.ranks: point for point in reversed(points) if point.step.number is not None}

@@ -8,7 +8,6 @@ from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence, once_per_report
 from scalewise.analysis.link_points import link_points
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import exact
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
@@ -36,11 +35,11 @@ from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import ModelError, model_error
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.predict.wire_fit import MeasuredCollective
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue, Device
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, PlotSeries
-from scalewise.results.run import Run
-from scalewise.units import seconds_text
+from scalewise.units import listed, ranks_phrase, seconds_text
 
 EXPERIMENT = "link-in-training"
 # Part of a GPU's name -> its link. For other GPUs no link is assumed.
@@ -236,7 +235,7 @@ def _checks(evidence: Evidence, experiment: str, **axes: AxisValue) -> Iterator[
 
 
 def _measured(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> ArmRow | None:
-    return row_at(scaling_rows(evidence, experiment, intervention="none", **axes), ranks)
+    return row_at(scaling_rows(evidence, experiment, change="none", **axes), ranks)
 
 
 @dataclass(frozen=True)
@@ -267,10 +266,10 @@ def points_of_arm(
     evidence: Evidence, experiment: str, prediction: ArmPrediction, asked: Sequence[int] = ASKED, **axes: AxisValue
 ) -> tuple[RanksPoint, ...]:
     """Returns a point for every number of ranks measured or asked for, fewest first; none if nothing was run."""
-    every = agreeing_rows(evidence, experiment, intervention="none", **axes)
+    every = agreeing_rows(evidence, experiment, change="none", **axes)
     if not every:
         return ()
-    rows = scaling_rows(evidence, experiment, intervention="none", **axes)
+    rows = scaling_rows(evidence, experiment, change="none", **axes)
     seen, one, size = again(evidence), row_at(rows, 1), _size(evidence, every[0].run_names)
     found = []
     for row in rows:

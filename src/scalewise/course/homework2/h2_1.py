@@ -37,15 +37,15 @@ ROUNDED = (
 )
 
 
-def code_point(evidence: Evidence, code: str, intervention: str = "none") -> Point:
+def code_point(evidence: Evidence, code: str, change: str = "none") -> Point:
     """Returns one code at the ACCUM_STEPS of the comparison."""
-    return point(evidence, f"{NAMES[code]}: {MEANS[code]}", "codes", intervention=intervention, code=code)
+    return point(evidence, f"{NAMES[code]}: {MEANS[code]}", "codes", change=change, code=code)
 
 
-def beside_point(evidence: Evidence, experiment: str, intervention: str = "none") -> Point:
+def beside_point(evidence: Evidence, experiment: str, change: str = "none") -> Point:
     """Float32 DDP without accumulation, or Code 3 in bfloat16; folders of before these were measured have neither."""
     label = {PLAIN: "float32 DDP", BFLOAT: "Code 3 in bfloat16"}[experiment]
-    return point(evidence, label, experiment, intervention=intervention)
+    return point(evidence, label, experiment, change=change)
 
 
 def product_precision(one: Point) -> str:

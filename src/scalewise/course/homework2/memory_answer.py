@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import MemoryParts, memory_change
-from scalewise.analysis.phrases import listed
 from scalewise.course.homework import Question
 from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
 from scalewise.course.measured_arms import MEGABYTE, SAME, Sign, memory_sign, parts_of
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Table
+from scalewise.units import listed
 
 MEMORY_TABLE = "h2-3-memory"
 QUESTION = Question(

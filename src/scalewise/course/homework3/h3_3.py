@@ -1,7 +1,6 @@
 """H3.3: the rule that assigns a layer to a device, checked against where the layers were found."""
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import contiguous, placement_rule
 from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
@@ -9,6 +8,7 @@ from scalewise.course.listings import function_listing
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table
+from scalewise.units import listed
 
 ORDER = 30
 TABLE, LISTING = "h3-3-placement", "h3-3-init"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course.gpus import hand_over_parts, known_of
 from scalewise.course.homework import Question
@@ -13,6 +12,7 @@ from scalewise.course.homework3.layers import ALL, DEVICES, KIB, Placed, copy_by
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
+from scalewise.units import listed
 
 ORDER = 50
 TABLE = "h3-5-transfers"

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
 from scalewise.course.homework import Question
@@ -41,6 +40,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Section, Table
+from scalewise.units import listed
 
 ORDER = 20
 TABLE = "p7-3-amp"

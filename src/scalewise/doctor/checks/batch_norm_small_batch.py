@@ -5,14 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rank_names import counted
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of, wrapper_name
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.source import text_of, wrapper_name
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BatchNormNote
 from scalewise.records.spec import Change
+from scalewise.units import counted
 
 FEW = 16
 LEAST_PASSES = 3
@@ -120,7 +118,7 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
         price=Price(spread, "share", "by which the variance that a rank normalises with is off", untried),
         ranks=wrapper.ranks,
         steps_seen=len(case.first.windows),
-        remedy=Change("sync_batch_norm") if on_gpu else None,
+        change=Change("sync_batch_norm") if on_gpu else None,
     )
 
 

@@ -4,19 +4,16 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.mixed_precision import (
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.mixed_precision import (
     carried_scale,
     known_scales,
     require_working_scaler,
     scaler_names,
     taken_out,
 )
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
-from scalewise.doctor.windows import Window
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import ClipNote
 from scalewise.records.spec import Change
 
@@ -34,7 +31,7 @@ CHECK = Check(
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )
-REMEDY = Change("unscale_before_clip")
+CHANGE = Change("unscale_before_clip")
 MEANT_SHARE = 0.05  # of the scale: a limit above it was multiplied by the scale
 
 
@@ -107,7 +104,7 @@ def _finding(case: Case, early: list[Clipped], clips: int) -> Finding:
         price=Price(scale, "times", "too small is the clipping threshold", "the loss scale when clipping"),
         proof="observed" if any(one.seen for one in early) else "suspected",
         steps_seen=len(rank.windows),
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

@@ -5,15 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import SHARDED
-from scalewise.doctor.parameter_divergence import TOLERANCE, gap
-from scalewise.doctor.rank_names import named_ranks
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.averaging import TOLERANCE, gap
+from scalewise.doctor.queries.inputs import SHARDED
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
 from scalewise.records.spec import Change
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="clip-of-a-shard",
@@ -33,7 +31,7 @@ CHECK = Check(
     silent="Shards that are scaled by one common factor; replicas, whose norms are equal by nature; ranks that "
     "train apart.",
 )
-REMEDY = "clip_by_whole_norm"
+CHANGE = "clip_by_whole_norm"
 LEAST = 3  # steps
 SAME = 1e-3  # largest relative difference of norms that count as the same limit
 
@@ -161,8 +159,8 @@ def _finding(case: Case, found: _Clipped) -> Finding:
         ),
         ranks=found.ranks,
         steps_seen=found.seen,
-        # The remedy asks all ranks; shards that lie over some of them only would need a group of their own.
-        remedy=Change(REMEDY, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
+        # The change asks all ranks; shards that lie over some of them only would need a group of their own.
+        change=Change(CHANGE, {"limit": found.limit}) if len(found.ranks) == case.world_size else None,
     )
 
 

@@ -4,11 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.device import LEAST_STEPS, MOSTLY
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.times import LEAST_STEPS, MOSTLY
 from scalewise.records.examination import PlaceRow, SettingsRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change
@@ -44,7 +41,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             fix=kind.fix,
             where=kind.where,
             steps_seen=steps,
-            remedy=_REMEDY,
+            change=_CHANGE,
         )
         for kind in kinds
         if (on := _steps_with(rows, kind.on, steps)) >= MOSTLY * steps
@@ -85,7 +82,7 @@ def _checked_collectives(case: Case) -> _Kind:
     )
 
 
-_REMEDY = Change("debugging_off")
+_CHANGE = Change("debugging_off")
 
 
 def _steps_with(rows: tuple[SettingsRow, ...], on: Callable[[SettingsRow], bool], steps: int) -> int:

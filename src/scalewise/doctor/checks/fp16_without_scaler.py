@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.mixed_precision import LEAST_SCALE, forward_precisions, require_working_scaler, scaler_device
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import called_on, optimizer_name
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Case, Window
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.mixed_precision import (
+    LEAST_SCALE,
+    forward_precisions,
+    require_working_scaler,
+    scaler_device,
+)
+from scalewise.doctor.queries.source import called_on, optimizer_name
 from scalewise.records.spec import Change
 
 CHECK = Check(
@@ -27,7 +29,7 @@ CHECK = Check(
 )
 LEAST_WINDOWS = 2
 LEAST_SHARE = 0.001  # of all gradient elements: fewer zeros than one in a thousand are not held against it
-REMEDY = Change("scaler")
+CHANGE = Change("scaler")
 UNSEEN = "whether gradients vanish was not seen in this run: it needs a run with scaling beside it"
 
 
@@ -80,7 +82,7 @@ def _finding(case: Case, half: list[Window], windows: int) -> Finding:
         also=(line,) if line else (),
         proof="observed" if vanished else "suspected",
         steps_seen=windows,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

@@ -5,14 +5,10 @@ from dataclasses import replace
 
 from scalewise.analysis.estimate import level_text
 from scalewise.analysis.machine_state import machine_state
-from scalewise.doctor.batch_cost import copying, loading_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.data_wait import Waiting, waiting
-from scalewise.doctor.finding import Finding, Price, Proof, SweepPoint
-from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, with_arguments
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Proof, Replayed, SweepPoint, priced_by_time
+from scalewise.doctor.queries.inputs import line_that_made, loader_of, training_loaders, with_arguments
+from scalewise.doctor.queries.times import Waiting, copying, loading_of, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change
@@ -83,7 +79,7 @@ def _finding(case: Case, bound: dict[int, Waiting]) -> Finding:
         price=Price(worst.wait_ns / 1e6, "ms per step", "waiting for data", "measured, median of the settled steps"),
         proof=_proof(case),
         steps_seen=worst.windows,
-        remedy=Change("cached_input"),
+        change=Change("cached_input"),
         sweep=tuple(Change("workers", {"count": count, **only}) for count in _worth_trying(case, loader)),
     )
 
@@ -133,7 +129,7 @@ def _fix(case: Case, loader: LoaderRow | None) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Prices the finding by the time gained without waiting, or adds the result for a number of workers."""
-    if replayed.remedy.name == "workers":
+    if replayed.change.name == "workers":
         return _with_workers(case, finding, replayed)
     settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
     spared = replayed.spared
@@ -144,7 +140,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 
 def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Adds the result for one number of workers; the fix names the smallest number that is as good as the best."""
-    count, spared = replayed.remedy.settings["count"], replayed.spared
+    count, spared = replayed.change.settings["count"], replayed.spared
     named = f"num_workers={count}"
     if replayed.trouble:
         words = f"with {named} the script did not run: {replayed.trouble}"
@@ -155,13 +151,13 @@ def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     change = f"{abs(less.value):.3g} ms {'less' if less.value > 0 else 'more'}"
     sure = f"{less.low:.3g} to {less.high:.3g} ms less, {level_text(less.level)}"
     words = f"replayed with {named}, a round of the loop takes {change} ({sure})"
-    tried = (*finding.tried, SweepPoint(replayed.remedy, less))
+    tried = (*finding.tried, SweepPoint(replayed.change, less))
     found = replace(finding, evidence=(*finding.evidence, words), tried=tried)
     helps = [one for one in tried if one.milliseconds.low > 0]
     if not helps:
         return found
     best = max(one.milliseconds.value for one in helps)
-    enough = min(int(one.remedy.settings["count"]) for one in helps if one.milliseconds.high >= best)
+    enough = min(int(one.change.settings["count"]) for one in helps if one.milliseconds.high >= best)
     return replace(found, fix=_workers_fix(finding, enough))
 
 

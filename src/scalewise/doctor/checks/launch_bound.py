@@ -4,11 +4,8 @@ from dataclasses import replace
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.device import gpu_settings, recorded_work, settled_windows
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_or_dismissed
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_or_dismissed
+from scalewise.doctor.queries.times import gpu_settings, recorded_work, settled_windows
 from scalewise.records.examination import DeviceWorkRow, GraphRow, OptimizerRow
 from scalewise.records.spec import Change
 
@@ -64,7 +61,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
             ),
             proof="suspected",
             steps_seen=len(rank.windows),
-            remedy=_remedy(case, optimizer),
+            change=_change(case, optimizer),
         ),
     )
 
@@ -89,7 +86,7 @@ def _slow_optimizer(case: Case, work: DeviceWorkRow) -> OptimizerRow | None:
     return rows[0] if rows else None
 
 
-def _remedy(case: Case, optimizer: OptimizerRow | None) -> Change | None:
+def _change(case: Case, optimizer: OptimizerRow | None) -> Change | None:
     if optimizer is not None:
         return Change("fused_optimizer")
     compiled = any(row.compiled for row in case.first.rows(GraphRow))
@@ -110,8 +107,8 @@ def _fix(optimizer: OptimizerRow | None) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
     """Prices the time that fewer launches save; if the fix saves next to nothing, the finding becomes a suspicion."""
-    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.remedy.name} spares")
+    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.change.name} spares")
     if settled is not None:
         return settled
-    words = f"{replayed.remedy.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
+    words = f"{replayed.change.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
     return replace(finding, evidence=(*finding.evidence, words), proof="suspected")

@@ -1,11 +1,8 @@
 """Detects constant buffers that are sent to all ranks in every forward pass."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Change
 
@@ -23,7 +20,7 @@ CHECK = Check(
 )
 LEAST_BYTES = 1_000_000
 LEAST_CHECKS = 2
-REMEDY = Change("ddp_option", {"broadcast_buffers": False})
+CHANGE = Change("ddp_option", {"broadcast_buffers": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -66,7 +63,7 @@ def _finding(case: Case, wrapper: WrapperRow, checks: int) -> Finding:
             forwards * size / len(windows), "bytes", "sent per step to each other rank", "computed from the buffers"
         ),
         steps_seen=checks,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

@@ -3,11 +3,8 @@
 import re
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Change
 
@@ -24,7 +21,7 @@ CHECK = Check(
     silent="A parameter that had no gradient in any of the steps on any rank; static_graph.",
 )
 LEAST_STEPS = 5
-REMEDY = Change("ddp_option", {"find_unused_parameters": False})
+CHANGE = Change("ddp_option", {"find_unused_parameters": False})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -62,7 +59,7 @@ def _finding(case: Case, wrapper: WrapperRow, steps: int) -> Finding:
         fix=_fix(where),
         where=where,
         steps_seen=steps,
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

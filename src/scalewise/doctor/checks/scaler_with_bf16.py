@@ -2,13 +2,14 @@
 
 import statistics
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.mixed_precision import forward_precisions, require_working_scaler, scaler_device, scaler_names
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.mixed_precision import (
+    forward_precisions,
+    require_working_scaler,
+    scaler_device,
+    scaler_names,
+)
 from scalewise.records.spec import Change
 
 CHECK = Check(
@@ -24,7 +25,7 @@ CHECK = Check(
     silent="A scaler with enabled=False; any float16 in training; float32.",
 )
 LEAST_WINDOWS = 2
-REMEDY = Change("no_scaler")
+CHANGE = Change("no_scaler")
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -67,7 +68,7 @@ def _finding(case: Case, scaled: list[Window], windows: tuple[Window, ...]) -> F
         "  # bfloat16 has the range of float32",
         where=rank.place(first),
         steps_seen=len(windows),
-        remedy=REMEDY,
+        change=CHANGE,
     )
 
 

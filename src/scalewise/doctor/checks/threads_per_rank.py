@@ -3,10 +3,7 @@
 from collections import defaultdict
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
 from scalewise.records.rows import StartRow
 from scalewise.records.spec import Change
 
@@ -65,7 +62,7 @@ def _judge(case: Case, host: str, rows: list[StartRow]) -> Finding | None:
         proof="suspected",
         ranks=tuple(row.rank for row in rows),
         steps_seen=len(case.first.windows),
-        remedy=Change("threads", {"count": fair}),
+        change=Change("threads", {"count": fair}),
     )
 
 

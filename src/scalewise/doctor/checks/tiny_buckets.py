@@ -5,11 +5,8 @@ import re
 import statistics
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow, WrapperUseRow
 from scalewise.records.spec import Change
 
@@ -28,7 +25,7 @@ LEAST_BUCKETS = 8
 SMALL_BYTES = 1_000_000
 DEFAULT_MB = 25
 DEFAULT_BYTES = DEFAULT_MB * 2**20
-REMEDY = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
+CHANGE = Change("ddp_option", {"bucket_cap_mb": DEFAULT_MB})
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -65,7 +62,7 @@ def _finding(case: Case, wrapper: WrapperRow, use: WrapperUseRow, cap_mb: float)
         where=where,
         price=Price(count / otherwise, "times", "as many all-reduces as needed", "computed from the buckets DDP made"),
         steps_seen=use.step,
-        remedy=REMEDY,
+        change=CHANGE,
     )
     return [finding]
 

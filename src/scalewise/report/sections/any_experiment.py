@@ -38,7 +38,7 @@ def _section(experiment: ExperimentAnalysis, analysis: Analysis) -> Section:
 def overview(experiment: ExperimentAnalysis) -> Table:
     """Returns a table with one row per arm: step time, throughput, scaling."""
     rows = experiment.rows
-    changed = any(row.intervention != "none" for row in rows)
+    changed = any(row.change != "none" for row in rows)
     scales = any(row.scaling.speedup and row.scaling.base != row.label for row in rows)
     columns = [Column(axis, numeric=False) for axis in experiment.axes]
     columns += [Column("changed", numeric=False)] if changed else []
@@ -57,7 +57,7 @@ def overview(experiment: ExperimentAnalysis) -> Table:
 def _cells(row: ArmRow, axes: Sequence[str], changed: bool, scales: bool) -> tuple[Cell, ...]:
     mark = mark_of(row)
     cells = [text_cell(value_text(row.axes[axis]) if axis in row.axes else "–") for axis in axes]
-    cells += [text_cell("–" if row.intervention == "none" else row.intervention.replace("_", " "))] if changed else []
+    cells += [text_cell("–" if row.change == "none" else row.change.replace("_", " "))] if changed else []
     cells += [
         count_cell(row.ranks),
         estimate_cell(row.step_seconds, 1e3, mark=mark, why_empty=row.reason),

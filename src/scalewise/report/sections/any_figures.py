@@ -35,7 +35,7 @@ def speedup(experiment: ExperimentAnalysis) -> Figure | None:
 
 def _line_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [f"{axis} {value_text(row.axes[axis])}" for axis in experiment.axes if axis in row.axes]
-    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
+    words += [] if row.change == "none" else [short_text(row.change).replace("_", " ")]
     return ", ".join(words) or "measured"
 
 
@@ -53,7 +53,7 @@ def _speedups(name: str, rows: Sequence[ArmRow]) -> PlotSeries:
 def trace(experiment: ExperimentAnalysis) -> Figure | None:
     """Returns every step of one run per arm, so that warm-up can be seen."""
     runs = {one.name: one for one in experiment.runs}
-    plain = [row for row in experiment.rows if row.intervention == "none" and row.step_seconds]
+    plain = [row for row in experiment.rows if row.change == "none" and row.step_seconds]
     chosen = [(row, runs[name]) for row in plain for name in row.run_names[:1] if name in runs][:5]
     if not chosen:
         return None
@@ -99,13 +99,13 @@ def _milliseconds(seconds: float | None) -> float:
 def _bar_name(row: ArmRow, experiment: ExperimentAnalysis) -> str:
     words = [value_text(row.axes[axis]) for axis in experiment.axes if axis in row.axes]
     words += [f"{row.ranks} rank{'' if row.ranks == 1 else 's'}"]
-    words += [] if row.intervention == "none" else [short_text(row.intervention).replace("_", " ")]
+    words += [] if row.change == "none" else [short_text(row.change).replace("_", " ")]
     return ", ".join(words)
 
 
 def memory(experiment: ExperimentAnalysis) -> Figure | None:
     """Returns the peak memory of a rank: of the device if there is one, else of the process."""
-    rows = [row for row in experiment.rows if row.intervention == "none"][:MOST_BARS]
+    rows = [row for row in experiment.rows if row.change == "none"][:MOST_BARS]
     device = any(row.memory.cuda_peak_allocated_bytes for row in rows)
     peaks = [row.memory.cuda_peak_allocated_bytes if device else row.memory.peak_rss_bytes for row in rows]
     known = [(row, peak) for row, peak in zip(rows, peaks, strict=True) if peak]

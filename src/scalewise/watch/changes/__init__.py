@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalewise.records.changes import declared, known_changes
-from scalewise.records.examination import RemedyRow
+from scalewise.records.examination import AppliedRow
 from scalewise.records.spec import Change
 from scalewise.watch.recorder import Recorder
 
@@ -44,7 +44,7 @@ def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
         if recorder.on and steps & (steps - 1) == 0:
             try:
                 for name in names:
-                    recorder.journal.row(RemedyRow(name, recorder.applied.get(name, 0)))
+                    recorder.journal.row(AppliedRow(name, recorder.applied.get(name, 0)))
             except Exception as error:
                 recorder.broke("counting changes", error)
 
