@@ -16,8 +16,7 @@ from scalewise.doctor.diagnosis_text import (
     sure_text,
     verdict_text,
 )
-from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.rules import Check, rules
+from scalewise.doctor.finding import Check, Diagnosis, Finding, rules
 from scalewise.records.examination import PlaceRow
 from scalewise.report.document import Block, Code, Document, Judgement, Only, Paragraph, Quote, QuotedPlace, Section
 
