@@ -9,18 +9,16 @@ from corpus_scripts import Clinic, Examined, Script, machine_here
 
 from bench.runs import Silent
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import TimeSaved
-from scalewise.doctor.replay_verdict import replay_findings, spared
+from scalewise.doctor.finding import Finding, TimeSaved
+from scalewise.doctor.replay import replay_findings, spared
 from scalewise.errors import BadRequest
 from scalewise.launch.campaign import run_campaign
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run, load
 from scalewise.records.notes import SaveNote, ScheduleNote
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Inspected, RunSpec, Timed, Turns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 REPEATS = 5
 STEPS = 60

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from bench.emulated_link import emulated_link, with_real_messages
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
@@ -18,7 +19,6 @@ from scalewise.launch.forkserver import Servers
 from scalewise.plan.shares import seats
 from scalewise.predict.collective_times import seconds
 from scalewise.predict.compute_noise import compute_spread
-from scalewise.predict.emulated import emulated_link, with_real_messages
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import measured_link
 from scalewise.predict.prediction import Spread, predict
@@ -27,11 +27,10 @@ from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, RehearsedRa
 from scalewise.predict.self_check import UNCHECKED, model_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change, RunSpec, Turns
 from scalewise.records.spec import Rehearsed as StandIns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 MESSAGES = 10  # of each size in a run

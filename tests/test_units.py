@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.units import bytes_text, seconds_text, significant, three_digits, with_interval
+from scalewise.units import (
+    bytes_text,
+    counted,
+    listed,
+    named_ranks,
+    seconds_text,
+    significant,
+    three_digits,
+    with_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -94,3 +103,22 @@ def test_rounding_moves_neither_end_by_more_than_a_twentieth_of_half_the_interva
         (value, value - below, value + above), with_interval(value, value - below, value + above), strict=True
     ):
         assert abs(float(text.replace("\u202f", "")) - exact) <= 0.0501 * half + 1e-9 * abs(exact)
+
+
+def test_lists_end_in_and():
+    assert [listed(words) for words in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"), [((2,), "Rank 2"), ((0, 1), "Ranks 0 and 1"), ((0, 1, 3), "Ranks 0, 1 and 3")]
+)
+def test_ranks_are_listed_as_people_do(ranks, text):
+    assert named_ranks(ranks) == text
+    assert named_ranks(ranks, small=True) == text.lower()
+
+
+@pytest.mark.parametrize(
+    ("count", "thing", "text"), [(1, "batch", "1 batch"), (16, "batch", "16 batches"), (0, "GPU", "0 GPUs")]
+)
+def test_things_are_counted_in_the_plural(count, thing, text):
+    assert counted(count, thing) == text

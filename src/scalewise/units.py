@@ -1,5 +1,6 @@
-"""The texts of numbers with units; the only place that rounds."""
+"""The texts of numbers with units, which are rounded here only, and of counts and lists."""
 
+from collections.abc import Sequence
 from math import floor, isfinite, log10
 
 NANO = 1e-9
@@ -57,6 +58,30 @@ def with_interval(value: float, low: float, high: float, most: int | None = None
     if most is not None and value:
         place = max(place, _place(value, most))
     return _at_place(value, place), _at_place(low, place), _at_place(high, place)
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things: `1 batch`, `16 batches`."""
+    plural = f"{thing}es" if thing.endswith(("s", "ch", "x")) else f"{thing}s"
+    return f"{count} {thing if count == 1 else plural}"
+
+
+def ranks_phrase(count: int) -> str:
+    """A number of ranks: `1 rank`, `2 ranks`."""
+    return counted(count, "rank")
+
+
+def named_ranks(ranks: Sequence[int], small: bool = False) -> str:
+    """Names of ranks: `Ranks 0, 1 and 3`, `Rank 2`; `ranks ...` if `small`, for the inside of a sentence."""
+    text = f"rank{'s' if len(ranks) > 1 else ''} {listed([str(rank) for rank in ranks])}"
+    return text if small else text.capitalize()
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words joined for a sentence: `a`, `a and b`, `a, b and c`."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _place(value: float, digits: int) -> int:

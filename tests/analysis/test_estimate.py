@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from factories import make_estimate, noisy
 from scalewise.analysis.estimate import (
+    Estimate,
     RunMedian,
     common_level,
     estimate,
     level_text,
     normal_quantile,
+    percent_phrase,
     run_median,
     t_quantile,
 )
@@ -172,3 +174,8 @@ def test_medians_of_runs_are_estimated_at_the_level_that_is_asked_for(level):
 
 def usual_ratio(level):
     return normal_quantile(level) / normal_quantile(0.95)
+
+
+def test_a_share_is_said_in_percent_with_its_interval_unless_it_is_exact():
+    assert percent_phrase(Estimate(0.85, 0.8, 0.9, 30, 1, "made up", 0.95)) == "85.0 % [80.0, 90.0]"
+    assert percent_phrase(Estimate(0.5, 0.5, 0.5, 30, 1, "made up", 0.95)) == "50.0 %"

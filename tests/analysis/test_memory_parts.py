@@ -12,7 +12,7 @@ from scalewise.analysis.memory_parts import memory_change, memory_parts
 def test_parts_and_rest_are_the_peak():
     found = memory_parts(make_inspection(memory=make_parts(), peak_bytes=15000))
     assert found is not None
-    assert (found.explained_bytes, found.rest_bytes) == (13000, 2000)
+    assert (sum(found.parts.values()), found.rest_bytes) == (13000, 2000)
 
 
 def test_without_a_peak_nothing_is_said_about_a_rest():

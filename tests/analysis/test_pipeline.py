@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspection_factory import make_inspection, make_pipeline
-from scalewise.analysis.pipeline import contiguous, pipeline_bound, pipeline_of, placement_rule
+from scalewise.analysis.pipeline import contiguous, pipeline_of, placement_rule
 
 
 def test_devices_that_take_turns_are_never_busy_together():
@@ -38,12 +38,6 @@ def test_the_line_of_the_hand_over_is_told():
 def test_an_inspection_without_layers_is_no_pipeline():
     assert pipeline_of(None) is None
     assert pipeline_of(make_inspection()) is None
-
-
-def test_the_bound_falls_towards_one_over_n_with_more_micro_batches():
-    assert pipeline_bound(1.0, 4) == 0.25
-    assert pipeline_bound(1.0, 4, 1) == 1.0
-    assert 0.25 < pipeline_bound(1.0, 4, 64) < pipeline_bound(1.0, 4, 8) < 1.0
 
 
 @pytest.mark.parametrize(

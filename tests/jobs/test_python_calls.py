@@ -197,8 +197,9 @@ def test_a_notebook_shows_text_of_scripts_as_text() -> None:
     step = make_estimate(0.01, 0.009, 0.011)
     pair = Comparison(evil, evil, 0.98, "faster", None, step, step, None, "", evil, (), (evil,), (caveat,))
     for shown in (diagnosed._repr_html_(), CompareResult((pair,))._repr_html_()):
-        assert "<script" not in shown and "&lt;script&gt;" in shown and "<table>" in shown
-    assert "<br>second line" in diagnosed._repr_html_()
+        assert "<script" not in shown and "&lt;script&gt;" in shown
+    assert "\nsecond line</code></pre>" in diagnosed._repr_html_()
+    assert "<table>" in CompareResult((pair,))._repr_html_()
     assert "\n" not in repr(diagnosed)
 
 

@@ -10,7 +10,6 @@ from scalewise.records.codec import BadRecord, decode, encode
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import (
     ARM,
-    CONFIGURATION,
     IDENTITY,
     NOT_IDENTITY,
     Change,
@@ -113,7 +112,7 @@ def test_every_field_is_part_of_the_identity_or_named_as_not():
     assert names - {*IDENTITY, *NOT_IDENTITY} == set()
     assert set(IDENTITY) & set(NOT_IDENTITY) == set()
     assert set(NOT_IDENTITY) <= names and all(NOT_IDENTITY.values())
-    assert all(hasattr(RunSpec, name) or name in names for name in {*IDENTITY, *ARM, *CONFIGURATION})
+    assert all(hasattr(RunSpec, name) or name in names for name in {*IDENTITY, *ARM})
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

@@ -378,7 +378,7 @@ def specimen(most_pages: int | None = None) -> Document:
     return Document(
         "specimen",
         "Specimen of every block",
-        "a made-up machine · measured 2026-01-01",
+        ("a made-up machine", "measured 2026-01-01"),
         (*_plain_sections(), *_questions(), CLOSING),
         most_pages,
         TitleBlock(

@@ -3,7 +3,7 @@
 from factories import make_machine
 from run_folders import write_suite
 from scalewise.course.section_files import pages_of
-from scalewise.report.build_document import document_of, evidence_of, machine_line, section_modules
+from scalewise.report.build_document import document_of, evidence_of, machine_parts, section_modules
 
 
 def names(suite: str) -> list[str]:
@@ -33,7 +33,7 @@ def test_the_document_says_what_machine_and_when(tmp_path):
     document = document_of(evidence_of(write_suite(tmp_path / "own-1")), lambda _: None)
 
     assert (document.id, document.title, document.most_pages) == ("own", "My own suite", None)
-    assert document.subtitle == "cpu, 4 cores · 16.0 GiB · no GPU · torch 2.13.0 · measured 1970-01-01"
+    assert document.subtitle == ("cpu, 4 cores", "16.0 GiB", "no GPU", "torch 2.13.0", "measured 1970-01-01")
     assert [section.title for section in document.sections] == [
         "Strong scaling",
         "Machine, caveats, commands to repeat",
@@ -41,5 +41,5 @@ def test_the_document_says_what_machine_and_when(tmp_path):
 
 
 def test_gpus_of_a_kind_are_counted():
-    assert "2 × H200" in machine_line(make_machine(cores=1, gpus=2))
-    assert machine_line(make_machine(cores=1)).startswith("cpu, 1 core ·")
+    assert "2 × H200" in machine_parts(make_machine(cores=1, gpus=2))
+    assert machine_parts(make_machine(cores=1))[0] == "cpu, 1 core"

@@ -3,11 +3,12 @@
 import re
 from html.parser import HTMLParser
 
-from specimen import hand_in, specimen
+from specimen import ANATOMY, NASTY, SPEEDUP, hand_in, specimen
 
-from scalewise.report.document import Cell, Column, Document, Formula, Section, Table
-from scalewise.report.html import html_text
-from scalewise.report.html_table import table_markup
+from scalewise.report.canvas import Drawing, Hit
+from scalewise.report.document import Cell, Column, Document, Figure, Formula, Section, Table
+from scalewise.report.draw import draw
+from scalewise.report.html import html_text, svg_markup
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -102,7 +103,7 @@ def test_formulas_are_mathml_where_it_is_sound_and_else_plain():
     assert text.count("<math ") == 1 and "<mfrac>" in text
     assert "S(p) = 1 / (s + (1 - s) / p), s = 0.21" in text
     for unsound in ("<mi>x", "<mi onclick='x'>x</mi>", "<script>x</script>", "<mtext><a href='x'>x</a></mtext>"):
-        document = Document("d", "D", "", (Section("s", "S", (Formula("", "plain", unsound),)),), None)
+        document = Document("d", "D", (), (Section("s", "S", (Formula("", "plain", unsound),)),), None)
         shown = html_text(document)
         assert unsound not in shown and "plain</p>" in shown
 
@@ -133,6 +134,22 @@ def test_a_report_with_hints_shows_what_to_use_and_not_the_answers():
 def test_a_table_of_many_columns_is_set_more_tightly_than_one_of_few():
     def markup(columns: int) -> str:
         cell = Cell("1.00", 1.0, 0.5, 1.5, interval="[0.5, 1.5]")
-        return table_markup(Table("t", "T", (Column("a", "ms"),) * columns, ((cell,) * columns,)), 1)
+        table = Table("t", "T", (Column("a", "ms"),) * columns, ((cell,) * columns,))
+        return html_text(Document("d", "D", (), (Section("s", "S", (table,)),)))
 
     assert '<table class="dense">' in markup(8) and "<table>" in markup(4)
+
+
+def test_every_reference_finds_its_target_and_two_figures_share_no_id():
+    first = svg_markup(draw(Figure("a", "", "", SPEEDUP)), "f1", "a")
+    second = svg_markup(draw(Figure("b", "", "", ANATOMY)), "f2", "b")
+    ids = [set(re.findall(r' id="([^"]+)"', one)) for one in (first, second)]
+
+    for markup, own in zip((first, second), ids, strict=True):
+        assert set(re.findall(r"(?:url\(#|xlink:href=\"#)([^\")]+)", markup)) <= own
+    assert not ids[0] & ids[1]
+
+
+def test_what_hovering_shows_is_escaped():
+    markup = svg_markup(Drawing("<svg></svg>", 10, 10, (Hit(1, 2, 3, 4, NASTY),)), "f1", NASTY)
+    assert "<script" not in markup and "&lt;script&gt;" in markup and "\x1b" not in markup

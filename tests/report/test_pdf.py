@@ -27,7 +27,7 @@ def pages(document: Document, setting) -> int:
 
 def long_document(paragraphs: int, most_pages: int | None) -> Document:
     words = "Medians with their intervals fill this page line by line. " * 6
-    return Document("long", "Long", "", (Section("a", "A", (Paragraph(words),) * paragraphs),), most_pages)
+    return Document("long", "Long", (), (Section("a", "A", (Paragraph(words),) * paragraphs),), most_pages)
 
 
 def test_every_block_is_set_and_the_bytes_are_the_same_twice():
@@ -83,7 +83,7 @@ def test_a_formula_stays_on_the_page_of_the_table_after_it():
 
 def test_the_tightest_settings_put_a_question_into_the_first_line_of_its_answer():
     answer = Answer("H1.1", "Why?", "Because it is so.")
-    document = Document("d", "D", "", (Section("a", "A", (answer,) * 20),), None)
+    document = Document("d", "D", (), (Section("a", "A", (answer,) * 20),), None)
     tight = replace(SETTINGS[-1], run_in=False)
     ends = [
         json.loads(compiler_of(document, one).query("<places>", field="value"))[-1] for one in (SETTINGS[-1], tight)
@@ -92,20 +92,20 @@ def test_the_tightest_settings_put_a_question_into_the_first_line_of_its_answer(
 
 
 def test_an_invalid_formula_costs_its_own_look_only():
-    broken = Document("f", "F", "", (Section("a", "A", (Formula("unknownthing(", "x = y"),)),), None)
+    broken = Document("f", "F", (), (Section("a", "A", (Formula("unknownthing(", "x = y"),)),), None)
     assert pdf_bytes(broken, lambda _: None).startswith(b"%PDF")
 
 
 def test_a_table_wider_than_the_page_and_an_empty_one_are_set():
     wide = replace(TABLE, columns=TABLE.columns * 4, rows=tuple(row * 4 for row in TABLE.rows))
     empty = replace(TABLE, id="empty", rows=())
-    document = Document("w", "W", "", (Section("a", "A", (wide, empty)),), None)
+    document = Document("w", "W", (), (Section("a", "A", (wide, empty)),), None)
     assert pdf_bytes(document, lambda _: None).startswith(b"%PDF")
 
 
 def test_the_small_print_is_cut_into_two_columns_of_about_the_same_length():
     blocks = tuple(Paragraph("word " * count) for count in (10, 80, 20, 40, 60))
-    section = page_data(Document("d", "D", "", (Section("closing", "C", blocks),), None), SETTINGS[0])["sections"][0]
+    section = page_data(Document("d", "D", (), (Section("closing", "C", blocks),), None), SETTINGS[0])["sections"][0]
     left, right = (sum(len(block["text"]) for block in half) for half in section["halves"])
 
     assert len(section["halves"]) == 2 and abs(left - right) < 150
@@ -114,7 +114,7 @@ def test_the_small_print_is_cut_into_two_columns_of_about_the_same_length():
 def test_how_answers_were_decided_stands_in_an_appendix_that_is_not_counted():
     def document(decided: str, answers: int = 16) -> Document:
         one = Answer("H1.2", "Why?", "Because.", decided=decided)
-        return Document("d", "D", "", (Section("a", "A", (one,) * answers), specimen().sections[-1]), None)
+        return Document("d", "D", (), (Section("a", "A", (one,) * answers), specimen().sections[-1]), None)
 
     plain, decided = document(""), document("The interval lies below 2. " * 8)
     assert pages(plain, SETTINGS[0]) == pages(decided, SETTINGS[0]) == 1
@@ -151,7 +151,7 @@ def test_the_white_end_of_a_page_is_measured_from_where_blocks_end():
 
 def test_figures_are_lowered_where_that_fills_a_page():
     figures = tuple(Figure(f"f{n}", "F", "", MEMORY, 1.0) for n in range(16))
-    document = Document("d", "D", "", (Section("a", "A", figures),), None)
+    document = Document("d", "D", (), (Section("a", "A", figures),), None)
     first = compiled(document, SETTINGS[0], print)
     tried = [compiled(document, replace(SETTINGS[0], figures=scale), print) for scale in FIGURE_SCALES]
     chosen = pdf_bytes(document, print)
@@ -162,7 +162,7 @@ def test_figures_are_lowered_where_that_fills_a_page():
 
 def test_two_small_figures_share_the_whole_width_of_their_row():
     figures = tuple(Figure(f"f{n}", "F", "", MEMORY, 1 / 3) for n in range(2))
-    (row,) = page_data(Document("d", "D", "", (Section("a", "A", figures),), None), SETTINGS[0])["sections"][0][
+    (row,) = page_data(Document("d", "D", (), (Section("a", "A", figures),), None), SETTINGS[0])["sections"][0][
         "blocks"
     ]
     assert 0.9 * SETTINGS[0].width_points < sum(one["width"] for one in row["blocks"]) < SETTINGS[0].width_points
@@ -181,4 +181,4 @@ def test_figures_are_lowered_before_a_report_exceeds_its_pages():
 
 def _figures(count: int, most_pages: int) -> Document:
     figures = tuple(Figure(f"f{n}", "F", "", LINES, 1.0) for n in range(count))
-    return Document("d", "D", "", (Section("a", "A", figures),), most_pages)
+    return Document("d", "D", (), (Section("a", "A", figures),), most_pages)

@@ -10,7 +10,7 @@ from scalewise.report.render_check import showable
 
 def holes(*blocks) -> tuple[list[str], list[str]]:
     said: list[str] = []
-    document = showable(Document("d", "D", "", (Section("s", "S", blocks),), None), said.append)
+    document = showable(Document("d", "D", (), (Section("s", "S", blocks),), None), said.append)
     return [block.text for block in document.sections[0].blocks if isinstance(block, Paragraph)], said
 
 

@@ -1,13 +1,23 @@
 """What page and HTML show of a table alike."""
 
+from dataclasses import replace
 from unicodedata import category
 
 from hypothesis import given
 from hypothesis import strategies as st
-from specimen import specimen
+from specimen import MEMORY, TABLE, specimen
 
-from scalewise.report.document import Answer, Cell, Column, Document, Section, Table
-from scalewise.report.view import labels_of, nonbreaking, numbers_of, plain_text, row_view, table_view, typeset
+from scalewise.report.document import Answer, Cell, Column, Document, Figure, Listing, Paragraph, Section, Table
+from scalewise.report.view import (
+    groups_of,
+    labels_of,
+    nonbreaking,
+    numbers_of,
+    plain_text,
+    row_view,
+    table_view,
+    typeset,
+)
 
 
 def test_a_number_and_its_interval_are_told_apart():
@@ -52,8 +62,8 @@ def test_the_same_doubt_on_two_cells_is_one_footnote():
 def test_sections_are_headed_by_the_questions_that_they_answer_and_else_by_numbers():
     answers = (Answer("H1.5A", "?", "Yes."), Answer("H1.5A", "?", "No."), Answer("H1.5B", "?", "No."))
     sections = (Section("x", "Delay", answers), Section("y", "H1.5A Delay", answers), Section("z", "Machine", ()))
-    assert labels_of(Document("d", "", "", sections, None)) == ["H1.5A, H1.5B", "", ""]
-    assert labels_of(Document("d", "", "", sections[2:] * 2, None)) == ["1", "2"]
+    assert labels_of(Document("d", "", (), sections, None)) == ["H1.5A, H1.5B", "", ""]
+    assert labels_of(Document("d", "", (), sections[2:] * 2, None)) == ["1", "2"]
 
 
 def test_the_mark_of_the_first_cell_is_that_of_the_row():
@@ -88,3 +98,48 @@ def test_signs_are_those_of_print():
 def test_code_names_and_dates_keep_their_signs():
     for text in ("`x = y - 1 >= 2`", "run-ranks1-r0", "2026-11-16", "max x", "6.18.44-4"):
         assert typeset(text) == text
+
+
+HALF = Figure("half", "", "", MEMORY, 0.5)
+WIDE = Figure("wide", "", "", MEMORY, 1.0)
+THIRD = Figure("third", "", "", MEMORY, 1 / 3)
+TEXT = Paragraph("text")
+ANSWER = Answer("H", "Why?", "Because.")
+LISTING = Listing("l", "", "x.py", 1, "x = 1")
+NARROW = replace(TABLE, columns=TABLE.columns[:2], rows=tuple(row[:2] for row in TABLE.rows))
+
+
+def sizes(*blocks) -> list[int]:
+    return [len(group) for group in groups_of(blocks)]
+
+
+def test_figures_share_a_row_while_they_fit():
+    assert sizes(HALF, HALF, HALF) == [2, 1]
+    assert sizes(THIRD, THIRD, THIRD, THIRD) == [3, 1]
+    assert sizes(WIDE, HALF, HALF) == [1, 2]
+
+
+def test_the_odd_figure_goes_beside_a_narrow_table():
+    assert sizes(NARROW, HALF) == [2]
+    assert sizes(NARROW, HALF, HALF) == [1, 2]
+    assert sizes(TABLE, HALF) == [1, 1]
+    assert sizes(NARROW, WIDE) == [1, 1]
+
+
+def test_a_lone_narrow_figure_draws_the_next_to_its_side_over_text_but_over_nothing_else():
+    assert sizes(HALF, ANSWER, HALF) == [2, 1]
+    assert sizes(HALF, TEXT, ANSWER, HALF, HALF) == [1, 1, 1, 2]
+    assert sizes(HALF, LISTING, HALF) == [1, 1, 1]
+    assert sizes(HALF, TABLE, HALF) == [1, 1, 1]
+    assert sizes(HALF, ANSWER, WIDE, ANSWER, HALF) == [1, 1, 1, 1, 1]
+
+
+def test_answers_have_a_row_of_their_own():
+    assert sizes(HALF, ANSWER, ANSWER) == [1, 1, 1]
+
+
+def test_no_block_is_lost():
+    blocks = [TEXT, TABLE, HALF, ANSWER, WIDE, HALF, HALF, HALF, ANSWER, NARROW, HALF, TEXT, LISTING]
+    found = [block for group in groups_of(blocks) for block in group]
+    assert len(found) == len(blocks) and all(block in found for block in blocks)
+    assert [block for block in found if block not in (HALF, WIDE)] == [one for one in blocks if one not in (HALF, WIDE)]

@@ -19,6 +19,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from scalewise.units import three_digits
+
 Floats = NDArray[np.float64]
 
 CONFIDENCE = 0.95  # the level of every interval for which no other is asked
@@ -185,3 +187,11 @@ def _method(runs: int, run_cv: float) -> str:
     if runs > LEAST_DEGREES:
         return f"medians of {runs} runs"
     return f"medians of {runs} runs, spread between runs partly assumed ({run_cv * 100:.1f} %)"
+
+
+def percent_phrase(found: Estimate) -> str:
+    """A share and its interval, in percent: `85.0 % [80.0, 90.0]`; an exact one has no interval."""
+    text = f"{three_digits(100 * found.value)} %"
+    if found.low == found.high:
+        return text
+    return f"{text} [{three_digits(100 * found.low)}, {three_digits(100 * found.high)}]"

@@ -78,11 +78,6 @@ class MemoryParts:
     at_peak: bool = False  # the parts are those of one moment, so that nothing is left over
     outside_bytes: int = 0  # by which the device's peak exceeds all tensors that were seen in the step
 
-    @property
-    def explained_bytes(self) -> int:
-        """The sum of the parts."""
-        return sum(self.parts.values())
-
 
 @dataclass(frozen=True)
 class MemoryChange:

@@ -93,12 +93,6 @@ def layer_rows(inspection: Inspection) -> tuple[BusyRow, ...]:
     return tuple(row for row in inspection.timeline if row.phase != "optimizer")
 
 
-def pipeline_bound(step_seconds: float, devices: int, micro_batches: int | None = None) -> float:
-    """The step time if the devices worked at the same time: T/N, or with m micro-batches T (m + N - 1)/(m N)."""
-    ideal = step_seconds / devices
-    return ideal if micro_batches is None else ideal * (micro_batches + devices - 1) / micro_batches
-
-
 def copies_seconds(inspection: Inspection) -> tuple[float, ...]:
     """The seconds of each copy between two devices: its pause, less the median pause between layers on one device.
 

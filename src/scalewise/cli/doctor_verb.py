@@ -10,6 +10,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import DiagnoseRequest, ExaminedScript
 from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
 from scalewise.records.codec import encode
+from scalewise.report.documents.diagnosis_document import diagnosis_document
 
 
 def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> DiagnoseRequest:
@@ -50,14 +51,9 @@ def present_diagnosis(
         more = {"traceback": words, "exit_code": examined.exit_code, "files": examined.files}
         output.json(to_json({**encode(examined.diagnosis), **more}))
     else:
-        from scalewise.console.doctor_view import show_diagnosis
+        from scalewise.console.terminal import show_document
 
-        show_diagnosis(output, examined.diagnosis)
-        if examined.words:
-            output.show()
-            output.show("What the script itself said last:")
-            for line in examined.words:
-                output.show(f"    {line}")
+        show_document(output, diagnosis_document(examined.diagnosis, examined.words))
     _write_files(output, examined, html, sarif)
     return examined.exit_code
 
@@ -65,9 +61,9 @@ def present_diagnosis(
 def _write_files(output: Output, examined: ExaminedScript, html: Path | None, sarif: Path | None) -> None:
     try:
         if html is not None:
-            from scalewise.report.doctor_page import write_doctor_page
+            from scalewise.report.html import write_page
 
-            write_doctor_page(html, examined.diagnosis)
+            write_page(html, diagnosis_document(examined.diagnosis, examined.words))
             output.say(f"written: {html}")
         if sarif is not None:
             from scalewise.report.sarif import write_sarif

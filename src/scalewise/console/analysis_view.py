@@ -1,6 +1,5 @@
 """Shows an analysis in the terminal: per experiment what a step takes, where the time goes, and what to doubt."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,12 +20,12 @@ from scalewise.analysis.step_modules import sentence
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.analysis.untimed_text import untimed_lines
 from scalewise.console.output import Output, printable
+from scalewise.console.terminal import show_paragraph
 from scalewise.console.utilisation_view import use_lines, use_table
 from scalewise.plan.words import short_text, value_text
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 NONE = "-"
-MOST_COLUMNS = 80
 SCALING_NOTES = {
     "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
     "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
@@ -271,14 +270,6 @@ def show_caveats(output: Output, caveats: Sequence[Caveat]) -> None:
     for caveat in caveats:
         remedy = f"{caveat.remedy[:1].upper()}{caveat.remedy[1:]}"
         show_paragraph(output, f"{caveat.sign}  {caveat.name}: {caveat.evidence}. {remedy}.")
-
-
-def show_paragraph(output: Output, text: str) -> None:
-    """Prints a text filled to the width of the terminal, at most 80 columns."""
-    width = min(output.data.width, MOST_COLUMNS)
-    bound = printable(text).replace(" %", "\xa0%")  # a number and its sign stay together
-    filled = textwrap.fill(bound, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-    output.show(filled.replace("\xa0%", " %"))
 
 
 def _method(row: ArmRow) -> str:

@@ -5,8 +5,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from scalewise.console.analysis_view import MOST_COLUMNS, show_paragraph
 from scalewise.console.output import Output
+from scalewise.console.terminal import MOST_COLUMNS, show_paragraph
 from scalewise.course.tasks.requirement import Judged, State, TaskVerdict
 from scalewise.records.examination import PlaceRow
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.estimate import level_text
-from scalewise.console.analysis_view import show_caveats, show_paragraph
+from scalewise.console.analysis_view import show_caveats
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_paragraph
 from scalewise.units import seconds_text
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.course.gpus import GpuStep, Record
-from scalewise.results.run import Run
+from scalewise.records.load import Run
+from scalewise.units import listed
 
 BRACKET = "brackets: 95 % intervals"
 SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "LR": "LR", "STEPS": "steps"}

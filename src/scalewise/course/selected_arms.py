@@ -6,15 +6,14 @@ from typing import Any, Literal
 
 from scalewise.analysis.arms import arm_of
 from scalewise.analysis.comparison import compare_runs
-from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
+from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text, percent_phrase
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import percent_phrase
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.plan.words import value_text
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree

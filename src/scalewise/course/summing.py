@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from scalewise.analysis.phrases import listed
 from scalewise.report.document import Answer, Section, Summary
+from scalewise.units import listed
 
 
 def summed_up(sections: Sequence[Section], wanted: Sequence[tuple[str, int] | tuple[str, int, str]]) -> Summary:

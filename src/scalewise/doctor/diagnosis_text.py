@@ -1,13 +1,12 @@
-"""Puts a diagnosis into words and places, the same in the terminal, on the page and in SARIF."""
+"""Puts a diagnosis into words and places, for its document and for SARIF."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.analysis.estimate import level_text
 from scalewise.doctor.finding import Diagnosis, Finding, Price
-from scalewise.doctor.rank_names import counted, named_ranks
 from scalewise.records.examination import PlaceRow
-from scalewise.units import bytes_text, three_digits
+from scalewise.units import bytes_text, counted, named_ranks, three_digits
 
 LINES_AROUND = 4
 MOST_BYTES = 4_000_000  # size limit of a source file; a larger file is not source
@@ -54,11 +53,9 @@ def summary_text(diagnosis: Diagnosis) -> str:
     return f"{', '.join([head, *asides])}; {checks}."
 
 
-def observed_text(diagnosis: Diagnosis) -> str:
-    """Returns what the diagnosis is based on: `2 ranks, 40 steps, 3.1 s`."""
-    return ", ".join(
-        (counted(diagnosis.ranks, "rank"), counted(diagnosis.steps, "step"), f"{three_digits(diagnosis.seconds)} s")
-    )
+def observed(diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Returns what the diagnosis is based on: `2 ranks`, `40 steps`, `3.1 s`."""
+    return counted(diagnosis.ranks, "rank"), counted(diagnosis.steps, "step"), f"{three_digits(diagnosis.seconds)} s"
 
 
 def verdict_text(finding: Finding) -> str:

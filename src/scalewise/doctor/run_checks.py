@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scalewise.doctor.batch_cost import loading_lines
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
-from scalewise.doctor.rules import Rule, rules
+from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Rule, Unchecked, rules
+from scalewise.doctor.queries.times import loading_lines
+from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
-from scalewise.results.run import Run
 
 # Consequence -> its causes: if both are found, mending the cause mends the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

@@ -7,8 +7,7 @@ from pathlib import Path
 from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Diagnosis
-from scalewise.doctor.replay_plan import plan_replays
-from scalewise.doctor.replay_verdict import Make, replay_findings
+from scalewise.doctor.replay import Make, plan_replays, replay_findings
 from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
@@ -22,10 +21,9 @@ from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 FOUND = 2  # exit code, also for a script that failed
 

@@ -5,13 +5,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.analysis.phrases import listed
 from scalewise.course.handin_parts import edited_since, newest_folder, problem_of, read_me, scripts_of, write_zip
 from scalewise.course.section_files import course_suites
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.jobs.reporter import Reporter
 from scalewise.report.build_document import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
+from scalewise.units import listed
 
 MOST_BYTES = 200  # length limit of a person's name in a file name
 

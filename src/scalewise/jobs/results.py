@@ -16,7 +16,7 @@ from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.predicted_scaling import ScalingRow
 from scalewise.predict.prediction_text import title_text
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,9 +115,10 @@ class DiagnoseResult:
         return f"<{Path(self.diagnosis.script).name}: {summary_text(self.diagnosis)}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook_html import diagnosis_html
+        from scalewise.report.documents.diagnosis_document import diagnosis_document
+        from scalewise.report.html import notebook_html
 
-        return diagnosis_html(self.diagnosis)
+        return notebook_html(diagnosis_document(self.diagnosis, self.examined.words))
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,9 +168,10 @@ class RehearseResult:
         return f"<{title_text(self.answer)}: {checked}{refused}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook_html import rehearsal_html
+        from scalewise.report.documents.rehearsal_document import rehearsal_document
+        from scalewise.report.html import notebook_html
 
-        return rehearsal_html(self.answer, self.conclusions)
+        return notebook_html(rehearsal_document(self.answer, self.conclusions))
 
 
 @dataclass(frozen=True, repr=False)

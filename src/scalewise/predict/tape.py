@@ -65,10 +65,6 @@ class Tape:
         ]
         return replace(self, entries=tuple(entries))
 
-    def with_messages(self, entries: Sequence[Entry]) -> "Tape":
-        """The same step with other entries."""
-        return replace(self, entries=tuple(entries))
-
 
 def in_a_row(tapes: Sequence[Tape]) -> Tape:
     """One tape of all these steps, which differ."""

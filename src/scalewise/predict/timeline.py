@@ -31,25 +31,14 @@ MOST_SPARED = 0.5  # share of a message
 
 
 @dataclass(frozen=True)
-class Span:
-    """A span of time on one lane."""
-
-    begin_seconds: float
-    end_seconds: float
-    what: str
-
-
-@dataclass(frozen=True)
 class Timeline:
-    """The predicted course of a step; figures are means if the tape has several steps, spans are of all of them."""
+    """The predicted course of a step; figures are means if the tape has several steps."""
 
     step_seconds: float
     compute_seconds: float  # alone, without messages beside it
     message_seconds: float  # all messages, without computing beside them
     exposed_seconds: float  # time in which computing stood still for a message
     slowed_seconds: float  # extra time of computing because of messages beside it
-    computing: tuple[Span, ...] = ()
-    messages: tuple[Span, ...] = ()
 
     @property
     def hidden_seconds(self) -> float:
@@ -71,9 +60,6 @@ class _Lanes:
         self._now = 0.0
         self._queue: deque[tuple[Issue, float]] = deque()  # under way or waiting, each with its remaining time
         self._done: set[int] = set()
-        self._began: dict[int, float] = {}
-        self._computing: list[Span] = []
-        self._messages: list[Span] = []
         self._exposed = self._slowed = self._whole = 0.0
 
     def run(self, tape: Tape) -> Timeline:
@@ -85,7 +71,6 @@ class _Lanes:
                 seconds = self._beside_others(self._seconds_of(entry))
                 self._whole += seconds
                 self._queue.append((entry, seconds))
-                self._began.setdefault(entry.number, self._now)
             else:
                 self._wait(entry.number)
         return Timeline(
@@ -94,8 +79,6 @@ class _Lanes:
             self._whole / tape.steps,
             self._exposed / tape.steps,
             self._slowed / tape.steps,
-            tuple(self._computing),
-            tuple(self._messages),
         )
 
     def _beside_others(self, seconds: float) -> float:
@@ -104,7 +87,7 @@ class _Lanes:
         return seconds - min(self._sharing.spared_seconds, MOST_SPARED * seconds, before)
 
     def _compute(self, entry: Compute) -> None:
-        left, begin = entry.seconds, self._now
+        left = entry.seconds
         while left > 0:
             if not self._queue:
                 self._now += left
@@ -115,8 +98,6 @@ class _Lanes:
             self._slowed += passed * (1 - compute_rate)
             left = 0.0 if passed < until_message else left - passed * compute_rate
             self._carry(passed, message_rate)
-        if self._now > begin:
-            self._computing.append(Span(begin, self._now, entry.phase))
 
     def _wait(self, number: int) -> None:
         while number not in self._done and self._queue:
@@ -143,6 +124,3 @@ class _Lanes:
             return
         self._queue.popleft()
         self._done.add(issue.number)
-        self._messages.append(Span(self._began[issue.number], self._now, issue.kind))
-        if self._queue:
-            self._began[self._queue[0][0].number] = self._now

@@ -190,11 +190,6 @@ IDENTITY = (
 )  # fmt: skip
 # Timed runs of one ARM are repeats of each other, and an inspected run shows what the arm of the same key does.
 ARM = ("experiment", "axes", "changes", "world_size", "device")
-# Arms of several experiments that have the same CONFIGURATION, and the same environment, did the same work.
-CONFIGURATION = (
-    "script", "args", "mode", "device", "world_size", "shares", "threads_per_rank", "emulated", "oversubscribed",
-    "on_cpu", "nodes", "changes",
-)  # fmt: skip
 # Every field is in IDENTITY or here, with the reason why two runs that differ in it may still be the same.
 NOT_IDENTITY = {
     "name": "who compares two runs has found them by their name",

@@ -12,11 +12,10 @@ from types import ModuleType
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import inspections_of
 from scalewise.analysis.summary import summarise
+from scalewise.records.load import LoadedSuite, load
 from scalewise.records.machine import MachineFacts
 from scalewise.report import sections
 from scalewise.report.document import Document, Paragraph, Section, Summary, TitleBlock
-from scalewise.results.load import load
-from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
 Say = Callable[[str], None]
@@ -67,7 +66,7 @@ def document_of(evidence: Evidence, say: Say, pages_of: PagesOf = no_pages) -> D
 
 def _title_block(loaded: LoadedSuite, machine: MachineFacts | None) -> TitleBlock:
     """Returns the title block without an author, whom the caller adds."""
-    return TitleBlock(date=_dates(loaded), machine=machine_line(machine) if machine else "")
+    return TitleBlock(date=_dates(loaded), machine=" · ".join(machine_parts(machine)) if machine else "")
 
 
 def _summed_up(own: SuitePages, evidence: Evidence, found: Sequence[Section], say: Say) -> Summary | None:
@@ -108,10 +107,10 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
 
 
-def _subtitle(loaded: LoadedSuite, machine: MachineFacts | None) -> str:
-    parts = [machine_line(machine)] if machine else ["machine not recorded"]
+def _subtitle(loaded: LoadedSuite, machine: MachineFacts | None) -> tuple[str, ...]:
     dates = _dates(loaded)
-    return " · ".join([*parts, *([f"measured {dates}"] if dates else [])])
+    parts = machine_parts(machine) if machine else ("machine not recorded",)
+    return (*parts, *([f"measured {dates}"] if dates else []))
 
 
 def _dates(loaded: LoadedSuite) -> str:
@@ -123,11 +122,11 @@ def _dates(loaded: LoadedSuite) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def machine_line(machine: MachineFacts) -> str:
-    """Returns the machine in one line."""
+def machine_parts(machine: MachineFacts) -> tuple[str, ...]:
+    """Returns the machine: processor, memory, GPUs, torch."""
     gpus = [gpu.name for gpu in machine.gpus]
     kinds = [f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)] or ["no GPU"]
     cores = f"{len(machine.cores)} core{'' if len(machine.cores) == 1 else 's'}"
     torch = f"torch {machine.versions['torch']}" if "torch" in machine.versions else ""
     parts = (f"{machine.cpu_model}, {cores}", bytes_text(machine.memory_bytes), *kinds, torch)
-    return " · ".join(filter(None, parts))
+    return tuple(filter(None, parts))

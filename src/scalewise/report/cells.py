@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.summary import ArmRow
-from scalewise.report.document import Cell, Mark
+from scalewise.report.document import EMPTY, Cell, Mark
 from scalewise.units import significant, with_interval
 
 MARKS: Mapping[str, Mark] = {
@@ -18,7 +18,6 @@ MARKS: Mapping[str, Mark] = {
     "failed": "failed",
     "unfinished": "missing",
 }
-EMPTY = "–"
 PREDICTED_DIGITS = 2  # a prediction is not told more finely than what was measured beside it
 
 
@@ -42,12 +41,22 @@ def estimate_cell(
 
 
 def interval_cell(
-    value: float, low: float, high: float, *, level: float, mark: Mark = "measured", note: str = ""
+    value: float,
+    low: float,
+    high: float,
+    *,
+    level: float,
+    mark: Mark = "measured",
+    note: str = "",
+    most_digits: int = PREDICTED_DIGITS,
 ) -> Cell:
-    """Returns a number with the ends of its interval, all in the column's unit; equal ends mean an exact number."""
+    """Returns a number with the ends of its interval, all in the column's unit; equal ends mean an exact number.
+
+    What was predicted has no more than `most_digits`.
+    """
     if low == high:
         return Cell(significant(value), value, low, high, mark, note, level=level)
-    most = PREDICTED_DIGITS if mark.startswith("predicted") else None
+    most = most_digits if mark.startswith("predicted") else None
     text, low_text, high_text = with_interval(value, low, high, most)
     return Cell(text, value, low, high, mark, note, interval=f"[{low_text}, {high_text}]", level=level)
 

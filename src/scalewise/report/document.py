@@ -1,5 +1,10 @@
-"""The content of a report, independent of its looks: sections of tables, figures and answers as values."""
+"""The content of a result, independent of its looks: sections of sentences, findings, tables and figures as values.
 
+Every output shows this: terminal, notebook, page, PDF, CSV and Markdown. What an output with little room does otherwise
+is declared here (`Column.short`, `LinePlot.rows`, `Only`), so that no renderer knows whose result it shows.
+"""
+
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,13 +30,25 @@ class Cell:
     level: float = 0.95  # confidence level of the interval, if there is one
 
 
+EMPTY = "–"  # the text of a cell without a value
+
+# How an interval is shown where there is little room: both ends, half its width, that as a share, or not at all.
+Within = Literal["ends", "half", "share", "none"]
+
+
 @dataclass(frozen=True)
 class Column:
-    """A heading with its unit, and whether the column contains numbers."""
+    """A heading with its unit, and whether the column contains numbers.
+
+    The other fields are for a terminal: it leaves out the columns with the highest `extra` first if all are too wide.
+    """
 
     title: str
     unit: str = ""
     numeric: bool = True
+    short: str = ""  # the heading, unit included; empty: title and unit
+    extra: int = 0  # 0: never left out
+    within: Within = "ends"
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,7 @@ class Table:
     runs: tuple[tuple[str, ...], ...] = ()  # the runs behind each row, to link the raw rows
     caption: str = ""  # DIM, DEPTH, batch, ranks, steps, repeats, and what a bracket means
     groups: tuple[tuple[int, str], ...] = ()  # (index of a row, heading above it)
+    marks: tuple[tuple[Mark, str], ...] = ()  # what the marks of its rows mean, told if there is such a row
 
 
 @dataclass(frozen=True)
@@ -80,6 +98,8 @@ class LinePlot:
     log_x: bool = False
     log_y: bool = False
     x_ticks: tuple[float, ...] = ()  # empty: the drawing chooses them
+    rows: tuple[float, ...] = ()  # the x at which a terminal shows the lines, one in each row; empty: it shows none
+    guides: tuple[float, ...] = ()  # the y at which it marks those rows
 
 
 @dataclass(frozen=True)
@@ -158,11 +178,55 @@ class Figure:
     width: float = 0.5
 
 
+# The looks of a sentence or a verdict.
+Tone = Literal["plain", "strong", "quiet", "good", "wrong", "slow", "note", "suspected"]
+
+
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of plain text."""
+    """A paragraph of plain text, which may begin with a label: `Doubt: ...`."""
 
     text: str
+    label: str = ""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names with their values, one below the other; an empty name continues the one above."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class QuotedPlace:
+    """A line that a judgement is about: `train.py:47 in train_one_epoch`, and the text that was noted there."""
+
+    name: str
+    line: int
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Places near each other, and the lines around them if there is room to show them."""
+
+    places: tuple[QuotedPlace, ...]
+    lines: tuple[tuple[int, str], ...] = ()  # number and text
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict on one thing, with its place, what shows it, and what to do."""
+
+    name: str
+    verdict: str  # one or two words
+    tone: Tone
+    sentence: str
+    quotes: tuple[Quote, ...] = ()
+    facts: tuple[tuple[str, tuple[str, ...]], ...] = ()  # label, and sentences
+    fix: str = ""  # lines of code
+    number: int | None = None  # None: it is one of a list, named by its `name`
 
 
 @dataclass(frozen=True)
@@ -233,27 +297,50 @@ class Summary:
     shaken: tuple[str, ...] = ()  # `H1.5A: steps of 2 ranks vary by 30 %`
 
 
-Block = Paragraph | Formula | Code | Listing | Table | Figure | Answer
+Place = Literal["terminal", "page"]
+Block = Paragraph | Facts | Judgement | Formula | Code | Listing | Table | Figure | Answer
 
 
 @dataclass(frozen=True)
-class Section:
-    """A heading and the blocks below it."""
+class Only:
+    """Blocks for one kind of place only, such as a table that stands for a figure where nothing can be drawn."""
 
-    id: str
-    title: str
+    place: Place
     blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True)
+class Section:
+    """A heading, if it has one, and the blocks below it."""
+
+    id: str
+    title: str
+    blocks: tuple[Block | Only, ...]
+
+    def shown_on(self, place: Place) -> tuple[Block, ...]:
+        """Returns the blocks that such a place shows."""
+        return tuple(_shown_on(self.blocks, place))
+
+
+def _shown_on(blocks: Iterable[Block | Only], place: Place) -> Iterator[Block]:
+    for block in blocks:
+        if not isinstance(block, Only):
+            yield block
+        elif block.place == place:
+            yield from block.blocks
+
+
+@dataclass(frozen=True)
 class Document:
-    """One report."""
+    """The result of a verb, or a report."""
 
     id: str  # file name without its ending: `homework1`
     title: str
-    subtitle: str  # machine and date of the runs
+    subtitle: tuple[str, ...]  # such as machine and date of the runs
     sections: tuple[Section, ...]
-    most_pages: int | None  # the course's limit
+    most_pages: int | None = None  # the course's limit
     title_block: TitleBlock | None = None  # None: not a hand-in
     summary: Summary | None = None
     answers: Literal["full", "hints"] = "full"  # hints: tables and figures are filled in, answers are lines to write on
+    numbered: bool = True  # sections that answer no question have a number
+    made_by: str = ""  # `scalewise doctor`; a terminal, on which it was typed, does not repeat it

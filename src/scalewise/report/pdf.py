@@ -1,7 +1,7 @@
 """Sets a document as PDF with Typst. Data is passed as JSON, never as source, so that no text can act as code."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +13,10 @@ from scalewise.report.document import (
     Block,
     Code,
     Document,
+    Facts,
     Figure,
     Formula,
+    Judgement,
     Listing,
     Paragraph,
     Section,
@@ -22,10 +24,11 @@ from scalewise.report.document import (
     TitleBlock,
 )
 from scalewise.report.draw import draw
-from scalewise.report.grouping import NARROW, groups_of
 from scalewise.report.view import (
+    NARROW,
     DocumentNumbers,
     RowView,
+    groups_of,
     labels_of,
     nonbreaking,
     numbers_of,
@@ -146,7 +149,9 @@ def without_formulas(document: Document) -> Document:
     sections = tuple(
         replace(
             section,
-            blocks=tuple(replace(one, typst="") if isinstance(one, Formula) else one for one in section.blocks),
+            blocks=tuple(
+                replace(one, typst="") if isinstance(one, Formula) else one for one in section.shown_on("page")
+            ),
         )
         for section in document.sections
     )
@@ -181,7 +186,7 @@ def page_data(document: Document, setting: Setting) -> dict[str, Any]:
     summary = document.summary
     return {
         "title": plain_text(document.title),
-        "subtitle": plain_text(document.subtitle),
+        "subtitle": plain_text(" · ".join(document.subtitle)),
         "fields": _fields(document.title_block) if document.title_block else [],
         "summary": [typst_prose(text) for text in summary.sentences] if summary and full else [],
         "shaken": [typst_prose(text) for text in summary.shaken] if summary and full else [],
@@ -212,7 +217,7 @@ def _fields(block: TitleBlock) -> list[dict[str, str]]:
 
 def _decided(document: Document, numbers: DocumentNumbers) -> list[dict[str, Any]]:
     """Returns how each answer was decided, for the appendix."""
-    blocks = (block for section in document.sections for block in section.blocks)
+    blocks = (block for section in document.sections for block in section.shown_on("page"))
     answers = [block for block in blocks if isinstance(block, Answer)]
     return [
         {
@@ -227,7 +232,7 @@ def _decided(document: Document, numbers: DocumentNumbers) -> list[dict[str, Any
 
 
 def _section(section: Section, numbers: DocumentNumbers, setting: Setting) -> dict[str, Any]:
-    groups = groups_of(section.blocks)
+    groups = groups_of([part for block in section.shown_on("page") for part in _parts(block)])
     blocks = [_group(group, numbers, setting) for group in groups]
     for block, following in zip(blocks, groups[1:], strict=False):
         if block["kind"] == "paragraph":  # a paragraph that introduces a table or a figure stays with it
@@ -285,7 +290,25 @@ def _block(block: Block, numbers: DocumentNumbers, setting: Setting) -> dict[str
     if isinstance(block, Code):
         return {"kind": "code", "text": plain_text(block.text)}
     assert isinstance(block, Paragraph)
-    return {"kind": "paragraph", "text": typst_prose(block.text), "sticky": False}
+    text = f"{block.label}: {block.text}" if block.label else block.text
+    return {"kind": "paragraph", "text": typst_prose(text), "sticky": False}
+
+
+def _parts(block: Block) -> Iterator[Block]:
+    """Yields the block, or the paragraphs and lines of code that it is made of on paper."""
+    if isinstance(block, Facts):
+        yield from (Paragraph(value, name) for name, value in block.rows)
+    elif isinstance(block, Judgement):
+        yield Paragraph(f"{block.name}: {block.sentence}", block.verdict)
+        for quote in block.quotes:
+            yield Paragraph(", ".join(place.name for place in quote.places))
+            if quote.lines:
+                yield Code("\n".join(f"{number:>5} {text}" for number, text in quote.lines))
+        yield from (Paragraph(" ".join(texts), label) for label, texts in block.facts)
+        if block.fix:
+            yield Code(block.fix)
+    else:
+        yield block
 
 
 def _answer(answer: Answer, numbers: DocumentNumbers) -> dict[str, Any]:
@@ -330,7 +353,7 @@ def _table(table: Table, numbers: DocumentNumbers) -> dict[str, Any]:
         "rows": [_row(row, view.groups.get(index, "")) for index, row in enumerate(view.rows)],
         "marked": view.marked,
         "footnotes": [{"letter": letter, "text": plain_text(text)} for letter, text in view.footnotes],
-        "notes": [typst_prose(note) for note in table.notes],
+        "notes": [typst_prose(note) for note in view.notes],
     }
 
 

@@ -10,7 +10,8 @@ from scalewise.report.draw import draw
 def showable(document: Document, say: Callable[[str], None]) -> Document:
     """Returns the document with a sentence for each figure that cannot be drawn or table whose rows do not fit."""
     sections = tuple(
-        replace(section, blocks=tuple(_shown(block, say) for block in section.blocks)) for section in document.sections
+        replace(section, blocks=tuple(_shown(block, say) for block in section.shown_on("page")))
+        for section in document.sections
     )
     return replace(document, sections=sections)
 

@@ -13,7 +13,8 @@ _ORDERS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes a cell that be
 
 def tables_of(document: Document) -> tuple[Table, ...]:
     """Returns the tables in the order of the document."""
-    return tuple(block for section in document.sections for block in section.blocks if isinstance(block, Table))
+    blocks = (block for section in document.sections for block in section.shown_on("page"))
+    return tuple(block for block in blocks if isinstance(block, Table))
 
 
 def table_files(document: Document) -> dict[str, str]:
@@ -78,7 +79,7 @@ def markdown_text(table: Table) -> str:
         ]
         lines.append(_row([" ".join(filter(None, (cells[0], _word(row.mark)))), *cells[1:]] if cells else []))
     below = [f"{_raised(letter)} {_escaped(text)}" for letter, text in view.footnotes]
-    below += [_escaped(note) for note in table.notes]
+    below += [_escaped(note) for note in view.notes]
     if below:
         lines += ["", *(f"{line}  " for line in below)]
     return "\n".join(lines) + "\n"

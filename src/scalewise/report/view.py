@@ -1,12 +1,13 @@
-"""The parts that PDF and HTML share: marks as words, footnotes, references by number."""
+"""The parts that renderers share: marks as words, footnotes, references by number, what is set side by side."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from unicodedata import category
 
 from scalewise.analysis.estimate import level_text
-from scalewise.report.document import Answer, Cell, Document, Figure, Listing, Section, Table
+from scalewise.report.document import Answer, Block, Cell, Document, Figure, Listing, Paragraph, Section, Table
 
 _SIGNS = (
     (re.compile(r"(?<= )>=(?= )"), "≥"),
@@ -21,6 +22,9 @@ _SIGNS = (
 NO_LETTERS: Mapping[str, str] = {}
 NOT_HERE = ("predicted", "predicted*")  # a row with this mark may hold numbers that were measured
 MOST_LETTERS = 26  # footnotes of one table
+ROW = 1.001  # figures are side by side while their widths add up to this
+NARROW = 0.5
+TABLE_LETTERS = 56  # letters in the longest cells of all columns: about half of the text's width
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class TableView:
     beside: tuple[bool, ...]  # by column: True if some number has an interval or a mark, shown in a column beside it
     footnotes: tuple[tuple[str, str], ...]  # letter, doubt
     groups: dict[int, str]  # index of a row -> the heading above it
+    notes: tuple[str, ...]  # what its marks mean, and the notes of the table
 
     @property
     def marked(self) -> bool:
@@ -65,21 +70,20 @@ class DocumentNumbers:
     figures: dict[str, int]
     listings: dict[str, int]
 
-    def rests_on(self, answer: Answer) -> str:
-        """Returns `Table 2, Figure 3, Listing 1`; sources without a number, such as a run, are left out."""
+    def sources(self, answer: Answer) -> tuple[tuple[str, int], ...]:
+        """Returns `("Table", 2), ("Figure", 3)`; sources without a number, such as a run, are left out."""
         kinds = (("Table", self.tables), ("Figure", self.figures), ("Listing", self.listings))
-        found = [
-            f"{kind}\u00a0{known[one]}"
-            for one in dict.fromkeys(answer.rests_on)
-            for kind, known in kinds
-            if one in known
-        ]
-        return ", ".join(found)
+        named = dict.fromkeys(answer.rests_on)
+        return tuple((kind, known[one]) for one in named for kind, known in kinds if one in known)
+
+    def rests_on(self, answer: Answer) -> str:
+        """Returns `Table 2, Figure 3, Listing 1`."""
+        return ", ".join(f"{kind}\u00a0{number}" for kind, number in self.sources(answer))
 
 
 def numbers_of(document: Document) -> DocumentNumbers:
     """Numbers tables, figures and listings from 1 over the whole document."""
-    blocks = [block for section in document.sections for block in section.blocks]
+    blocks = [block for section in document.sections for block in section.shown_on("page")]
 
     def counted(kind: type[Table] | type[Figure] | type[Listing]) -> dict[str, int]:
         names = dict.fromkeys(block.id for block in blocks if isinstance(block, kind))
@@ -94,8 +98,11 @@ def labels_of(document: Document) -> list[str]:
     In a report that answers questions, a section that answers none has no label.
     """
     rows = [_rows_of(section) for section in document.sections]
+    if not document.numbered:
+        return [""] * len(rows)
     if not any(rows):
-        return [str(number) for number in range(1, len(rows) + 1)]
+        numbers = count(1)
+        return [str(next(numbers)) if section.title else "" for section in document.sections]
     return [
         "" if section.title.startswith(tuple(found) or ("\0",)) else ", ".join(found)
         for section, found in zip(document.sections, rows, strict=True)
@@ -116,7 +123,9 @@ def table_view(table: Table) -> TableView:
         for index, column in enumerate(table.columns)
     )
     footnotes = tuple((letter, nonbreaking(doubt)) for doubt, letter in letters.items())
-    return TableView(rows, beside, footnotes, dict(table.groups))
+    marks = {row.mark for row in rows} | {cell.mark for row in rows for cell in row.cells}
+    meant = (f"{mark.capitalize()}: {meaning}." for mark, meaning in table.marks if mark in marks)
+    return TableView(rows, beside, footnotes, dict(table.groups), (*meant, *table.notes))
 
 
 def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> RowView:
@@ -191,3 +200,78 @@ def plain_text(text: str) -> str:
 def _space(char: str) -> bool:
     """Returns True for spaces of all kinds, such as non-breaking or thin ones, which are kept."""
     return category(char) == "Zs"
+
+
+def groups_of(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Groups blocks that are set together: a row of figures, a narrow table with a figure, or a block alone."""
+    groups: list[list[Block]] = []
+    for block in gathered(blocks):
+        if groups and isinstance(block, Figure) and _joins(groups[-1], block):
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return _beside_tables(groups)
+
+
+def gathered(blocks: Sequence[Block]) -> list[Block]:
+    """Moves the next narrow figure of the section beside a narrow figure that is alone, past the text between them."""
+    order = list(blocks)
+    index = 0
+    while index < len(order):
+        run = _narrow_run(order, index)
+        if run % 2:
+            later = _next_figure(order, index + run)
+            if later is not None and _narrow_run(order, later) % 2:
+                order.insert(index + run, order.pop(later))
+                run += 1
+        index += max(run, 1)
+    return order
+
+
+def _narrow_run(blocks: Sequence[Block], begin: int) -> int:
+    """Returns how many narrow figures follow each other from there on."""
+    end = begin
+    while end < len(blocks) and _narrow(blocks[end]):
+        end += 1
+    return end - begin
+
+
+def _next_figure(blocks: Sequence[Block], begin: int) -> int | None:
+    for index in range(begin, len(blocks)):
+        if isinstance(blocks[index], Figure):
+            return index if _narrow(blocks[index]) else None
+        if not isinstance(blocks[index], Answer | Paragraph):
+            return None
+    return None
+
+
+def _joins(group: Sequence[Block], figure: Figure) -> bool:
+    widths = [one.width for one in group if isinstance(one, Figure)]
+    return len(widths) == len(group) and sum(widths) + figure.width <= ROW
+
+
+def _beside_tables(groups: list[list[Block]]) -> list[list[Block]]:
+    """Moves a narrow figure that is alone beside the narrow table above it."""
+    made: list[list[Block]] = []
+    for group in groups:
+        above = made[-1] if made else []
+        alone = len(group) == 1 and _narrow(group[0])
+        if alone and len(above) == 1 and isinstance(above[0], Table) and _narrow_table(above[0]):
+            above.append(group[0])
+        else:
+            made.append(group)
+    return made
+
+
+def _narrow(block: Block) -> bool:
+    return isinstance(block, Figure) and block.width <= NARROW
+
+
+def _narrow_table(table: Table) -> bool:
+    """Returns True if the table probably leaves room for a figure; the page measures it."""
+    letters = 0
+    for index, column in enumerate(table.columns):
+        head = len(column.title) + len(column.unit) + 2
+        cells = (len(row[index].text) + len(row[index].interval) for row in table.rows)
+        letters += max([head, *cells])
+    return letters <= TABLE_LETTERS

@@ -8,14 +8,14 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
 from scalewise.analysis.link_points import link_points
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.same_work import drift_of, with_drift
 from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.course.selected_arms import COURSE_LEVEL, runs_of
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import Run
+from scalewise.units import listed
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages

@@ -7,7 +7,6 @@ from textwrap import dedent
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.course.captions import setting
 from scalewise.course.homework1.comparable_rows import Again, again, agreeing_rows, measured_runs, on_gpus, scaling_rows
 from scalewise.course.homework1.doubts import shaken_by
@@ -29,6 +28,7 @@ from scalewise.report.document import (
     ShadedSpan,
     Table,
 )
+from scalewise.units import listed, ranks_phrase
 
 ORDER = 10
 ROW, TRACE, SEEDS = "H1.1", "strong-scaling", "seeds"

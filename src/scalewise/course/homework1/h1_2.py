@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.step_model import ComputeLine
@@ -62,6 +61,7 @@ from scalewise.report.document import (
     Section,
     Table,
 )
+from scalewise.units import listed, ranks_phrase
 
 ORDER = 20
 ROW, EXPERIMENT = "H1.2", "strong-scaling"

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
@@ -14,6 +13,7 @@ from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, computing, 
 from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import BarPlot, Cell, Column, Figure, Formula, Part, Table
+from scalewise.units import listed, ranks_phrase
 
 MODEL_TABLE, ANATOMY = "h1-2-model", "h1-2-anatomy"
 MODEL = Formula(

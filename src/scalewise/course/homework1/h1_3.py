@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import Equivalence, equivalent, ratio_of
 from scalewise.course.captions import setting
@@ -35,6 +34,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
+from scalewise.units import listed, ranks_phrase
 
 ORDER = 30
 ROW = "H1.3"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep
@@ -39,6 +38,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
+from scalewise.units import listed
 
 ORDER, ROW = 40, "H1.4"
 TABLE = "h1-4-dp-ddp"

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep, profiled_step
 from scalewise.course.homework1.busy_devices import DDP, DP, training_samples
@@ -13,6 +12,7 @@ from scalewise.course.homework1.steadiness import Steadiness
 from scalewise.course.selected_arms import figures_of
 from scalewise.report.cells import number_cell, said
 from scalewise.report.document import Figure, Lane, LinePlot, Mark, PlotSeries, Sample, StripPlot, TimelinePlot
+from scalewise.units import listed
 
 STRIPS, STEP, OVER_TIME = "h1-4-step-times", "h1-4-ddp-step", "h1-4-utilisation"
 LEAST_SAMPLES = 4  # samples are taken twice a second; fewer do not make a curve

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed, ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.course.captions import setting
 from scalewise.course.homework1.comparable_rows import (
@@ -17,6 +16,7 @@ from scalewise.course.seen import refusals
 from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import said, said_with_interval
 from scalewise.report.document import Answer, Block, Column, Figure, LinePlot, PlotSeries, Section, Table
+from scalewise.units import listed, ranks_phrase
 
 ORDER, ROW = 50, "H1.5A"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"

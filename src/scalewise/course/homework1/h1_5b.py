@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.saturation import SATURATED, Saturation, saturation
 from scalewise.course.captions import setting
@@ -28,6 +27,7 @@ from scalewise.course.seen import refusals
 from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
+from scalewise.units import ranks_phrase
 
 ORDER, ROW, EXPERIMENT = 51, "H1.5B", "batch-scaling"
 TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"

@@ -7,7 +7,6 @@ import numpy as np
 from scalewise.analysis.arms import ArmRuns, arm_of
 from scalewise.analysis.estimate import Estimate, Floats, estimate, run_median
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.captions import setting
@@ -17,6 +16,7 @@ from scalewise.course.seen import refusals
 from scalewise.course.selected_arms import COURSE_LEVEL
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Cell, Column, Mark, Section, Table
+from scalewise.units import listed
 
 ORDER, ROW, EXPERIMENT = 52, "H1.5C", "imbalance"
 TABLE = "h1-5c-imbalance"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import ranks_phrase
 from scalewise.analysis.propagate import exact
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of
 from scalewise.course.homework1.comparable_rows import (
@@ -24,6 +23,7 @@ from scalewise.course.selected_arms import COURSE_LEVEL, step_ratio
 from scalewise.records.spec import AxisValue
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, PlotSeries
+from scalewise.units import ranks_phrase
 
 GPU_NOTE = "Rows of GPUs: measured and predicted as in H1.2."
 NO_BASE = "one rank was not measured"

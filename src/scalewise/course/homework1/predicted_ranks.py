@@ -7,7 +7,6 @@ from math import exp, log
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework1.comparable_rows import measured_there, on_gpus, row_at, scaling_rows
@@ -19,9 +18,9 @@ from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_e
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import ModelError, model_error
 from scalewise.predict.timeline import APART, Sharing
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import Run
-from scalewise.units import seconds_text
+from scalewise.units import listed, seconds_text
 
 CHECKED_IN = ("strong-scaling", "model-size", "batch-scaling")  # an error seen in one of them applies to all
 ON_ITS_OWN_CORES = Sharing(work=1.0)  # gloo moves a message with the cores that compute: nothing runs beside it

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import (
@@ -45,6 +44,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Formula, Part, Section, Table
+from scalewise.units import listed
 
 ORDER = 30
 ROW, TIME_TABLE, BATCH_TABLE = "H2.3", "h2-3-time", "h2-3-batch"

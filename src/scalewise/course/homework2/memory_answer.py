@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_parts import MemoryParts, memory_change
-from scalewise.analysis.phrases import listed
 from scalewise.course.captions import setting
 from scalewise.course.homework2.codes import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
 from scalewise.course.measured import MEGABYTE
 from scalewise.course.memory import SAME, Sign, memory_sign, parts_of
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Table
+from scalewise.units import listed
 
 ROW, MEMORY_TABLE = "H2.3", "h2-3-memory"
 QUESTION = "How do accumulation and AMP act on memory, and how do they differ?"

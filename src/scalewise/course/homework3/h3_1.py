@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import (
     DEPTHS,
@@ -18,6 +17,7 @@ from scalewise.course.homework3.layers import (
 from scalewise.course.listings import function_listing
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said
 from scalewise.report.document import Answer, Block, Cell, Column, Listing, Section, Table
+from scalewise.units import listed
 
 ORDER = 10
 ROW, TABLE, LISTING = "H3.1", "h3-1-layers", "h3-1-forward"

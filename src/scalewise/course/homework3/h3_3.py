@@ -1,13 +1,13 @@
 """H3.3: the rule that assigns a layer to a device, checked against where the layers were found."""
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import contiguous, placement_rule
 from scalewise.course.captions import setting
 from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.listings import function_listing
 from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table
+from scalewise.units import listed
 
 ORDER = 30
 ROW, TABLE, LISTING = "H3.3", "h3-3-placement", "h3-3-init"

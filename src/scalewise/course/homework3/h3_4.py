@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
@@ -38,6 +37,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, TimelinePlot
+from scalewise.units import listed
 
 ORDER = 40
 ROW, TABLE, PIPELINE, TIMELINE = "H3.4", "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"

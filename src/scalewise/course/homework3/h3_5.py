@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import copies_seconds
 from scalewise.course.captions import setting
 from scalewise.course.gpus import hand_over_parts, known_of
@@ -20,6 +19,7 @@ from scalewise.course.homework3.layers import (
 )
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
+from scalewise.units import listed
 
 ORDER = 50
 ROW, TABLE = "H3.5", "h3-5-transfers"

@@ -6,14 +6,13 @@ from typing import Any
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import DeviceShare, Pipeline, layer_rows, pipeline_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.selected_arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, text_cell
 from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
-from scalewise.units import significant
+from scalewise.units import listed, significant
 
 TWO = "two-devices"
 ALL = "all-devices"

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.course.captions import gpu_rows_heading, setting
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
 from scalewise.course.measured import MEGABYTE, Point, StepChange, change_between, change_cell, point
@@ -29,6 +28,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
+from scalewise.units import listed
 
 ORDER = 20
 ROW, TABLE = "P7.3", "p7-3-amp"

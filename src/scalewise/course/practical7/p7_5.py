@@ -6,7 +6,6 @@ from pathlib import Path
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import inspections_of
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
@@ -14,6 +13,7 @@ from scalewise.course.captions import setting
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.memory import SAME, memory_sign
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.cells import (
     count_cell,
     empty_cell,
@@ -25,7 +25,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
-from scalewise.results.load import load
+from scalewise.units import listed
 
 ORDER = 30
 ROW, TABLE, GROWING, TOGETHER = "P7.5", "p7-5-comparison", "p7-5-growing", "p7-5-together"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.ratio import ratio_of
 from scalewise.course.captions import gpu_rows_heading, setting
 from scalewise.course.gpus import gpu_steps, known_of, told_source
@@ -13,6 +12,7 @@ from scalewise.course.measured import point
 from scalewise.course.selected_arms import step_ratio
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Cell, Column, Figure, LinePlot, Mark, PlotSeries, Table
+from scalewise.units import listed
 
 SIZES, CROSSOVER = "p7-3-sizes", "p7-3-crossover"
 HALVES = ("bfloat16", "float16")

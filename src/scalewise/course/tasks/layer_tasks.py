@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.phrases import listed
 from scalewise.analysis.pipeline import Pipeline, contiguous, pipeline_of, placement_rule
 from scalewise.course.tasks.anywhere import call_named, on_gpu, seeds, synchronised
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
 from scalewise.doctor.case import Abstain
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote, ForwardNote
+from scalewise.units import listed
 
 HALVES = "0 if i < depth // 2 else 1"
 COUNT_CALL = "torch.cuda.device_count"

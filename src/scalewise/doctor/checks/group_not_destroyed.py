@@ -1,10 +1,9 @@
 """Detects a process group that still exists when the script ends."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rank_names import named_ranks
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding
 from scalewise.records.notes import GroupNote
+from scalewise.units import named_ranks
 
 CHECK = Check(
     name="group-not-destroyed",

@@ -4,13 +4,11 @@ from collections.abc import Iterator
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedRows, overlap_of
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
-from scalewise.doctor.rank_names import named_ranks
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import line_that_made, replica_groups, training_lines, training_rows, twin
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
+from scalewise.units import named_ranks
 
 LEAST_OF_CHANCE = 0.5  # share of the rows that two random parts of a dataset have in common
 AT_RANDOM = ("RandomSampler", "WeightedRandomSampler", "SubsetRandomSampler", "SequentialSampler")
