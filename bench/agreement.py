@@ -23,10 +23,9 @@ from bench.runs import made, run_spec
 from scalewise.analysis.comparison import Comparison, compare_runs
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
+from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import RunSpec, Turns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 SCRIPT = Path(__file__).with_name("slower.py")
 STEP_SECONDS, SLOWDOWN = 5e-3, 0.02

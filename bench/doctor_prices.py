@@ -16,11 +16,10 @@ from scalewise.errors import BadRequest
 from scalewise.launch.campaign import run_campaign
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run, load
 from scalewise.records.notes import SaveNote, ScheduleNote
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Inspected, RunSpec, Timed, Turns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 REPEATS = 5
 STEPS = 60

@@ -12,9 +12,8 @@ from scalewise.analysis.comparison import compare_runs
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.experiment import subject_folder
+from scalewise.records.load import Run, load
 from scalewise.records.spec import LauncherName
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 SCRIPT = subject_folder() / "linear.py"
 ARGS = ("--dim", "512", "--depth", "2", "--batch", "1024", "--steps", "100")

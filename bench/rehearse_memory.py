@@ -12,8 +12,8 @@ from pathlib import Path
 from bench.rehearse_points import CONVOLUTION, LINEAR, TRANSFORMER
 from bench.rehearse_runs import Place, printed
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.load import Run
 from scalewise.records.spec import Inspected
-from scalewise.results.run import Run
 from scalewise.units import bytes_text
 
 GOAL = 0.03

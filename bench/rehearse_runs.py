@@ -27,11 +27,10 @@ from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, RehearsedRa
 from scalewise.predict.self_check import UNCHECKED, model_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change, RunSpec, Turns
 from scalewise.records.spec import Rehearsed as StandIns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 MESSAGES = 10  # of each size in a run

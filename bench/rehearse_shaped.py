@@ -15,8 +15,7 @@ from bench.rehearse_points import CONVOLUTION, LINEAR, TRANSFORMER
 from bench.rehearse_runs import Checked, Place, Seen, foreseen, step_seconds, together, with_messages_carried
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.timeline import APART
-from scalewise.results.load import load
-from scalewise.results.run import Run
+from scalewise.records.load import Run, load
 
 GOAL = 0.08
 TOOLS = ("unshare", "nsenter", "ip", "tc", "taskset", "mount")

@@ -25,7 +25,7 @@ from bench.ratios import Ratio, median_with_interval
 from bench.shape_hand import Hand
 from bench.shape_loops import SHAPES
 from scalewise.analysis.series import series
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 GOAL = 0.02
 CPU_DIM, GPU_DIM = 512, 4096

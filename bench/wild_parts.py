@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bench.wild_list import Script
 from bench.wild_timer import HandTime, hand_time, put_marks, step_by_step
 from scalewise.errors import BadRequest
-from scalewise.launch.processes import process_tree
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 TIMER = Path(__file__).parent / "scripts" / "hand_timer.py"
 TAIL_CHARACTERS = 5000
@@ -265,11 +266,11 @@ def _run(command: Sequence[str], copy: Copy, variables: dict[str, str]) -> Ended
 
 def _ended_by_us(process: "subprocess.Popen[str]") -> tuple[str, str]:
     """First politely: scalewise ends its ranks then. torchrun's ranks are in sessions of their own, and may hang."""
-    tree = process_tree(process.pid)
+    tree = [*psutil.Process(process.pid).children(recursive=True), process]
     said = _ended_by(signal.SIGINT, process)
-    for pid in tree:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    for one in tree:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
     return said or _ended_by(signal.SIGKILL, process) or ("", "")
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from bench.wild_list import Mark
 from scalewise.analysis.series import series
 from scalewise.errors import BadRequest
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 WARMUP_STEPS = 5
 _TIMER = '__import__("hand_timer")'

@@ -7,8 +7,8 @@ from factories import make_machine, make_run, make_suite
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import summarise
+from scalewise.records.load import Run
 from scalewise.records.spec import Change
-from scalewise.results.run import Run
 
 REMOVED = (Change("remove_communication"),)
 

@@ -10,11 +10,11 @@ import numpy as np
 from scalewise.analysis.estimate import Estimate
 from scalewise.records import events as ev
 from scalewise.records.codec import encode
+from scalewise.records.load import ExperimentText, LoadedSuite, RankRecord, Run
 from scalewise.records.machine import GpuFacts, MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome, OutcomeKind
 from scalewise.records.rows import EndRow, ModelRow, StartRow, StepRow
 from scalewise.records.spec import RunSpec
-from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
 
 
 def make_machine(cores: int = 4, gpus: int = 0, **changes: Any) -> MachineFacts:

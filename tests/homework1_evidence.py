@@ -5,9 +5,9 @@ from typing import Any
 
 from evidence_factories import arm
 from factories import make_run
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.spec import Rehearsed
-from scalewise.results.run import Run
 
 WEIGHTS = 2_000_000
 BUCKETS = 2

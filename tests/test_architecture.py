@@ -24,7 +24,7 @@ from scalewise.report.build_document import SuitePages, section_modules
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "results", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
+STAIRS = ["plan", "launch", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
@@ -50,7 +50,7 @@ VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the co
 # it: a hook for its time, notes for the doctor, a stand-in on the CPU. `predictions` is one file for each homework.
 FILES_OF_ONE_NAME = {
     "backward": ["watch/examination", "watch/hooks"],
-    "collectives": ["watch/emulation", "watch/examination", "watch/hooks"],
+    "collectives": ["records", "watch/emulation", "watch/examination", "watch/hooks"],
     "compiling": ["watch/examination", "watch/redirect"],
     "data": ["watch/examination", "watch/hooks"],
     "data_parallel": ["doctor/checks", "subjects", "watch/redirect"],

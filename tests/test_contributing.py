@@ -18,9 +18,8 @@ import pytest
 import scalewise
 from doctor.corpus_scripts import mended
 from run_folders import write_run
+from scalewise.records.load import Run, load
 from scalewise.report.build_document import evidence_of
-from scalewise.results.load import load
-from scalewise.results.run import Run
 from test_architecture import fragments
 
 ROOT = Path(scalewise.__file__).parent

@@ -5,10 +5,11 @@ from bench.emulated_link import emulated_link, with_real_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.predict.collective_times import KINDS, seconds
+from scalewise.predict.collective_times import seconds
 from scalewise.predict.prediction import predict
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
+from scalewise.records.collectives import KINDS
 
 
 def _rehearsed(*entries):
@@ -28,7 +29,7 @@ STEP = _rehearsed(
 
 
 @given(
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from(list(KINDS)),
     ranks=st.integers(2, 20_000),
     size=st.floats(0, 1e12),
     latency=st.floats(0, 10),

@@ -11,8 +11,8 @@ from bench.wild_judge import judge, print_table
 from bench.wild_list import read_list
 
 from bench import wild, wild_parts
+from processes import process_runs
 from scalewise.errors import BadRequest
-from scalewise.launch.processes import process_runs
 
 ROOT = Path(__file__).parents[2]
 TRAINS = """

@@ -10,11 +10,10 @@ from scalewise.launch.supervise import run_one
 from scalewise.plan.scripts import course_folder
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 SCRIPTS = course_folder()
 SMALL = {"DIM": "64", "DEPTH": "2", "BATCH": "64", "STEPS": "8", "LR": "1"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 SPREAD, HALVES = "homework3_model_parallel", "practical8_model_parallel"
 DIM, FLOAT = 64, 4

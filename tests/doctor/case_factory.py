@@ -28,6 +28,7 @@ from scalewise.records.examination import (
     WrapperRow,
     WrapperUseRow,
 )
+from scalewise.records.load import Run
 from scalewise.records.notes import (
     NOTE_KINDS,
     NOWHERE,
@@ -47,7 +48,6 @@ from scalewise.records.notes import (
     ZeroNote,
 )
 from scalewise.records.spec import Examined
-from scalewise.results.run import Run
 
 # What a note says where a test does not: an ordinary loop of one DDP model, one optimizer, one loader.
 DEFAULTS: dict[str, dict[str, Any]] = {

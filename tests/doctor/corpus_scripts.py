@@ -25,10 +25,10 @@ from scalewise.launch.this_machine import usable_cores
 from scalewise.plan.shares import seats
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Examined as ExaminedKind
 from scalewise.records.spec import Mode, RunSpec
-from scalewise.results.load import load
 
 CORPUS = Path(__file__).parent / "corpus"
 CUDA_CORPUS = Path(__file__).parent / "corpus_cuda"  # scripts that show their mistake on a GPU alone

@@ -17,11 +17,11 @@ from scalewise.jobs.measure import Here
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.replays import LEAST_STEPS
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import Change, Examined, RunSpec
-from scalewise.results.run import Run
 
 SCRIPT = """
 import torch

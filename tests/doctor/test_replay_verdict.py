@@ -16,10 +16,10 @@ from scalewise.doctor.rules import Check, Rule
 from scalewise.errors import BadRequest
 from scalewise.records.examination import AppliedRow
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run
 from scalewise.records.notes import StepNote
 from scalewise.records.rows import EndRow, TroubleRow
 from scalewise.records.spec import Change, Examined, RunSpec
-from scalewise.results.run import Run
 
 NO_SYNC = Change("no_sync", {"window": 4})
 SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", change=NO_SYNC)

@@ -22,8 +22,8 @@ from scalewise.jobs.reporter import SILENT
 from scalewise.plan.experiment import Suite
 from scalewise.plan.scripts import course_folder
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.write import ReportOptions
-from scalewise.results.load import load
 
 SUITE = """
 name = "{name}"

@@ -7,10 +7,10 @@ import pytest
 from factories import make_outcome, make_run, quiet_sample
 from scalewise.jobs.rehearse_failures import loaded, made_up, refused, warnings_of, why_unmeasured
 from scalewise.predict.rehearsed import NotRehearsed
+from scalewise.records.load import Run
 from scalewise.records.outcome import OutcomeKind, RankEnd
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import Rehearsed
-from scalewise.results.run import Run
 from taped_steps import ddp_tape, rehearsal
 
 FEW = NotRehearsed("fewer than four steps were made")

@@ -23,10 +23,10 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.lock import locked
 from scalewise.records.codec import read_json, write_json
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
-from scalewise.results.load import load
 
 
 class Notes(Silent):

@@ -10,10 +10,10 @@ from scalewise.launch.campaign import run_campaign
 from scalewise.launch.interrupts import Interrupts
 from scalewise.records.codec import read_json
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
-from scalewise.results.load import load
 
 SPECS = [replace(spec_of("train.py"), name=name, ranks=1) for name in ("one", "two", "three")]
 

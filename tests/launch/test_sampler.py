@@ -2,13 +2,15 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
-from scalewise.launch.processes import process_runs, process_seconds, process_tree
 from scalewise.launch.sampler import Sampler, read_cpu_times, read_pressure_seconds
 from scalewise.records.codec import decode
 from scalewise.records.machine import SampleRow
@@ -18,8 +20,9 @@ CORES = tuple(sorted(os.sched_getaffinity(0)))
 
 def wait_until_worked(pid: int, seconds: float) -> None:
     """Until that process has had a core for so long, however many others want it."""
-    enough = process_seconds(pid) + seconds
-    while process_seconds(pid) < enough:
+    process = psutil.Process(pid)
+    enough = sum(process.cpu_times()[:2]) + seconds
+    while sum(process.cpu_times()[:2]) < enough:
         time.sleep(0.02)
 
 
@@ -56,24 +59,38 @@ def test_a_file_that_cannot_be_written_does_not_reach_the_run(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_processes_that_have_gone_count_nothing() -> None:
+def test_processes_that_have_gone_count_nothing(tmp_path: Path) -> None:
     nobody = 2**22 + 1
-    assert not process_runs(nobody)
-    assert process_seconds(nobody) == 0
-    assert process_tree(nobody) == [nobody]
+    with closing(Sampler(tmp_path / "samples.jsonl", CORES, False, time.monotonic_ns())) as sampler:
+        sampler.sample([nobody])
+    row = decode(SampleRow, json.loads((tmp_path / "samples.jsonl").read_text()))
+    assert row.rank_busy == (0.0,) and row.worker_bytes == (0,)
 
 
 @pytest.mark.processes
-def test_a_zombie_does_not_run() -> None:
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    deadline = time.monotonic() + 5
-    while process_runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not process_runs(pid)
-    assert pid in process_tree(os.getpid())
-    os.waitpid(pid, 0)
+def test_what_a_rank_has_started_counts_for_it_also_once_it_is_over(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    work = "import time\nwhile time.process_time() < 1.0: pass"
+    keep = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {work!r}]); time.sleep(60)"
+    rank = subprocess.Popen([sys.executable, "-c", keep])
+    held = "import time; b = b'x' * (50 << 20); print(len(b), flush=True); time.sleep(60)"
+    worker = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {held!r}])"
+    loading = subprocess.Popen([sys.executable, "-c", worker], stdout=subprocess.PIPE)
+    try:
+        with closing(Sampler(path, CORES, False, time.monotonic_ns())) as sampler:
+            assert loading.stdout is not None and loading.stdout.readline().strip() == str(50 << 20).encode()
+            deadline = time.monotonic() + 60
+            while sum(psutil.Process(rank.pid).cpu_times()[2:4]) < 1.0 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            sampler.sample([rank.pid, loading.pid])
+    finally:
+        for one in (*psutil.Process(rank.pid).children(), *psutil.Process(loading.pid).children(), rank, loading):
+            one.kill()
+    row = decode(SampleRow, json.loads(path.read_text().splitlines()[0]))
+    assert row.rank_busy[0] * row.at_seconds > 0.9
+    assert row.worker_bytes[0] == 0 and 50 << 20 < row.worker_bytes[1] < 100 << 20
+    for one in (rank, loading):
+        one.communicate()
 
 
 def test_times_only_grow() -> None:

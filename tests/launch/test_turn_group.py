@@ -16,11 +16,10 @@ from scalewise.launch import turn_group
 from scalewise.launch.campaign import rings, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec, Turns
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 Ends = Sequence[tuple[str, ...]]
 

@@ -11,11 +11,10 @@ from scalewise.launch.campaign import run_campaign
 from scalewise.launch.failure_logs import raised_in_watcher
 from scalewise.launch.forkserver import Servers
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Examined, RunSpec, Timed
 from scalewise.records.wrapped import CONCERNS
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 
 class Ends(Silent):

@@ -1,6 +1,10 @@
 """Tests of the suite around a user's own script."""
 
+from pathlib import Path
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from factories import make_machine
 from scalewise.errors import BadRequest
@@ -10,6 +14,8 @@ from scalewise.plan.experiment import Examination
 from scalewise.plan.suite import read_suite
 from scalewise.plan.words import parse_changes
 from scalewise.records.spec import Change, Examined
+
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]))  # no halves of surrogate pairs
 
 
 @pytest.fixture
@@ -31,6 +37,20 @@ def test_its_toml_is_a_suite_with_the_same_experiment(script):
     again = read_suite(suite.source, script.parent / "suite.toml")
     assert again.experiments == suite.experiments
     assert (again.name, again.title) == (suite.name, suite.title) == ("my-train_v2", "My Train_v2.py")
+
+
+@given(st.lists(ANY_TEXT), st.dictionaries(st.from_regex(r"[A-Za-z_]\w*", fullmatch=True), ANY_TEXT))
+@example(
+    ['"""', "'''", "\\", "\r\n", "\x00\x1f\x7f\x85\u2028", "# no comment", "{axis}", "[[experiment]]"], {"A": "\\u0041"}
+)
+def test_its_toml_reads_back_equal_whatever_the_arguments_hold(args, env):
+    suite = script_suite(Path(__file__), args, env=env)
+    assert read_suite(suite.source, Path("/suite.toml")).experiments == suite.experiments
+
+
+def test_an_argument_that_is_no_text_is_kept_as_far_as_it_is():
+    suite = script_suite(Path(__file__), ["a\udcffb"])
+    assert read_suite(suite.source, Path("/suite.toml")).experiments[0].args == ("a?b",)
 
 
 def test_an_inspected_run_follows_the_timed_ones_of_every_arm(script, tmp_path):

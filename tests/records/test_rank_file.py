@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from factories import make_start, rank_lines
 from scalewise.records import events as ev
 from scalewise.records.codec import BadRecord, encode
-from scalewise.records.rank_file import read_rows
+from scalewise.records.load import read_rows
 from scalewise.records.rows import EndRow, StartRow, StepRow, TroubleRow
 
 

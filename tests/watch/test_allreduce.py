@@ -7,8 +7,8 @@ import pytest
 from factories import make_outcome, make_spec
 from scalewise.analysis.link_points import link_points
 from scalewise.plan.experiment import subject_folder
+from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import StepRow
-from scalewise.results.run import RankRecord, Run
 
 SCRIPT = str(subject_folder() / "allreduce.py")
 

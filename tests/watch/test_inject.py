@@ -11,7 +11,7 @@ from watch_runner import ABORT_AT_EXIT, SAFE_ISA, SCRIPTS, free_port, prepare
 
 import scalewise
 from scalewise.records.folder import RunFolder
-from scalewise.records.rank_file import read_rows
+from scalewise.records.load import read_rows
 from scalewise.records.rows import StepRow, TroubleRow
 
 pytestmark = pytest.mark.processes

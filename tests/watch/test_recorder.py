@@ -9,8 +9,8 @@ import pytest
 
 from scalewise.records.events import BACKWARD, BACKWARD_END, FORWARD
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import read_rows
 from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
-from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Change
 from scalewise.watch import changes, sampling

@@ -6,7 +6,7 @@ import re
 import pytest
 from watch_expected import FSDP, FSDP_LAYERS, TABLE, Expected
 
-from scalewise.records.rank_file import RankRows
+from scalewise.records.load import RankRows
 from scalewise.records.rows import EndRow, ModelRow, RootRow, StartRow, StepRow, TroubleRow
 
 by_label = pytest.mark.parametrize("expected", (*TABLE, FSDP), ids=lambda expected: expected.label)

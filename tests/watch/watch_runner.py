@@ -11,8 +11,8 @@ from typing import Any
 
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import RankRows, read_rows
 from scalewise.records.pulse import create_pulses
-from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.spec import Change, RunSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -11,8 +11,8 @@ from scalewise.analysis.series import Series, series
 from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
 from scalewise.plan.words import changes_text, value_text
+from scalewise.records.load import Run
 from scalewise.records.spec import ARM, RunSpec
-from scalewise.results.run import Run
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
 from scalewise.analysis.step_modules import step_modules
 from scalewise.records.changes import declared
+from scalewise.records.load import Run
 from scalewise.records.spec import Change, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
-from scalewise.results.run import Run
 from scalewise.units import seconds_text
 
 FEWEST_STEPS = 20  # over all runs: with fewer, the correlation of neighbouring steps cannot be estimated

@@ -11,8 +11,8 @@ from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_q
 from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import ARM
-from scalewise.results.run import LoadedSuite, Run
 
 # The interval that is shown decides the verdict. It is one of 98 %: at 95 %, one comparison in twenty of two equal
 # things would be called different, which would often mislead a person who compares often.

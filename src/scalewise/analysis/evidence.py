@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from scalewise.analysis.inspection import Inspection
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import LoadedSuite, Run
 
 
 @dataclass(frozen=True)

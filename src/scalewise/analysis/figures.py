@@ -9,8 +9,8 @@ import numpy as np
 
 from scalewise.analysis.series import PHASES, Series
 from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules, step_modules
+from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import MemoryRow
-from scalewise.results.run import RankRecord, Run
 from scalewise.units import NANO
 
 # However short the warm-up: DDP rebuilds its buckets in the second step, and may free the old ones after it.

@@ -7,6 +7,7 @@ from typing import Literal
 from scalewise.analysis.communication import BY_REMOVAL, preferred_communication
 from scalewise.analysis.estimate import level_text
 from scalewise.analysis.summary import ArmRow
+from scalewise.records.collectives import kinds_carrying
 from scalewise.units import seconds_text
 
 Cause = Literal[
@@ -16,7 +17,7 @@ Cause = Literal[
 MOST_HEADLINES = 8  # to show: more would scroll the tables off the screen
 SMALLEST_SHARE = 0.05  # of the loop: a smaller loss is not worth a change of the script
 # Kinds that shard or exchange in forward as well (FSDP, tensor and pipeline parallelism), without waiting for them.
-IN_FORWARD_TOO = {"all_gather", "reduce_scatter", "all_to_all", "send", "recv", "batch_isend_irecv"}
+IN_FORWARD_TOO = kinds_carrying("shards", "activations")
 SAME_RANK_SHARE = 0.8  # of the steps: a rank that is the slowest so often is slow by itself, not by chance
 IDLE_GPU_SHARE = 0.3  # of the time without a kernel: above it the GPU waits for the host
 FULL_MEMORY_SHARE = 0.92  # of a GPU: if the allocator has reserved so much, there is no room for a larger batch

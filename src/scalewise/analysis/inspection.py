@@ -15,7 +15,7 @@ from scalewise.records.inspection import (
     MemoryPartsRow,
     TransferRow,
 )
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 Kind = TypeVar("Kind")
 Stepped = TypeVar("Stepped", TransferRow, BusyRow)

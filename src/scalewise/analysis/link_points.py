@@ -5,8 +5,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
 
+from scalewise.records.collectives import collective_kind
+from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 ALL_REDUCE = "all_reduce"
@@ -56,7 +57,7 @@ def _sent(row: StepRow) -> tuple[str, int] | None:
 
 def _whole_bytes(run: Run, kind: str, size: int) -> int:
     """The bytes of the whole message; of a reduce-scatter the watcher counts only what a rank keeps."""
-    return size * run.spec.world_size if kind == "reduce_scatter" else size
+    return size * run.spec.world_size if collective_kind(kind).counts_piece else size
 
 
 def _spent_ns(row: StepRow, device: str, overhead_ns: float) -> float:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from statistics import median
 
+from scalewise.records.load import Run
 from scalewise.records.machine import GpuSample
-from scalewise.results.run import Run
 
 # Above a tenth of the cores in foreign use, medians of fresh processes spread 8.8 % instead of 2.8 % (measured).
 FOREIGN_SHARE = 0.10

@@ -9,7 +9,7 @@ from scalewise.analysis.machine_state import gpu_bytes_per_rank
 from scalewise.analysis.memory_parts import MemoryLine, MemoryParts, memory_line_from_parts, memory_parts
 from scalewise.analysis.series import series
 from scalewise.records.inspection import MemoryByLineRow
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 # Share of a nearly full memory: the CUDA context, and what the allocator reserves beyond what it gives out. Measured
 # on an H200: 3.5 % with the largest batch that fitted, beside 0.6 GB of context.

@@ -8,7 +8,7 @@ import numpy as np
 
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, t_quantile
 from scalewise.analysis.machine_state import gpu_bytes_per_rank
-from scalewise.results.run import RankRecord, Run
+from scalewise.records.load import RankRecord, Run
 
 BLOCKS = 8  # means of eighths: neighbouring readings are correlated, means of blocks hardly
 LEAST_POINTS = 12  # with fewer, a block would be a single reading

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import StepRow
 from scalewise.records.traffic import Moment, StepTraffic, Traffic
-from scalewise.results.run import RankRecord, Run
 
 RelationKind = Literal["alone", "data parallel", "sharded", "tensor parallel", "pipeline", "apart", "unknown"]
 

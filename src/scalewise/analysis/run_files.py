@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalewise.launch.kept_files import MOST_KEPT_BYTES
+from scalewise.records.load import Run
 from scalewise.records.world import ReadFile, World, WrittenFile
-from scalewise.results.run import Run
 from scalewise.units import bytes_text
 
 MOST_NAMES = 3  # of files in one sentence

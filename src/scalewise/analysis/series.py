@@ -9,8 +9,8 @@ from scalewise.analysis.cycles import Indices, iteration_starts
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
 from scalewise.analysis.relation import ALONE, Relation, relation_of
 from scalewise.analysis.warmup import WarmUp, find_warmup
+from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 PHASES = ("data", "forward", "backward", "optimizer", "rest")

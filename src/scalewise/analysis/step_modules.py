@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scalewise.analysis.series import Series
+from scalewise.records.load import Run
 from scalewise.records.samples import REASONS
-from scalewise.results.run import Run
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from scalewise.analysis.series import PHASES
 from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
 from scalewise.analysis.untimed import ExaminedRun, RehearsedRun, examined_runs_of, rehearsed_runs_of
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
+from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import LoadedSuite, Run
 
 Mark = Literal["measured", "oversubscribed", "emulated", "failed", "unfinished"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import scalewise
 from scalewise.errors import BadRequest
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import LoadedSuite, RankRecord, Run
 from scalewise.records.step_spans import NamedSpan, StepSpans, read_step_spans
-from scalewise.results.run import LoadedSuite, RankRecord, Run
 from scalewise.units import NANO, bytes_text
 
 SHOWN_STEPS = 3  # the profiled step, and those after it

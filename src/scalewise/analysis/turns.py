@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from scalewise.analysis.estimate import Floats, run_median
 from scalewise.analysis.series import Series
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 # Spread from pair to pair of two runs, measured: 0.4 to 0.5 % over 20 and 30 pairs of 160 and 200 steps of 4 to 7 ms,
 # on one core of two virtual machines on which fresh processes one after the other differed by ten percent and more.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 
 @dataclass(frozen=True)

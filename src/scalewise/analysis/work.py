@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scalewise.analysis.series import Series
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 Verified = Literal["seen", "declared", "same command"]
 SAMPLES_SLACK = 0.01  # a last, smaller batch among few steps may shift a median of samples by less than this

@@ -364,7 +364,7 @@ def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
 def _show(output: "Output", folder: Path, as_json: bool) -> int:
     from scalewise.analysis.headline import headlines_of
     from scalewise.analysis.summary import summarise, to_json
-    from scalewise.results.load import load
+    from scalewise.records.load import load
 
     analysis = summarise(load(folder))
     if as_json:
@@ -380,7 +380,7 @@ def _show(output: "Output", folder: Path, as_json: bool) -> int:
 def _trace(output: "Output", folder: Path, path: Path | None) -> None:
     if path is not None:
         from scalewise.analysis.trace import traced_run, write_trace
-        from scalewise.results.load import load
+        from scalewise.records.load import load
 
         run = traced_run(load(folder))
         write_trace(run, path)
@@ -389,7 +389,7 @@ def _trace(output: "Output", folder: Path, path: Path | None) -> None:
 
 def _code(folder: Path) -> int:
     from scalewise.analysis.summary import summarise
-    from scalewise.results.load import load
+    from scalewise.records.load import load
 
     return _verdict(summarise(load(folder)))
 

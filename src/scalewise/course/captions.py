@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.course.gpus import GpuStep, Record
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 from scalewise.units import listed
 
 BRACKET = "brackets: 95 % intervals"

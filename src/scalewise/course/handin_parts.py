@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from scalewise.analysis.evidence import Evidence
 from scalewise.errors import BadRequest
-from scalewise.launch.processes import process_tree
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.document import TitleBlock
-from scalewise.results.load import load
 
 # Small enough for a script to take seconds. A student's own script that reads no constants runs unchanged.
 SMALL = {"DIM": "64", "STEPS": "8", "WARMUP": "2"}
@@ -116,9 +116,10 @@ def _run(script: HandedScript, folder: Path) -> tuple[int, str] | None:
             return None
         finally:
             if process.returncode is None:
-                for pid in process_tree(process.pid):  # torchrun that is killed leaves its ranks behind
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                # torchrun that is killed leaves its ranks behind
+                for one in [*psutil.Process(process.pid).children(recursive=True), process]:
+                    with suppress(psutil.NoSuchProcess):
+                        one.kill()
     return process.returncode, said
 
 

@@ -9,8 +9,8 @@ from math import isqrt
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
+from scalewise.records.load import Run
 from scalewise.records.spec import RunSpec
-from scalewise.results.run import Run
 
 SIZE_SLACK = 0.10  # share of the weights: a script may leave out biases, or add normalisation
 LEAST_DELAY_SHARE = 0.25  # share of a set delay that must show in the step, however loaded the machine is

@@ -13,7 +13,7 @@ from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.plan.words import value_text
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 Verdict = Literal["faster", "slower", "cannot tell"]
 COURSE_LEVEL = CONFIDENCE  # level of all intervals and all verdicts in a course report, so that both agree

@@ -21,8 +21,8 @@ from scalewise.records.examination import (
     WrapperRow,
     WrapperUseRow,
 )
+from scalewise.records.load import RankRecord, Run
 from scalewise.records.notes import Note
-from scalewise.results.run import RankRecord, Run
 
 SomeNote = TypeVar("SomeNote", bound=Note)
 SomeRow = TypeVar("SomeRow", bound=ExaminationRow)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from scalewise.doctor.case import Case, RankCase
 from scalewise.launch.failure_logs import SECONDARY, waits_for_others
+from scalewise.records.collectives import collective_kind
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import (
     BUFFERS,
@@ -27,8 +28,7 @@ from scalewise.records.outcome import RankEnd
 # A run that was ended at its limit was still working, so its ranks end anywhere. One that made no progress has hung.
 ENDED_BADLY = ("hung", "left_early", "killed", "raised")
 BACKWARD = "backward"
-MESSAGES = ("send", "recv", "batch_isend_irecv", "wait")
-_SAME_SIZE = ("all_reduce", "broadcast", "reduce")
+WAIT = "wait"  # for a message that was begun before
 _FRAME = re.compile(r'File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)$')
 
 
@@ -49,7 +49,7 @@ class Operation:
 
     def matches(self, other: "Operation") -> bool:
         """Returns True if the two operations can meet; an unknown size fits any."""
-        sized = self.name in _SAME_SIZE and self.size_bytes and other.size_bytes
+        sized = collective_kind(self.name).same_size and self.size_bytes and other.size_bytes
         return self.name == other.name and (not sized or self.size_bytes == other.size_bytes)
 
     def told(self) -> str:
@@ -60,7 +60,7 @@ class Operation:
             return "DistributedDataParallel's broadcast of buffers before a forward pass"
         if self.name in ("send", "recv") and self.peer != NOWHERE:
             return f"a {self.name} {'to' if self.name == 'send' else 'from'} rank {self.peer}"
-        return {"wait": "the wait for a message", "batch_isend_irecv": "a batch of messages"}.get(self.name, self.name)
+        return {WAIT: "the wait for a message", "batch_isend_irecv": "a batch of messages"}.get(self.name, self.name)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _entered(rank: RankCase) -> Operation | None:
         return None
     entered = _operation(rank, last)
     begun = [note for note in calls if isinstance(note, CollectiveNote) and not note.waits]
-    if last.operation == "wait" and begun and begun[-1].operation in ("send", "recv"):
+    if last.operation == WAIT and begun and begun[-1].operation in ("send", "recv"):
         return replace(entered, name=begun[-1].operation, peer=begun[-1].peer)  # the message that it waits for
     return entered
 
@@ -202,12 +202,16 @@ def _operations(rank: RankCase, standing: RankState) -> list[Operation]:
         elif isinstance(note, BackwardNote) and armed:
             armed = False
             found.append(Operation(BACKWARD, 0, rank.place(note), _group_of(rank, called)))
-        elif isinstance(note, CollectiveNote) and note.operation not in MESSAGES:
+        elif isinstance(note, CollectiveNote) and not _is_message(note.operation):
             found.append(_operation(rank, note))
     last = standing.operation
     if last is not None and last.name == BACKWARD:
         found.append(last)
     return found
+
+
+def _is_message(operation: str) -> bool:
+    return operation == WAIT or collective_kind(operation).message
 
 
 def first_mismatch(by_rank: dict[int, list[Operation]]) -> dict[int, Operation] | None:

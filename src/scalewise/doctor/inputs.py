@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from scalewise.analysis.relation import BY_AVERAGING, BY_REDUCING
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.windows import Window
+from scalewise.records.collectives import collective_kind
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import NOWHERE, BackwardNote, CollectiveNote, ForwardNote
 
@@ -93,7 +94,7 @@ def _shares_out(rank: RankCase) -> bool:
 def _sends_parts(window: Window) -> bool:
     last = max((index for index, note in enumerate(window.notes) if isinstance(note, BackwardNote)), default=0)
     before = [note for note in window.notes[:last] if isinstance(note, CollectiveNote)]
-    return any(note.operation.startswith(("all_to_all", "scatter")) for note in before)
+    return any(collective_kind(note.operation).parts for note in before)
 
 
 def averages(row: WrapperRow) -> bool:

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from scalewise.doctor.windows import Window
+from scalewise.records.collectives import collective_kind
 from scalewise.records.notes import CollectiveNote
 
-SUMMING = ("all_reduce", "reduce", "reduce_scatter", "all_gather", "gather", "broadcast", "all_to_all", "scatter")
 SMALL_SHARE = 0.05  # share of the parameters' bytes: losses and counts are far below it, compressed gradients above
 LARGE_SHARE = 0.5  # share of the parameters' bytes in models that are averaged: in half precision, half of the bytes
 
 
 def sent_bytes(collectives: Sequence[CollectiveNote]) -> int:
     """Returns the bytes that one rank sends in collectives that can make the ranks agree."""
-    return sum(note.size_bytes for note in collectives if note.operation.startswith(SUMMING))
+    return sum(note.size_bytes for note in collectives if collective_kind(note.operation).unites)
 
 
 def reduces_by_hand(window: Window, parameter_bytes: int) -> bool:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Diagnosis
 from scalewise.plan.replays import Observed, Replay, replay_of
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 MOST_REPLAYS = 6
 MOST_SWEPT = 3  # values of sweeps on top of them, where time is left

@@ -18,8 +18,8 @@ from scalewise.errors import BadRequest
 from scalewise.plan.replays import MOST_SECONDS, Replay
 from scalewise.records.changes import declared
 from scalewise.records.inspection import GradientRow
+from scalewise.records.load import Run
 from scalewise.records.spec import RunSpec
-from scalewise.results.run import Run
 
 Make = Callable[[Sequence[RunSpec]], Sequence[Run]]  # makes runs and reads them; fewer come back when interrupted
 

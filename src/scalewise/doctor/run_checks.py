@@ -8,8 +8,8 @@ from scalewise.doctor.batch_cost import loading_lines
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
 from scalewise.doctor.rules import Rule, rules
+from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
-from scalewise.results.run import Run
 
 # Consequence -> its causes: if both are found, mending the cause mends the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {

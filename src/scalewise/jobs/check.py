@@ -26,9 +26,8 @@ from scalewise.plan.scripts import course_folder
 from scalewise.plan.words import ranks_problem
 from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.spec import Examined
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 LOOKED_INTO_STEPS = 3  # of an inspected run: each layer waits for its device, so a step takes long
 _FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')

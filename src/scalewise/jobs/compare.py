@@ -7,9 +7,8 @@ from pathlib import Path
 from scalewise.analysis.comparison import Comparison, compare_suites
 from scalewise.analysis.work import DIFFERENCES
 from scalewise.errors import BadRequest
+from scalewise.records.load import LoadedSuite, load
 from scalewise.records.spec import ARM
-from scalewise.results.load import load
-from scalewise.results.run import LoadedSuite
 
 
 def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> tuple[Comparison, ...]:

@@ -22,10 +22,9 @@ from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 FOUND = 2  # exit code, also for a script that failed
 

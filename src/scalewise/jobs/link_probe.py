@@ -20,9 +20,8 @@ from scalewise.predict.measured_link import measured_link
 from scalewise.predict.probe import LinkProbe, Overlap, keep_probe, kept_probe, overlaps_of, place_of
 from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.spec import RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 MOST_SECONDS = 10.0
 LEAST_SECONDS = 2.0  # time left below which no further run is started

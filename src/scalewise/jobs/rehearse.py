@@ -37,8 +37,8 @@ from scalewise.predict.rescale import rescaled
 from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
+from scalewise.records.load import Run
 from scalewise.records.spec import Change
-from scalewise.results.run import Run
 
 SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one bucket for each gradient
 WRAPPER = "DistributedDataParallel"

@@ -10,11 +10,11 @@ from scalewise.jobs.rehearse_files import waits_for_file
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank
+from scalewise.records.load import Run
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import not_observed
-from scalewise.results.run import Run
 
 MOST_WORDS = 12  # lines of the script's own output
 MOST_PLACES = 3  # the last places before the script ended

@@ -11,10 +11,9 @@ from scalewise.launch.interrupts import Interrupts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.seating import Seating, seating
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
-from scalewise.results.load import load
-from scalewise.results.run import Run
 
 ENOUGH_STEPS = 40  # enough of them are settled to determine the median step well
 

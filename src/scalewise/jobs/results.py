@@ -16,7 +16,7 @@ from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.predicted_scaling import ScalingRow
 from scalewise.predict.prediction_text import title_text
-from scalewise.results.load import load
+from scalewise.records.load import load
 
 
 @dataclass(frozen=True, repr=False)

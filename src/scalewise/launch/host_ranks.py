@@ -1,6 +1,5 @@
 """The base of launchers of this host: signs of life in shared memory, stacks by a signal, loads from /proc."""
 
-import os
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -14,7 +13,6 @@ from scalewise.launch import environment
 from scalewise.launch.failure_logs import blames_another, parse_stack, tail
 from scalewise.launch.forkserver import Connection, Event, ServerSource, user_environment
 from scalewise.launch.launcher import LaunchFailed
-from scalewise.launch.processes import process_runs, queued_seconds
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.verdict import Exit, RankView
 from scalewise.launch.working_folder import OpenWorld, Seat, open_world
@@ -269,13 +267,15 @@ def first_rank(spec: RunSpec) -> int:
     return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
 
 
-def send_stack_signal(pid: int) -> None:
-    """Sends the stack signal to a rank that another program has started."""
-    if process_runs(pid):
-        try:
-            os.kill(pid, STACK_SIGNAL)
-        except ProcessLookupError:
-            return
+def queued_seconds(pid: int) -> float:
+    """The time for which the process's main thread was ready but waited for a core; 0 if the kernel does not say.
+
+    `psutil` does not read it.
+    """
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def memory_kills() -> int:

@@ -1,10 +1,11 @@
 """Chooses the folders of a run that get an overlay, and lists what the run wrote in them."""
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import psutil
 
 from scalewise.launch.kept_files import Keeper
 from scalewise.launch.tree import CACHES, Look, is_whiteout
@@ -89,10 +90,9 @@ def _may_be_written(folder: str) -> bool:
 def _mount_points() -> list[str]:
     """All mount points; an overlay of a folder does not show what is mounted in it."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        return [one.mountpoint for one in psutil.disk_partitions(all=True)]
     except OSError:
         return []
-    return [re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), line.split()[4]) for line in lines]
 
 
 def _hides_lower(folder: str) -> bool:

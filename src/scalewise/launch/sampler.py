@@ -4,15 +4,17 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from scalewise.launch import nvml
-from scalewise.launch.processes import TICKS_PER_SECOND, private_bytes, process_seconds, process_tree
 from scalewise.records.codec import encode
 from scalewise.records.machine import SampleRow
 
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 WORKER_LOOK_SHARE = 0.005  # of a core, for reading the memory of worker processes, which takes some milliseconds each
 
 
@@ -22,6 +24,39 @@ class CpuTimes:
 
     busy_seconds: float
     steal_seconds: float
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The processes that this one and its ranks have started, at one moment; each is read once, whoever asks for it.
+
+    `psutil.Process.children` would read every process of the machine for each sample; the kernel lists those of one.
+    """
+
+    _children: dict[int, list[int]] = field(default_factory=dict)
+    _seconds: dict[int, float] = field(default_factory=dict)
+
+    def tree(self, pid: int) -> list[int]:
+        """The process and all its descendants."""
+        found = [pid]
+        for each in found:
+            if each not in self._children:
+                self._children[each] = _children(each)
+            found += self._children[each]
+        return found
+
+    def seconds(self, pid: int) -> float:
+        """CPU time of the process and of all that it has started, ended or not."""
+        return sum(self._own_seconds(each) for each in self.tree(pid))
+
+    def _own_seconds(self, pid: int) -> float:
+        """CPU time of one process and of its children that have ended."""
+        if pid not in self._seconds:
+            try:
+                self._seconds[pid] = sum(psutil.Process(pid).cpu_times()[:4])
+            except psutil.Error:
+                self._seconds[pid] = 0.0
+        return self._seconds[pid]
 
 
 class Sampler:
@@ -35,7 +70,7 @@ class Sampler:
         self._at_ns = time.monotonic_ns()
         self._cpu = read_cpu_times(self._cores)
         self._pressure = read_pressure_seconds()
-        self._ours = _own_seconds()
+        self._ours = _Look().seconds(os.getpid())
         self._trees: dict[int, float] = {}
         self._workers_due_ns = 0
         try:
@@ -62,11 +97,12 @@ class Sampler:
             return
 
     def _row(self, rank_pids: Sequence[int], rank_steps: Sequence[int]) -> SampleRow:
-        now_ns, cpu, ours = time.monotonic_ns(), read_cpu_times(self._cores), _own_seconds()
+        look = _Look()
+        now_ns, cpu, ours = time.monotonic_ns(), read_cpu_times(self._cores), look.seconds(os.getpid())
         pressure = read_pressure_seconds()
         elapsed = max((now_ns - self._at_ns) * 1e-9, 1e-6)
         available = elapsed * max(len(self._cores), 1)
-        ranks = tuple(self._cores_in_use(pid, elapsed) for pid in rank_pids)
+        ranks = tuple(self._cores_in_use(look, pid, elapsed) for pid in rank_pids)
         busy = (cpu.busy_seconds - self._cpu.busy_seconds) / available
         own = (ours - self._ours) / available
         steal = (cpu.steal_seconds - self._cpu.steal_seconds) / available
@@ -81,29 +117,29 @@ class Sampler:
             rank_busy=tuple(round(cores, 4) for cores in ranks),
             gpus=nvml.samples() if self._gpus else (),
             rank_steps=tuple(rank_steps),
-            worker_bytes=self._worker_bytes(rank_pids),
+            worker_bytes=self._worker_bytes(look, rank_pids),
         )
 
-    def _worker_bytes(self, rank_pids: Sequence[int]) -> tuple[int, ...]:
+    def _worker_bytes(self, look: _Look, rank_pids: Sequence[int]) -> tuple[int, ...]:
         """Private memory of what each rank has started; empty if it was read so recently that it is not read again."""
         now_ns = time.monotonic_ns()
         if now_ns < self._workers_due_ns:
             return ()
-        found = tuple(sum(map(private_bytes, process_tree(pid)[1:])) if pid else 0 for pid in rank_pids)
+        found = tuple(sum(map(_private_bytes, look.tree(pid)[1:])) if pid else 0 for pid in rank_pids)
         self._workers_due_ns = now_ns + round((time.monotonic_ns() - now_ns) / WORKER_LOOK_SHARE)
         return found
 
-    def _cores_in_use(self, pid: int, elapsed: float) -> float:
+    def _cores_in_use(self, look: _Look, pid: int, elapsed: float) -> float:
         if not pid:
             return 0.0
-        total = sum(process_seconds(each) for each in process_tree(pid))
+        total = look.seconds(pid)
         before = self._trees.get(pid, 0.0)  # a rank starts with its run
         self._trees[pid] = total
         return max(0.0, (total - before) / elapsed)
 
 
 def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
-    """Busy and stolen time of those cores, from /proc/stat."""
+    """Busy and stolen time of those cores, from /proc/stat: `psutil` gives times by position, not by core's number."""
     wanted = {f"cpu{core}" for core in cores}
     busy = steal = 0
     for line in _read("/proc/stat").splitlines():
@@ -112,7 +148,7 @@ def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
             user, nice, system, _, _, irq, soft_irq, stolen = map(int, numbers[:8])
             busy += user + nice + system + irq + soft_irq
             steal += stolen
-    return CpuTimes(busy / TICKS_PER_SECOND, steal / TICKS_PER_SECOND)
+    return CpuTimes(busy / _TICKS_PER_SECOND, steal / _TICKS_PER_SECOND)
 
 
 def read_pressure_seconds() -> float | None:
@@ -123,9 +159,17 @@ def read_pressure_seconds() -> float | None:
     return None
 
 
-def _own_seconds() -> float:
-    """CPU time of this process and of all that it has started: servers, agents, ranks and workers, ended or not."""
-    return sum(process_seconds(each) for each in process_tree(os.getpid()))
+def _children(pid: int) -> list[int]:
+    """The processes that this one has started and that still exist."""
+    return [int(one) for task in Path(f"/proc/{pid}/task").glob("*/children") for one in _read(str(task)).split()]
+
+
+def _private_bytes(pid: int) -> int:
+    """Memory that a process shares with no other: a worker's own copies count, inherited pages do not."""
+    try:
+        return int(psutil.Process(pid).memory_full_info().uss)
+    except psutil.Error:
+        return 0
 
 
 def _share(value: float) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
+
 import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
@@ -122,10 +124,8 @@ def _cpu_info() -> dict[str, str]:
 
 def _memory_bytes() -> int:
     """The memory that this process may use: the machine's, or less if its control group has a limit."""
-    total = next(
-        (int(line.split()[1]) * 1024 for line in _read("/proc/meminfo").splitlines() if line.startswith("MemTotal")),
-        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    )
+    total = int(psutil.virtual_memory().total)
+    # `psutil` does not know the limits of control groups.
     limits = [_read(f"/sys/fs/cgroup/{name}") for name in ("memory.max", "memory/memory.limit_in_bytes")]
     return min([total, *(int(text) for text in limits if text.strip().isdigit())])
 

@@ -1,18 +1,21 @@
 """Runs torchrun itself: its command line, its logs, and what it says about the ranks that it has started."""
 
+import contextlib
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
 
+import psutil
+
 from scalewise.launch.failure_logs import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
 from scalewise.launch.forkserver import Connection
-from scalewise.launch.host_ranks import HostRanks, exit_from_status, first_rank, send_stack_signal
-from scalewise.launch.processes import child_processes, process_runs
+from scalewise.launch.host_ranks import HostRanks, exit_from_status, first_rank
 from scalewise.launch.verdict import Exit
 from scalewise.records.folder import RunFolder
 from scalewise.records.orders import ExecOrder
+from scalewise.records.pulse import STACK_SIGNAL
 from scalewise.records.spec import RunSpec
 
 LABEL = "torchrun"
@@ -52,6 +55,7 @@ class TorchrunRanks(HostRanks):
     def begin(self, server: Connection, order: ExecOrder) -> None:
         """Starts torchrun."""
         self._server = server
+        self._processes: dict[int, psutil.Process] = {}  # by rank; they know when their number was given to another
         self._gone: dict[int, float] = {}
         self._status: int | None = None
         self._pid = 0
@@ -70,7 +74,8 @@ class TorchrunRanks(HostRanks):
             elif event["label"] == LABEL:
                 self._status = event["code"]
         if len(self.pids) < self.spec.ranks:
-            self.pids |= _ranks_of(self._pid)
+            self._processes |= _ranks_of(self._pid)
+            self.pids = {rank: process.pid for rank, process in self._processes.items()}
         self._take_failures()
         if self._status == 0:
             self._take_rest(0)
@@ -83,8 +88,9 @@ class TorchrunRanks(HostRanks):
 
     def ask_for_stacks(self, rank: int) -> None:
         """Signals the rank, but only if the watcher has made its stack file: an unwatched rank would die of it."""
-        if rank in self.pids and self.folder.stack(rank).exists():
-            send_stack_signal(self.pids[rank])
+        if rank in self._processes and self.folder.stack(rank).exists():
+            with contextlib.suppress(psutil.Error):
+                self._processes[rank].send_signal(STACK_SIGNAL)
 
     def end(self) -> None:
         """Kills torchrun with its ranks and gives the ranks' logs their names in the run's folder."""
@@ -127,8 +133,8 @@ class TorchrunRanks(HostRanks):
 
     def _take_quiet_exits(self) -> None:
         now = self.seconds
-        for rank, pid in self.pids.items():
-            if rank in self.exits or process_runs(pid):
+        for rank, process in self._processes.items():
+            if rank in self.exits or _runs(process):
                 continue
             gone = self._gone.setdefault(rank, now)
             if now - gone > _GONE_SECONDS:
@@ -161,18 +167,27 @@ class TorchrunRanks(HostRanks):
         self.exits[rank] = exit_from_status(status, self.seconds, stderr)
 
 
-def _ranks_of(torchrun: int) -> dict[int, int]:
+def _ranks_of(torchrun: int) -> dict[int, psutil.Process]:
     """The processes that torchrun has started, by their ranks."""
+    try:
+        started = psutil.Process(torchrun).children()
+    except psutil.Error:
+        return {}
     found = {}
-    for pid in child_processes(torchrun):
-        try:
-            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        ranks = [int(item[len(b"RANK=") :]) for item in variables if item.startswith(b"RANK=")]
-        if ranks and b"LOCAL_RANK=" in b"\0".join(variables):
-            found[ranks[0]] = pid
+    for process in started:
+        with contextlib.suppress(psutil.Error):
+            variables = process.environ()
+            if "LOCAL_RANK" in variables and "RANK" in variables:
+                found[int(variables["RANK"])] = process
     return found
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Tells whether the process exists and is not yet a zombie."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def read_failures(log: str) -> tuple[tuple[int, int], ...]:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from scalewise.launch.copied import Copied, TooLarge, copy_folder, linked_outside
 from scalewise.launch.forkserver import Connection
 from scalewise.launch.kept_files import Keeper, discard
 from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
-from scalewise.launch.processes import process_runs
 from scalewise.launch.reads import Reads
 from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, written_between
 from scalewise.records.codec import BadRecord, read_json
@@ -243,7 +244,7 @@ def _temporary_place() -> Path:
     temporary, prefix = Path(tempfile.gettempdir()), f"scalewise-view-{os.getuid()}-"
     for old in temporary.glob(f"{prefix}*"):
         pid = old.name.removeprefix(prefix).partition("-")[0]
-        if not process_runs(int(pid) if pid.isdecimal() else 0):
+        if not (pid.isdecimal() and psutil.pid_exists(int(pid))):
             discard(old)
     return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=temporary))
 

@@ -1,9 +1,10 @@
 """Makes the suite behind `scalewise run SCRIPT.py --ranks 1,2 -- ARGS`: one script of the user's own."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import tomli_w
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
@@ -89,17 +90,16 @@ def check_script(script: Path) -> None:
 def _toml(suite: Suite) -> str:
     """The suite as TOML, so that the run's folder says what was asked and can be run again as a suite."""
     (one,) = suite.experiments
-    lines = [f"name = {_quoted(suite.name)}", f"title = {_quoted(suite.title)}", "", "[[experiment]]"]
     fields: dict[str, object] = {
         "name": one.name,
         "title": one.title,
         "script": one.script,
-        "args": list(one.args),
+        "args": one.args,
         "mode": one.mode,
         "devices": one.devices,
         "device": one.device,
         "launcher": one.launcher,
-        "ranks": list(one.ranks),
+        "ranks": one.ranks,
         "repeat": one.repeat,
         "changes": [changes_text(arm) for arm in one.changes],
         "limit_seconds": float(one.limit_seconds),
@@ -108,16 +108,10 @@ def _toml(suite: Suite) -> str:
         "inspect": one.inspect,
         "in_place": one.in_place,
         "steps": one.steps,
+        "env": one.env,
     }
-    if one.examination:
-        lines.insert(0, "# Examined by `scalewise doctor`; run as a suite, it is measured instead.")
-    lines += [f"{key} = {_quoted(value)}" for key, value in fields.items()]
-    if one.env:
-        lines.append(f"env = {{{', '.join(f'{name} = {_quoted(value)}' for name, value in one.env.items())}}}")
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(value: object) -> str:
-    """A value as TOML: JSON serves for texts, numbers and lists, except for DEL and for bytes that are no text."""
-    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return text.encode("utf-8", errors="replace").decode()
+    note = "# Examined by `scalewise doctor`; run as a suite, it is measured instead.\n" if one.examination else ""
+    text = note + tomli_w.dumps({"name": suite.name, "title": suite.title, "experiment": [fields]})
+    return text.encode(
+        "utf-8", errors="replace"
+    ).decode()  # a file's name or an argument may hold bytes that are no text

@@ -15,8 +15,7 @@ from math import ceil, log2
 
 from scalewise.analysis.link_points import ALL_REDUCE
 from scalewise.predict.link import Link, LinkCurve, Wire, slower_wire
-
-Seconds = Callable[[Link, float, int], float]
+from scalewise.records.collectives import KINDS, TimeLaw
 
 
 def all_reduce(link: Link, size_bytes: float, ranks: int) -> float:
@@ -27,17 +26,12 @@ def all_reduce(link: Link, size_bytes: float, ranks: int) -> float:
     return min(ring, _tree(link, link.between, size_bytes, ranks))
 
 
-def all_gather(link: Link, size_bytes: float, ranks: int) -> float:
-    """The time of an all-gather by a ring."""
+def once_around(link: Link, size_bytes: float, ranks: int) -> float:
+    """The time of an all-gather or of a reduce-scatter by a ring."""
     return _ring(link, size_bytes, ranks, rounds=1)
 
 
-def reduce_scatter(link: Link, size_bytes: float, ranks: int) -> float:
-    """The time of a reduce-scatter by a ring."""
-    return _ring(link, size_bytes, ranks, rounds=1)
-
-
-def broadcast(link: Link, size_bytes: float, ranks: int) -> float:
+def passed_around(link: Link, size_bytes: float, ranks: int) -> float:
     """The time of a broadcast along the ring, piece by piece: every rank but the last passes the whole message on."""
     return _around(link, ranks, ranks - 1, size_bytes, size_bytes / 2)
 
@@ -48,7 +42,7 @@ def level_by_level(link: Link, size_bytes: float, ranks: int) -> float:
     return wire.start_seconds + ceil(log2(ranks)) * (wire.hop_seconds + size_bytes / wire.bytes_per_second)
 
 
-def all_to_all(link: Link, size_bytes: float, ranks: int) -> float:
+def each_to_each(link: Link, size_bytes: float, ranks: int) -> float:
     """The time of an all-to-all: each rank sends (n - 1)/n of what it has, with several nodes mostly to other nodes."""
     nodes, wire = link.nodes(ranks), link.inside
     inside = wire.time(ranks - 1, size_bytes * (ranks - 1) / ranks, size_bytes)
@@ -59,48 +53,20 @@ def all_to_all(link: Link, size_bytes: float, ranks: int) -> float:
     return max(inside, link.between.time(nodes - 1, leaving, 0.0))
 
 
-def send(link: Link, size_bytes: float, ranks: int) -> float:
+def to_a_neighbour(link: Link, size_bytes: float, ranks: int) -> float:
     """The time of a message to a neighbour, over the slower wire if there are two: some rank sends to another node."""
     wire = link.between if link.nodes(ranks) > 1 and link.between is not None else link.inside
     return wire.time(1, size_bytes, 0.0)
 
 
-def barrier(link: Link, size_bytes: float, ranks: int) -> float:
-    """The time of a barrier, which is an all-reduce of nothing."""
-    return all_reduce(link, 0.0, ranks)
-
-
-def whatever_kind(link: Link, size_bytes: float, ranks: int) -> float:
-    """The latency plus the bytes at the rate, the same for every kind of collective."""
-    return link.inside.time(0, size_bytes, 0.0)
-
-
-_NCCL: dict[str, Seconds] = {
-    ALL_REDUCE: all_reduce,
-    "all_gather": all_gather,
-    "reduce_scatter": reduce_scatter,
-    "broadcast": broadcast,
-    "reduce": broadcast,
-    "gather": all_gather,
-    "scatter": reduce_scatter,
-    "all_to_all": all_to_all,
-    "send": send,
-    "recv": send,
-    "batch_isend_irecv": send,
-    "barrier": barrier,
+LAWS: dict[TimeLaw, Callable[[Link, float, int], float]] = {
+    "all_reduce": all_reduce,
+    "once_around": once_around,
+    "passed_around": passed_around,
+    "level_by_level": level_by_level,
+    "each_to_each": each_to_each,
+    "to_a_neighbour": to_a_neighbour,
 }
-_GLOO = _NCCL | {
-    "reduce_scatter": all_reduce,
-    "broadcast": level_by_level,
-    "reduce": all_reduce,  # scattered around the ring, then gathered by one rank
-    "barrier": lambda link, _, ranks: level_by_level(link, 0.0, ranks),
-}
-SECONDS: dict[str, dict[str, Seconds]] = {
-    "nccl": _NCCL,
-    "gloo": _GLOO,
-    "none": dict.fromkeys(_NCCL, whatever_kind),
-}
-KINDS = tuple(_NCCL)
 
 
 def seconds(link: Link, kind: str, size_bytes: float, ranks: int, nodes: int = 0) -> float:
@@ -108,13 +74,22 @@ def seconds(link: Link, kind: str, size_bytes: float, ranks: int, nodes: int = 0
     if ranks <= 1:
         return 0.0
     link = link.for_group(ranks, nodes)
-    return SECONDS[link.carrier][kind](link, size_bytes, ranks) * _bend(link, kind, size_bytes, ranks)
+    return by_wires(link, kind, size_bytes, ranks) * _bend(link, kind, size_bytes, ranks)
+
+
+def by_wires(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
+    """The time that the wires give, by the algorithm of the link's carrier; without one the same for every kind."""
+    if link.carrier == "none":
+        return link.inside.time(0, size_bytes, 0.0)
+    does = KINDS[kind]
+    law = does.gloo if link.carrier == "gloo" and does.gloo else does.law
+    return LAWS[law](link, 0.0 if does.signal else size_bytes, ranks)
 
 
 def unmeasured(link: Link, kinds: set[str]) -> tuple[str, ...]:
     """The kinds that were not measured on a measured link, so that their times follow from those of all-reduces."""
-    known = {curve.kind for curve in link.curves} | {"barrier"}
-    return tuple(sorted(kinds - known)) if link.curves else ()
+    known = {curve.kind for curve in link.curves}
+    return tuple(sorted(kind for kind in kinds - known if not KINDS[kind].signal)) if link.curves else ()
 
 
 def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
@@ -135,7 +110,7 @@ def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
 def _longer(link: Link, curve: LinkCurve, size_bytes: float) -> float:
     """The ratio of a measured time to the one that the wires give for that size."""
     size_bytes = curve.within(size_bytes)
-    return curve.at(size_bytes) / SECONDS[link.carrier][curve.kind](link, size_bytes, curve.ranks)
+    return curve.at(size_bytes) / by_wires(link, curve.kind, size_bytes, curve.ranks)
 
 
 def _ring(link: Link, size_bytes: float, ranks: int, rounds: int) -> float:

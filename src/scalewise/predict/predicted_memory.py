@@ -13,10 +13,11 @@ from scalewise.analysis.memory_parts import MemoryLine, memory_line_from_parts
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import LEAST_SPAN, samples_of
 from scalewise.predict.rehearsed import RehearsedRank
+from scalewise.records.collectives import kinds_carrying
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.units import bytes_text
 
-SHARDS = ("all_gather", "reduce_scatter")
+SHARDS = kinds_carrying("shards")
 FAR = 8  # times the largest rehearsed batch: beyond it, linear growth of memory is a guess
 
 

@@ -14,9 +14,9 @@ from scalewise.launch.this_machine import cache_folder
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.load import Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Device
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 ALL_WORK = Sharing(work=1.0)

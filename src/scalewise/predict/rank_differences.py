@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.predict.rehearsed import WARM_UP_STEPS
+from scalewise.records.collectives import KINDS
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import TapeRow
-from scalewise.results.run import Run
 
-FROM_RANK_TO_RANK = {"send", "recv", "batch_isend_irecv"}
+FROM_RANK_TO_RANK = {one.name for one in KINDS.values() if one.message}
 
 
 @dataclass(frozen=True)

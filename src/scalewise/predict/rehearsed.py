@@ -10,10 +10,11 @@ from typing import get_args
 
 from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
+from scalewise.records.collectives import collective_kind
+from scalewise.records.load import Run
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.rows import StepRow
 from scalewise.records.spec import Rehearsed as StandIns
-from scalewise.results.run import Run
 from scalewise.units import NANO
 
 WARM_UP_STEPS = 3  # DDP rebuilds its buckets after the first step
@@ -68,7 +69,7 @@ class RehearsedRank:
     def left_out(self) -> tuple[str, ...]:
         """Sentences about what a prediction from this rehearsal does not include."""
         said = []
-        if {"recv", "batch_isend_irecv"} & {one.kind for one in self.typical.messages}:
+        if any(collective_kind(one.kind).receives for one in self.typical.messages):
             said.append(
                 "waiting until another rank has something to send (recv) not counted: the step is a lower bound"
             )

@@ -9,7 +9,7 @@ from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.analysis.series import Series, series
 from scalewise.predict.answer import Checked, MeasuredStep
 from scalewise.predict.prediction import LEVEL, QUANTILE
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 # Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over
 # 28 points of gloo among 2 ranks. It is used for other libraries as well, for which nothing was measured.

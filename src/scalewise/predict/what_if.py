@@ -6,9 +6,10 @@ from itertools import accumulate
 
 from scalewise.predict.compute_work import WorkLine, samples_of
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
+from scalewise.records.collectives import kinds_carrying
 
-OF_GRADIENTS = ("all_reduce", "reduce_scatter", "reduce")
-OF_ACTIVATIONS = ("send", "recv", "batch_isend_irecv", "all_to_all")
+OF_GRADIENTS = kinds_carrying("gradients")
+OF_ACTIVATIONS = kinds_carrying("activations")
 
 
 def among(tape: Tape, ranks: int) -> Tape:

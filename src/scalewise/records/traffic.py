@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from scalewise.records import events as ev
+from scalewise.records.collectives import collective_kind
 from scalewise.records.steps import split_events
 
 Moment = Literal["forward", "backward", "update", "between"]
-MESSAGES = ("send", "recv", "batch_isend_irecv")  # from one rank to another; all other kinds involve a whole group
-PARTING = ("all_to_all", "scatter")  # each rank gets a part of its own
 
 
 @dataclass(frozen=True)
@@ -94,12 +93,13 @@ class TrafficReader:
         self._moment = moment
 
     def _exchange(self, kind: str, size_bytes: int) -> None:
-        if kind in MESSAGES:
+        does = collective_kind(kind)
+        if does.message:
             self._messages.add(self._moment)
             self._bytes["sent"] += size_bytes if self._moment == "update" else 0
         else:
             self._bytes[self._moment] += size_bytes
-            if kind in PARTING and self._moment == "forward":
+            if does.parts and self._moment == "forward":
                 self._bytes["parted"] += size_bytes
 
     def _step(self) -> StepTraffic:

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from scalewise.records.collectives import DISTRIBUTED, FUNCTIONAL, functions_in
 from scalewise.records.spec import RunSpec
 
 WrappedIn = Literal[
@@ -52,24 +53,9 @@ def _in(place: str, names: str) -> tuple[str, ...]:
 
 
 _BEFORE_STEP, _AFTER_STEP = "torch.optim.Optimizer.step (before)", "torch.optim.Optimizer.step (after)"
-_MESSAGES = _in(
-    "torch.distributed",
-    "all_gather all_gather_coalesced all_gather_into_tensor all_gather_single all_reduce all_reduce_coalesced "
-    "all_to_all all_to_all_single barrier batch_isend_irecv broadcast gather irecv isend monitored_barrier recv reduce "
-    "reduce_scatter reduce_scatter_single reduce_scatter_tensor scatter send",
-)
-_OBJECTS = _in(
-    "torch.distributed",
-    "all_gather_object broadcast_object_list gather_object recv_object_list scatter_object_list send_object_list",
-)
-_FUNCTIONAL = _in(  # wrapped when their module is imported; names differ between versions of torch
-    "torch.distributed._functional_collectives",
-    "all_gather_into_tensor_coalesced all_gather_single all_gather_single_autograd all_gather_single_coalesced "
-    "all_gather_tensor all_gather_tensor_autograd all_reduce all_reduce_coalesced all_to_all_single "
-    "all_to_all_single_autograd broadcast reduce_scatter_single reduce_scatter_single_autograd "
-    "reduce_scatter_single_coalesced reduce_scatter_tensor reduce_scatter_tensor_autograd "
-    "reduce_scatter_tensor_coalesced",
-)
+_MESSAGES = tuple(one.path for one in functions_in(DISTRIBUTED) if one.objects is None)
+_OBJECTS = tuple(one.path for one in functions_in(DISTRIBUTED) if one.objects is not None)
+_FUNCTIONAL = tuple(one.path for one in functions_in(FUNCTIONAL))  # wrapped when their module is imported
 _DDP = "torch.nn.parallel.DistributedDataParallel"
 _NEXT_BATCH = "torch.utils.data.dataloader._BaseDataLoaderIter.__next__"
 _NO_FORWARD = "where steps begin, the time of forward and the samples: a step is counted from its backward pass"
@@ -293,8 +279,9 @@ _REDIRECTION = (
     Concern("redirect/devices", "redirected", ("torch.cuda.device", "torch.utils._device.DeviceContext.__init__")),
     Concern(
         "redirect/groups", "redirected",
-        _in("torch.distributed", "DeviceMesh.__init__ all_reduce barrier init_device_mesh init_process_group new_group "
-            "new_subgroups new_subgroups_by_enumeration reduce reduce_scatter reduce_scatter_tensor"),
+        (*_in("torch.distributed", "DeviceMesh.__init__ barrier init_device_mesh init_process_group new_group "
+              "new_subgroups new_subgroups_by_enumeration"),
+         *(one.path for one in functions_in(DISTRIBUTED) if one.averages)),
     ),
     Concern(
         "redirect/precision", "redirected",
@@ -331,7 +318,10 @@ _REHEARSAL = (
     ),
     Concern("rehearsal/remote_values", "rehearsed", (_BEFORE_STEP,)),
     Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
-    Concern("rehearsal/object_lists", "rehearsed", _OBJECTS[:-1]),  # no other rank is needed for sending
+    Concern(
+        "rehearsal/object_lists", "rehearsed",  # no other rank is needed for sending
+        tuple(one.path for one in functions_in(DISTRIBUTED) if one.objects not in (None, "nobody")),
+    ),
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
 

@@ -12,11 +12,10 @@ from types import ModuleType
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspection import inspections_of
 from scalewise.analysis.summary import summarise
+from scalewise.records.load import LoadedSuite, load
 from scalewise.records.machine import MachineFacts
 from scalewise.report import sections
 from scalewise.report.document import Document, Paragraph, Section, Summary, TitleBlock
-from scalewise.results.load import load
-from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
 Say = Callable[[str], None]

@@ -18,6 +18,7 @@ from scalewise.course.homework1 import h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_
 from scalewise.course.homework1.h1_4_bytes import DeviceTraffic
 from scalewise.course.summing import shaken_rows
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
+from scalewise.records.load import Run
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
 from scalewise.records.utilisation import ProfileRow, WorkRow
@@ -25,7 +26,6 @@ from scalewise.report.document import Answer, Figure, Section, Table
 from scalewise.report.draw import draw
 from scalewise.report.tables import csv_text
 from scalewise.report.view import table_view
-from scalewise.results.run import Run
 
 QUESTIONS = (h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c)
 MIB = 2**20

@@ -5,8 +5,8 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from browser import Browser, find_browser
 
+from browser import Browser, find_browser
 from diagnosis_specimen import SCRIPT, specimen_diagnosis
 from scalewise.console.output import Output
 from scalewise.console.terminal import show_document

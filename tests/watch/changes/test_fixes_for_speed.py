@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from scalewise.records.examination import SettingsRow
+from scalewise.records.load import read_rows
 from scalewise.records.notes import CompileNote, HousekeepingNote
-from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import EndRow
 from scalewise.records.spec import Change, Examined
 from scalewise.watch.changes import fused_attention, fused_optimizer

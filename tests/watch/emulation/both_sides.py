@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.emulation import buckets, carrier, collectives
-from scalewise.watch.hooks.collectives import KIND_OF
 from scalewise.watch.rehearsal import fake_group, group, object_lists
 
 RANKS = 4
@@ -150,4 +150,7 @@ if __name__ == "__main__":
     made = calls(dist.new_group([0, 1]), dist.new_group([2, 3]))
     there = {name: call for name, call in made.items() if hasattr(dist, name.replace(",", " ").split()[0])}
     found = {name: observed(call) for name, call in (there | trained()).items()}
-    json.dump({"calls": found, "functions": [name for name in KIND_OF if hasattr(dist, name)]}, sys.stdout)
+    json.dump(
+        {"calls": found, "functions": [one.name for one in functions_in(DISTRIBUTED) if hasattr(dist, one.name)]},
+        sys.stdout,
+    )

@@ -5,15 +5,18 @@ import json
 import os
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 from bench.emulated_link import emulated_link
 from both_sides import BYTES_PER_SECOND, LATENCY_SECONDS, calls
 from watch_runner import SAFE_ISA
 
 from scalewise.predict.collective_times import seconds
-from scalewise.watch.emulation.sizes import _WHOLE, bytes_to_send
+from scalewise.records.collectives import DISTRIBUTED, functions_in
+from scalewise.watch.emulation.collectives import WholeBytes
 
 SCRIPT = Path(__file__).parent / "both_sides.py"
 # Of the whole message among four ranks, each with a piece of 1000 bytes.
@@ -56,6 +59,7 @@ WHOLE_BYTES = {
     "DDP's buckets": [(16 * 16 + 5 * 16) * 4],
 }
 OBJECTS = [name for name in calls(None, None) if "_object" in name]  # how many bytes they pickle to is torch's affair
+CARRIED = [one for one in functions_in(DISTRIBUTED) if one.payload not in ("signal", "objects")]
 NOT_REHEARSED = {"recv_object_list"}  # there is nobody to receive from
 
 
@@ -95,17 +99,18 @@ def test_no_function_that_is_watched_is_left_out(observed):
     assert set(observed["functions"]) - NOT_REHEARSED <= set(observed["calls"])
 
 
-@pytest.mark.parametrize("name", _WHOLE)
-def test_torch_calls_the_argument_that_is_the_message_by_that_name_in_that_place(name):
-    import torch.distributed as dist
-
-    if not hasattr(dist, name):
-        pytest.skip(f"this torch has no {name}")
-    parameters = list(inspect.signature(getattr(dist, name)).parameters)
-    assert parameters[_WHOLE[name].at] == _WHOLE[name].name
+@pytest.mark.parametrize("function", CARRIED, ids=attrgetter("name"))
+def test_torch_calls_the_argument_that_is_the_message_by_that_name(function):
+    assert function.argument in inspect.signature(_original(function)).parameters
 
 
-@pytest.mark.parametrize("name", [*_WHOLE, "batch_isend_irecv"])
+@pytest.mark.parametrize("function", CARRIED, ids=attrgetter("name"))
 @pytest.mark.parametrize("args", [(), (None, None), ([3], [None]), ("no", "tensor")])
-def test_a_call_that_torch_will_refuse_is_counted_as_nothing(name, args):
-    assert bytes_to_send(name, args, {}, 4) == 0
+def test_a_call_that_torch_will_refuse_is_counted_as_nothing(function, args):
+    assert WholeBytes(function, _original(function)).of(args, {}, 4) == 0
+
+
+def _original(function):
+    if not hasattr(dist, function.name):
+        pytest.skip(f"this torch has no {function.name}")
+    return getattr(dist, function.name)

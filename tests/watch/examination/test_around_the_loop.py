@@ -9,6 +9,7 @@ import pytest
 from watch_runner import Ran, Runner
 
 from scalewise.records.examination import FailureRow, LoaderRow, PlaceRow, WorkerSeedRow
+from scalewise.records.load import read_rows
 from scalewise.records.notes import (
     INDIRECT,
     NOWHERE,
@@ -27,7 +28,6 @@ from scalewise.records.notes import (
     SetEpochNote,
     WarningNote,
 )
-from scalewise.records.rank_file import read_rows
 from scalewise.records.spec import Examined
 
 SomeNote = TypeVar("SomeNote", bound=Note)

@@ -4,8 +4,8 @@ import pytest
 from watch_runner import Ran, Runner
 
 from scalewise.records.examination import WorkerSeedRow
+from scalewise.records.load import read_rows
 from scalewise.records.notes import BackwardNote, ComputedNote, Note
-from scalewise.records.rank_file import read_rows
 from scalewise.records.spec import Examined
 
 PASSES = 4

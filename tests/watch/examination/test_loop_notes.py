@@ -6,6 +6,7 @@ import pytest
 from watch_runner import Ran, Runner
 
 from scalewise.records.examination import OptimizerRow, ParameterSumsRow, WrapperRow, WrapperUseRow
+from scalewise.records.load import read_rows
 from scalewise.records.notes import (
     NOWHERE,
     AutocastNote,
@@ -20,7 +21,6 @@ from scalewise.records.notes import (
     StepNote,
     ZeroNote,
 )
-from scalewise.records.rank_file import read_rows
 from scalewise.records.rows import TroubleRow
 from scalewise.records.spec import Examined
 

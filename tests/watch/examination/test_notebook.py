@@ -10,8 +10,8 @@ import pytest
 
 from scalewise.records.examination import LoaderRow, PlaceRow
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import read_rows
 from scalewise.records.notes import NOWHERE, ClockNote
-from scalewise.records.rank_file import read_rows
 from scalewise.watch.examination import notebook as notebooks
 from scalewise.watch.examination.notebook import Notebook
 

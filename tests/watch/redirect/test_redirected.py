@@ -6,7 +6,7 @@ import pytest
 from watch_runner import Ran, Runner
 
 from scalewise.records.examination import DeviceUseRow
-from scalewise.records.rank_file import read_rows
+from scalewise.records.load import read_rows
 from scalewise.records.rows import TroubleRow
 from scalewise.records.spec import Examined
 

@@ -13,7 +13,7 @@ from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework1.comparable_rows import measured_runs
 from scalewise.course.selected_arms import COURSE_LEVEL, figures_of
 from scalewise.records.inspection import BusyRow
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 from scalewise.units import NANO
 
 DP, DDP = "DataParallel", "DDP"

@@ -13,8 +13,8 @@ from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal
 from scalewise.course.selected_arms import COURSE_LEVEL, runs_of
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import Run
 from scalewise.units import listed
 
 REMOVED = "remove_communication"

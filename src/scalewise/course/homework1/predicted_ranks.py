@@ -18,8 +18,8 @@ from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_e
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.self_check import ModelError, model_error
 from scalewise.predict.timeline import APART, Sharing
+from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
-from scalewise.results.run import Run
 from scalewise.units import listed, seconds_text
 
 CHECKED_IN = ("strong-scaling", "model-size", "batch-scaling")  # an error seen in one of them applies to all

@@ -9,8 +9,8 @@ from scalewise.predict.link import Link
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, place_of
 from scalewise.predict.wire_fit import MeasuredCollective
+from scalewise.records.load import Run
 from scalewise.records.spec import Device
-from scalewise.results.run import Run
 
 EXPERIMENT = "link-in-training"
 # Part of a GPU's name -> its link. For other GPUs no link is assumed.

@@ -13,6 +13,7 @@ from scalewise.course.captions import setting
 from scalewise.course.measured import Point, StepChange, change_between, change_cell, point
 from scalewise.course.memory import SAME, memory_sign
 from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import load
 from scalewise.report.cells import (
     count_cell,
     empty_cell,
@@ -24,7 +25,6 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
-from scalewise.results.load import load
 from scalewise.units import listed
 
 ORDER = 30

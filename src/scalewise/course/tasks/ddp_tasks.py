@@ -11,8 +11,8 @@ from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, d
 from scalewise.doctor.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
 from scalewise.doctor.case import Abstain
 from scalewise.records.examination import PlaceRow
+from scalewise.records.load import Run
 from scalewise.records.notes import NOWHERE, AutocastNote, ForwardNote, Note, ScalerNote, StepNote
-from scalewise.results.run import Run
 
 TELLING = 2  # times what rounding allows: so far the loss must move before equal losses say anything
 ENOUGH = 10  # times what rounding allows: later steps are not compared, because each carries on the rounding before it

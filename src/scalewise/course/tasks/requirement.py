@@ -9,7 +9,7 @@ from typing import Literal
 from scalewise.analysis.inspection import Inspection
 from scalewise.doctor.case import Abstain, Case
 from scalewise.records.examination import PlaceRow
-from scalewise.results.run import Run
+from scalewise.records.load import Run
 
 State = Literal["fulfilled", "not fulfilled", "not seen"]
 FAILED = 2  # exit code: a requirement is not fulfilled, or the script failed

@@ -7,7 +7,7 @@ from scalewise.doctor.accumulation import MicroBatch, Update, updates_of
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.finding import Finding, Price
 from scalewise.doctor.parameter_divergence import ParameterComparison, comparisons
-from scalewise.doctor.reductions import LARGE_SHARE, SUMMING
+from scalewise.doctor.reductions import LARGE_SHARE, sent_bytes
 from scalewise.doctor.replay import Replayed
 from scalewise.doctor.rules import Check
 from scalewise.doctor.script_words import text_of, wrapper_name
@@ -90,7 +90,7 @@ def _sends_itself(case: Case, wrapper: WrapperRow) -> bool:
     least = max(1.0, LARGE_SHARE * wrapper.parameter_bytes)
     for update in (*updates[1:], rest):  # the broadcast of a model before the first step does not count
         calls = [note for note in update.notes if isinstance(note, CollectiveNote)]
-        if sum(note.size_bytes for note in calls if note.operation.startswith(SUMMING)) >= least:
+        if sent_bytes(calls) >= least:
             return True
     return False
 

@@ -10,9 +10,9 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.untimed_text import untimed_runs
 from scalewise.records.folder import RunFolder
+from scalewise.records.load import LoadedSuite
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
-from scalewise.results.run import LoadedSuite
 from scalewise.units import bytes_text
 
 ORDER = 1000

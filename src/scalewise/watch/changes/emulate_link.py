@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.emulation import buckets, collectives
-from scalewise.watch.emulation.carrier import Carrier
-from scalewise.watch.emulation.readiness import Readiness
+from scalewise.watch.emulation.carrier import Carrier, Readiness
 from scalewise.watch.recorder import Recorder
 
 NAME = "emulate_link"

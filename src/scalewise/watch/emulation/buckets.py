@@ -14,8 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.emulation.carrier import Carrier, Message
-from scalewise.watch.emulation.collectives import rank_among_all
-from scalewise.watch.emulation.sizes import tensor_bytes
+from scalewise.watch.emulation.collectives import rank_among_all, tensor_bytes
 
 
 def install(carrier: Carrier) -> None:

@@ -1,7 +1,8 @@
 """Sends what is called through torch.distributed over the emulated link: calls return, and handles finish, later.
 
 Functions that send objects are left alone: they send one message with the size and one with the bytes, through
-functions that are held back themselves.
+functions that are held back themselves. Bytes are those of the whole message, as a rehearsal puts them on tape, so that
+a message takes as long over an emulated link as predicted.
 """
 
 import functools
@@ -12,29 +13,21 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.records.collectives import DISTRIBUTED, CollectiveFunction, functions_in
+from scalewise.watch.call_arguments import Argument
 from scalewise.watch.emulation.carrier import Carrier, Message
-from scalewise.watch.emulation.sizes import bytes_to_send
-from scalewise.watch.hooks.collectives import KIND_OF, put
-
-_OBJECTS = ("_object", "_object_list")
-_REAL: dict[str, Callable[..., Any]] = {}
+from scalewise.watch.hooks.collectives import put
 
 
 def install(carrier: Carrier) -> None:
     """Replaces each function by one that sends, and then waits for the rest of the emulated time."""
     inside = threading.local()  # collectives call one another: only the outermost is a message
     replaced: dict[Any, Any] = {}
-    for name in KIND_OF:
-        original = getattr(dist, name, None)
-        if original is not None and not name.endswith(_OBJECTS):
-            _REAL[name] = original
-            replaced[original] = _held_back(carrier, name, original, inside)
+    for one in functions_in(DISTRIBUTED):
+        original = getattr(dist, one.name, None)
+        if original is not None and one.payload != "objects":
+            replaced[original] = _held_back(carrier, one, original, inside)
     put(replaced)
-
-
-def real(name: str) -> Callable[..., Any]:
-    """The original function of torch.distributed, without the emulated delay."""
-    return _REAL[name]
 
 
 def rank_among_all(group: Any) -> int | None:
@@ -44,15 +37,17 @@ def rank_among_all(group: Any) -> int | None:
 
 
 def _held_back(
-    carrier: Carrier, name: str, original: Callable[..., Any], inside: threading.local
+    carrier: Carrier, function: CollectiveFunction, original: Callable[..., Any], inside: threading.local
 ) -> Callable[..., Any]:
+    size = WholeBytes(function, original)
+
     @functools.wraps(original)
     def held_back(*args: Any, **kwargs: Any) -> Any:
         group = _group(args, kwargs)
         ranks = 0 if getattr(inside, "now", False) or not dist.is_initialized() else dist.get_world_size(group)
         if ranks < 2:
             return original(*args, **kwargs)
-        message = carrier.ready(bytes_to_send(name, args, kwargs, ranks), rank_among_all(group))
+        message = carrier.ready(size.of(args, kwargs, ranks), rank_among_all(group))
         inside.now = True
         try:
             result = original(*args, **kwargs)
@@ -111,3 +106,37 @@ class _Handle(dist.Work):
 
         self._carrier.then(self._message, settle)
         return released
+
+
+class WholeBytes:
+    """The bytes of the whole message that calls of one function send."""
+
+    def __init__(self, function: CollectiveFunction, original: Callable[..., Any]) -> None:
+        self._payload, self._argument = function.payload, Argument(original, function.argument)
+
+    def of(self, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: int) -> int:
+        """The bytes of one call among so many ranks; 0 if it sends nothing but a signal."""
+        value = self._argument.of(args, kwargs)
+        if self._payload == "both_ways":
+            return _larger_way(value)
+        return tensor_bytes(value) * (ranks if self._payload == "piece" else 1)
+
+
+def tensor_bytes(value: Any) -> int:
+    """The bytes of a tensor, or of all in (nested) lists; 0 for anything else, about which torch itself complains."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(map(tensor_bytes, value)) if isinstance(value, (list, tuple)) else 0
+
+
+def _larger_way(operations: Any) -> int:
+    """The bytes of the larger direction of a batch: a link carries both at once, so that the larger one decides."""
+    sent = received = 0
+    for one in operations if isinstance(operations, (list, tuple)) else ():
+        size_bytes = tensor_bytes(getattr(one, "tensor", None))
+        # By name: the function itself is wrapped, by us and by the watcher.
+        if getattr(getattr(one, "op", None), "__name__", "") == "isend":
+            sent += size_bytes
+        else:
+            received += size_bytes
+    return max(sent, received)

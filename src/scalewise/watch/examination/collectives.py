@@ -10,25 +10,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.records.collectives import DISTRIBUTED, CollectiveFunction, functions_in
 from scalewise.records.notes import BUFFERS, NOWHERE
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.hooks import collectives
+from scalewise.watch.hooks.collectives import put
 from scalewise.watch.hooks.forward import first_tensor
 
 WRITTEN_AT_ONCE = 3  # times that a line is new
-_NEVER_WAITS = ("isend", "irecv", "batch_isend_irecv")
 
 
 def install(notebook: Notebook) -> None:
     """Wraps the functions that the ordinary hook has wrapped already, and the wait for those that were only begun."""
     inside = _Inside()
     replaced: dict[Any, Any] = {}
-    for name, kind in collectives.KIND_OF.items():
-        original = getattr(dist, name, None)
+    for one in functions_in(DISTRIBUTED):
+        original = getattr(dist, one.name, None)
         if original is not None:
-            replaced[original] = _noted(notebook, kind, original, inside)
-    collectives.put(replaced)
+            replaced[original] = _noted(notebook, one, original, inside)
+    put(replaced)
     _see_waits(notebook, inside)
     _see_buffers(notebook, inside)
 
@@ -82,14 +82,15 @@ class _Signature:
         return [] if group is None or group is dist.group.WORLD else list(dist.get_process_group_ranks(group))
 
 
-def _noted(notebook: Notebook, kind: str, original: Callable[..., Any], inside: _Inside) -> Callable[..., Any]:
-    signature = _Signature(original)
-    never_waits = original.__name__ in _NEVER_WAITS
+def _noted(
+    notebook: Notebook, function: CollectiveFunction, original: Callable[..., Any], inside: _Inside
+) -> Callable[..., Any]:
+    signature, kind = _Signature(original), function.kind
 
     def begin(args: Any, kwargs: Any) -> int:
         tensor = first_tensor((args, kwargs), depth=4)
         size_bytes = 0 if tensor is None else tensor.numel() * tensor.element_size()
-        waits = not (never_waits or signature.value("async_op", args, kwargs))
+        waits = function.waits and not signature.value("async_op", args, kwargs)
         place = notebook.places.here()
         ranks, peer = signature.ranks(args, kwargs), signature.peer(args, kwargs)
         notebook.note("collective", kind, size_bytes, ranks, peer, waits, place=place)

@@ -8,56 +8,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.records.collectives import DISTRIBUTED, FUNCTIONAL, functions_in
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.hooks.forward import first_tensor
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
-
-# The functions of torch.distributed, by the kind they are counted as. Names differ between versions of torch.
-KINDS = {
-    "all_reduce": ("all_reduce", "all_reduce_coalesced"),
-    "broadcast": ("broadcast", "broadcast_object_list"),
-    "reduce": ("reduce",),
-    "all_gather": (
-        "all_gather",
-        "all_gather_into_tensor",
-        "all_gather_single",
-        "all_gather_coalesced",
-        "all_gather_object",
-    ),
-    "reduce_scatter": ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single"),
-    "all_to_all": ("all_to_all", "all_to_all_single"),
-    "gather": ("gather", "gather_object"),
-    "scatter": ("scatter", "scatter_object_list"),
-    "barrier": ("barrier", "monitored_barrier"),
-    "send": ("send", "isend", "send_object_list"),
-    "recv": ("recv", "irecv", "recv_object_list"),
-    "batch_isend_irecv": ("batch_isend_irecv",),
-}
-# Functions of torch.distributed._functional_collectives, which DTensor calls; the module is loaded on first use.
-FUNCTIONAL = "torch.distributed._functional_collectives"
-FUNCTIONAL_KINDS = {
-    "all_reduce": ("all_reduce", "all_reduce_coalesced"),
-    "broadcast": ("broadcast",),
-    "all_gather": (
-        "all_gather_single",
-        "all_gather_single_autograd",
-        "all_gather_single_coalesced",
-        "all_gather_tensor",
-        "all_gather_tensor_autograd",
-        "all_gather_into_tensor_coalesced",
-    ),
-    "reduce_scatter": (
-        "reduce_scatter_single",
-        "reduce_scatter_single_autograd",
-        "reduce_scatter_single_coalesced",
-        "reduce_scatter_tensor",
-        "reduce_scatter_tensor_autograd",
-        "reduce_scatter_tensor_coalesced",
-    ),
-    "all_to_all": ("all_to_all_single", "all_to_all_single_autograd"),
-}
-KIND_OF = {name: kind for kind, names in KINDS.items() for name in names}
 
 
 class _Depth:
@@ -73,10 +28,10 @@ def install(recorder: Recorder) -> None:
     """Replaces each function by one that stamps its begin and end."""
     depth = _Depth()
     replaced: dict[Any, Any] = {}
-    for name, kind in KIND_OF.items():
-        original = getattr(dist, name, None)
+    for one in functions_in(DISTRIBUTED):
+        original = getattr(dist, one.name, None)
         if original is not None:
-            replaced[original] = _watched(recorder, kind, original, depth)
+            replaced[original] = _watched(recorder, one.kind, original, depth)
     put(replaced)
     after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
 
@@ -86,16 +41,15 @@ def put(replaced: dict[Any, Any]) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("torch.distributed") and module is not None:
             _replace(vars(module), replaced)
-    functional = sys.modules.get("torch.distributed._functional_collectives")
-    remaps = getattr(functional, "traceable_collective_remaps", {})
+    remaps = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
     remaps.update({new: remaps[old] for old, new in replaced.items() if old in remaps})
 
 
 def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
-    for name in KIND_OF:
-        new = replaced.get(namespace.get(name))
+    for one in functions_in(DISTRIBUTED):
+        new = replaced.get(namespace.get(one.name))
         if new is not None:
-            namespace[name] = new
+            namespace[one.name] = new
 
 
 def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
@@ -126,10 +80,9 @@ def _only_receives(operations: Any) -> bool:
 
 def _watch_functional(recorder: Recorder, depth: _Depth) -> None:
     module = vars(sys.modules[FUNCTIONAL])
-    for kind, names in FUNCTIONAL_KINDS.items():
-        for name in names:
-            if name in module:
-                module[name] = _watched_eagerly(recorder, kind, module[name], depth)
+    for one in functions_in(FUNCTIONAL):
+        if one.name in module:
+            module[one.name] = _watched_eagerly(recorder, one.kind, module[one.name], depth)
 
 
 def _watched_eagerly(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:

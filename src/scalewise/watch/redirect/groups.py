@@ -9,11 +9,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.redirect.redirected_calls import RedirectedCalls, answer_outside
 from scalewise.watch.redirect.virtual_device import gpu_index
-
-_AVERAGED = {"all_reduce": "tensor", "reduce_scatter_tensor": "output", "reduce_scatter": "output", "reduce": "tensor"}
 
 
 def install(calls: RedirectedCalls) -> None:
@@ -24,8 +23,9 @@ def install(calls: RedirectedCalls) -> None:
     answer_outside(calls, dist, "get_backend", asked)
     answer_outside(calls, dist, "is_nccl_available", lambda: True)
     _without(calls, dist, "barrier", "device_ids")
-    for name, result in _AVERAGED.items():
-        _redirect_average(calls, name, result)
+    for one in functions_in(DISTRIBUTED):
+        if one.averages:
+            _redirect_average(calls, one.name, one.averages)
     _redirect_mesh(calls)
 
 

@@ -6,20 +6,26 @@ from typing import Any
 
 import torch.distributed as dist
 
+from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.rehearsal.group import bind, note
 
+_TOLD = {"broadcast": "broadcast", "scatter": "scattered"}
 STAYS = "the list stays as it was"
 
 
 def install(recorder: Recorder, rank: int) -> None:
     """Wraps the functions; objects that this rank or all ranks send go the ordinary way and come back as its own."""
-    _keep(recorder, rank, "broadcast_object_list", "broadcast by another rank")
-    _keep(recorder, rank, "scatter_object_list", "scattered by another rank")
-    for name in ("all_gather_object", "gather_object"):
-        _gather_own(recorder, name)
-    _receive_nothing(recorder)
+    for one in functions_in(DISTRIBUTED):
+        if one.objects is None or not hasattr(dist, one.name):
+            continue
+        if one.objects == "one_rank":
+            _keep(recorder, rank, one.name, f"{_TOLD.get(one.kind, 'sent')} by another rank")
+        elif one.objects == "every_rank":
+            _gather_own(recorder, one.name)
+        elif one.objects == "sender":
+            _receive_nothing(recorder, one.name)
 
 
 def _gather_own(recorder: Recorder, name: str) -> None:
@@ -61,16 +67,12 @@ def _keep(recorder: Recorder, rank: int, name: str, how: str) -> None:
     bind(name, kept)
 
 
-def _receive_nothing(recorder: Recorder) -> None:
-    original: Any = getattr(dist, "recv_object_list", None)
-    if original is None:
-        return
+def _receive_nothing(recorder: Recorder, name: str) -> None:
+    source = _source(getattr(dist, name))
 
-    source = _source(original)
-
-    @functools.wraps(original)
-    def recv_object_list(*args: Any, **kwargs: Any) -> int:
-        note(recorder, "objects received from another rank (recv_object_list)", STAYS, "missing")
+    @functools.wraps(getattr(dist, name))
+    def received(*args: Any, **kwargs: Any) -> int:
+        note(recorder, f"objects received from another rank ({name})", STAYS, "missing")
         return source(args, kwargs)
 
-    bind("recv_object_list", recv_object_list)
+    bind(name, received)

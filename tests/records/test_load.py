@@ -12,8 +12,8 @@ from scalewise.analysis.summary import summarise, to_json
 from scalewise.errors import BadRequest
 from scalewise.records.codec import encode, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.load import load
 from scalewise.records.made import keep_made
-from scalewise.results.load import load
 
 SUITE = """
 name = "tour"

@@ -1,24 +1,27 @@
-"""Reads run folders back; damage in them becomes notes on the run, never an exception."""
+"""Reads run folders back as values; damage in them becomes notes on the run, never an exception."""
 
 import json
 import os
 import tomllib
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.codec import BadRecord, decode, read_json
-from scalewise.records.examination import ExaminationRow
+from scalewise.records.examination import AppliedRow, ExaminationRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.inspection import InspectionRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.made import made_runs
+from scalewise.records.note_lists import read_note
+from scalewise.records.notes import Note
 from scalewise.records.outcome import Outcome
-from scalewise.records.rank_file import RankRows, read_rows
 from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import (
+    ROW_KINDS,
     EndRow,
     ExposedRow,
     LevelRow,
@@ -32,8 +35,141 @@ from scalewise.records.rows import (
     TroubleRow,
 )
 from scalewise.records.spec import RunSpec
+from scalewise.records.steps import StepMachine
+from scalewise.records.traffic import Traffic, TrafficReader
 from scalewise.records.utilisation import UtilisationRow
-from scalewise.results.run import ExperimentText, LoadedSuite, RankRecord, Run
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """Everything that one rank's file holds, by kind."""
+
+    rank: int
+    start: StartRow | None = None
+    model: ModelRow | None = None
+    steps: tuple[StepRow, ...] = ()
+    memory: tuple[MemoryRow, ...] = ()
+    exposed: tuple[ExposedRow, ...] = ()
+    trouble: tuple[TroubleRow, ...] = ()
+    end: EndRow | None = None
+    torn_lines: int = 0
+    bad_lines: tuple[str, ...] = ()
+    inspection: tuple[InspectionRow, ...] = ()  # only in an inspected run
+    notes: tuple[Note, ...] = ()  # only in an examined run
+    examination: tuple[ExaminationRow, ...] = ()
+    rehearsal: tuple[RehearsalRow, ...] = ()  # only in a rehearsed run
+    levels: tuple[LevelRow, ...] = ()
+    traffic: Traffic | None = None  # what the rank exchanged with other ranks; None: not read
+    parameters: ParametersRow | None = None
+    roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
+    utilisation: tuple[UtilisationRow, ...] = ()  # only in an inspected run
+
+    def applied(self, change: str) -> int:
+        """Returns how often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
+        told = [row.applied for row in self.examination if isinstance(row, AppliedRow) and row.change == change]
+        counts = self.end.changes_applied if self.end else {}
+        return max([counts.get(change, 0), counts.get(f"remedy:{change}", 0), *told])
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; `notes` say what in its folder could not be read."""
+
+    folder: Path
+    spec: RunSpec
+    outcome: Outcome | None  # None: not finished
+    machine: MachineFacts | None
+    ranks: tuple[RankRecord, ...]
+    samples: tuple[SampleRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Tells whether the run's rows may be used as a measurement."""
+        return self.outcome is not None and self.outcome.measured and any(rank.steps for rank in self.ranks)
+
+    @property
+    def started_unix_seconds(self) -> float | None:
+        """The time at which the first rank started; None if no rank recorded it."""
+        return min((rank.start.started_unix_seconds for rank in self.ranks if rank.start), default=None)
+
+    def applied(self, change: str) -> int:
+        """Returns how often the change took effect on all ranks, by the last row that each has written of it."""
+        return sum(rank.applied(change) for rank in self.ranks)
+
+
+@dataclass(frozen=True)
+class ExperimentText:
+    """The texts that the suite gives to an experiment, for headings."""
+
+    name: str
+    title: str = ""
+    question: str = ""
+    ranks: tuple[int, ...] = ()  # numbers of ranks asked for, fewest first; empty: not said
+
+
+@dataclass(frozen=True)
+class LoadedSuite:
+    """The runs of a folder, and the texts that the suite gives."""
+
+    path: Path
+    name: str
+    runs: tuple[Run, ...]
+    title: str = ""
+    about: str = ""
+    experiments: tuple[ExperimentText, ...] = ()  # in the order of the suite
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RankRows:
+    """The contents of one rank's file, and what could not be read of it."""
+
+    rows: tuple[Row, ...]  # the lines that are rows, in order, then the steps
+    torn_lines: int  # the last line, cut off by a kill
+    notes: tuple[Note, ...]  # of an examined run, in the order they were made
+    bad_lines: tuple[str, ...]  # any other line that cannot be read, with its number and reason
+    traffic: Traffic = field(default_factory=Traffic)  # what was exchanged with other ranks, by moments of a step
+
+
+def read_rows(path: Path) -> RankRows:
+    """Reads all that can be read; neither a torn nor a damaged line stops the reading."""
+    try:
+        text = path.read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise BadRecord(f"{path}: {error}") from error
+    lines = text.split("\n")
+    torn = 1 if lines.pop() else 0
+    rows: list[Row] = []
+    bad: list[str] = []
+    notes: list[Note] = []
+    machine, traffic = StepMachine(), TrafficReader()
+    for number, line in enumerate(lines, start=1):
+        try:
+            _read_line(line, rows, notes, machine, traffic)
+        except (ValueError, TypeError, RecursionError) as error:
+            machine.gap()
+            bad.append(f"{path.name}:{number}: {error}")
+    return RankRows((*rows, *machine.steps()), torn, tuple(notes), tuple(bad), traffic.traffic())
+
+
+def _read_line(line: str, rows: list[Row], notes: list[Note], machine: StepMachine, traffic: TrafficReader) -> None:
+    data: Any = json.loads(line)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind == "events":
+        if not isinstance(data.get("events"), list):
+            raise BadRecord("a line of events without events")
+        machine.feed(data["events"])
+        traffic.feed(data["events"])
+    elif kind == "notes":
+        if not isinstance(data.get("notes"), list):
+            raise BadRecord("a line of notes without notes")
+        notes += map(read_note, data["notes"])
+    elif kind in ROW_KINDS:
+        rows.append(decode(ROW_KINDS[kind], data))
+    else:
+        raise BadRecord(f"not a row: {line[:60]!r}")
+
 
 Kind = TypeVar("Kind")
 

@@ -1,4 +1,4 @@
-"""What the kernel tells about other processes, asked of real ones."""
+"""How long ranks queue for a core, as the kernel tells of real processes."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scalewise.launch.processes import queued_seconds
+from scalewise.launch.host_ranks import queued_seconds
 
 pytestmark = pytest.mark.processes
 

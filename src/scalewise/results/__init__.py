@@ -1,1 +1,0 @@
-"""Reads run folders back as values."""
