@@ -21,7 +21,9 @@ RULES = HERE.parent / "tests" / "test_architecture.py"
 PICTURE = HERE / "architecture.svg"
 
 FLOOR = ("records", "errors", "units")
-UPPER = 2  # the first rooms, which stand beside the run folder and the rank
+UPPER = (
+    2  # the first rooms, which stand beside the run folder and the rank; `records`, which reads it, comes after them
+)
 VALUES = ("Run", "Analysis", "Predicted", "Diagnosis", "Section", "Document")
 # Attributes of `RunFolder`, by who writes them: the parent before the start, the ranks, the parent at the end.
 FILES = (("spec", "machine"), ("rank", "pulses", "stdout"), ("samples", "outcome"))
@@ -329,8 +331,8 @@ def draw_legend(drawing: Drawing, cli: tuple[float, float]) -> None:
     drawing.path(f"M{x} {y + 16:g}H{cli[0] + BOX_WIDTH + 5:g}")
     drawing.head(cli[0] + BOX_WIDTH, y + 16, "left")
     told = (
-        "In colour: a value, from the rooms that make it to the rooms that take it. Dotted: what jobs calls. "
-        "A room imports only rooms above it."
+        "In colour: a value, from the rooms that make it to those that take it. Dotted: what jobs calls. "
+        "A room imports only rooms above it, and the floor."
     )
     drawing.text(WIDTH / 2, cli[1] + BOX_HEIGHT + 26, told, "label", "middle")
 
@@ -350,8 +352,9 @@ def style() -> str:
 
 def draw() -> str:
     """Returns the whole picture."""
-    rooms = checked([read_room(name) for name in stairs()])
-    floor = [read_room(name) for name in FLOOR]
+    order = stairs()
+    rooms = checked([read_room(name) for name in (*order[:UPPER], FLOOR[0], *order[UPPER:])])
+    floor = [read_room(name) for name in FLOOR[1:]]
     bottom = box_place(len(rooms) - 1)[1] + BOX_HEIGHT + 38
     height = bottom + BOX_HEIGHT + 32
     watch = read_room("watch")
@@ -370,12 +373,12 @@ def draw() -> str:
     draw_flow(drawing, draw_folder(drawing, file_names()))
     draw_values(drawing, rooms)
     draw_legend(drawing, box_place(len(rooms) - 1))
-    width = (WIDTH - 2 * EDGE - 16) / len(floor)
+    width = (WIDTH - 2 * EDGE - 8 * (len(floor) - 1)) / len(floor)
     for index, room in enumerate(floor):
         x = EDGE + index * (width + 8)
         draw_box(drawing, room, x, bottom + 8, width, BOX_HEIGHT)
     of_watch = " and ".join(name for name in FLOOR if name in watch.imports)
-    told = f"The floor: every room may import it. Of all this the watcher imports only {of_watch}."
+    told = f"The floor: {', '.join(FLOOR[:-1])} and {FLOOR[-1]}. The watcher imports only {of_watch} of all this."
     drawing.text(WIDTH / 2, height - 8, told, "label", "middle")
     body = "\n".join(drawing.pieces)
     return (
