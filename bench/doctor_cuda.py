@@ -14,7 +14,7 @@ from corpus_scripts import CUDA_CORPUS, Clinic, Script, clinic, scripts
 
 from bench.doctor_prices import Tolerant
 from scalewise.doctor.finding import Diagnosis, Finding
-from scalewise.doctor.replay_verdict import replay_findings
+from scalewise.doctor.replay import replay_findings
 from scalewise.jobs.diagnose import maker
 from scalewise.jobs.measure import Here
 from scalewise.launch.this_machine import machine_facts

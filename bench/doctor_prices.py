@@ -9,9 +9,8 @@ from corpus_scripts import Clinic, Examined, Script, machine_here
 
 from bench.runs import Silent
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import TimeSaved
-from scalewise.doctor.replay_verdict import replay_findings, spared
+from scalewise.doctor.finding import Finding, TimeSaved
+from scalewise.doctor.replay import replay_findings, spared
 from scalewise.errors import BadRequest
 from scalewise.launch.campaign import run_campaign
 from scalewise.records.folder import SuiteFolder

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from factories import make_estimate
-from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked
-from scalewise.doctor.rules import rules
+from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked, rules
 from scalewise.records.examination import PlaceRow
 
 TIMES = make_estimate(4.0, 3.99, 4.01)

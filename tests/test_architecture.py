@@ -15,7 +15,7 @@ import pytest
 import scalewise
 from scalewise.course.section_files import course_suites, pages_of
 from scalewise.course.tasks import TASKS
-from scalewise.doctor.rules import rules
+from scalewise.doctor.finding import rules
 from scalewise.launch.local import LAUNCHERS
 from scalewise.records.changes import known_changes
 from scalewise.records.spec import LauncherName, RunKind

@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_loader
 
 from factories import make_estimate
 from scalewise.doctor.case import Case
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.notes import GroupNote, SamplerNote
 from scalewise.records.spec import Change
 

@@ -19,7 +19,7 @@ from corpus_scripts import (
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import same_data
-from scalewise.doctor.rules import rules
+from scalewise.doctor.finding import rules
 from scalewise.records.notes import ForwardNote
 
 BROKEN = scripts("broken")

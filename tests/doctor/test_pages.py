@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scalewise.doctor.finding import rules
 from scalewise.doctor.pages import checks_page, explain_text, list_text
-from scalewise.doctor.rules import rules
 from scalewise.errors import BadRequest
 
 CHECKS = [rule.check for rule in rules()]

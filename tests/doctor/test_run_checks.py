@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from factories import make_outcome, make_run
 from scalewise.doctor.case import Abstain, Case, case_of
-from scalewise.doctor.finding import SEVERITIES, Finding, Price
-from scalewise.doctor.rules import Check, Rule
+from scalewise.doctor.finding import SEVERITIES, Check, Finding, Price, Rule
 from scalewise.doctor.run_checks import CONSEQUENCES, diagnosis_of, worst_first
 from scalewise.records.examination import DeviceUseRow, FailureRow, PlaceRow
 from scalewise.records.notes import StepNote

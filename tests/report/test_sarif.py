@@ -7,8 +7,7 @@ from urllib.parse import unquote, urlparse
 import pytest
 
 from diagnosis_specimen import SCRIPT, specimen_diagnosis
-from scalewise.doctor.finding import Diagnosis
-from scalewise.doctor.rules import rules
+from scalewise.doctor.finding import Diagnosis, rules
 from scalewise.report.sarif import sarif_log, write_sarif
 
 

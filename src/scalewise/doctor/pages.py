@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 
-from scalewise.doctor.rules import Check, rules
+from scalewise.doctor.finding import Check, rules
 from scalewise.errors import BadRequest, did_you_mean
 
 COLUMNS = 80

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scalewise.doctor.batch_cost import loading_lines
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Unchecked
-from scalewise.doctor.rules import Rule, rules
+from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Rule, Unchecked, rules
+from scalewise.doctor.queries.times import loading_lines
 from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
 

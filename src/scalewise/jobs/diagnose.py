@@ -7,8 +7,7 @@ from pathlib import Path
 from scalewise.analysis.run_files import RunFiles, files_lines, read_lines, run_files_of
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Diagnosis
-from scalewise.doctor.replay_plan import plan_replays
-from scalewise.doctor.replay_verdict import Make, replay_findings
+from scalewise.doctor.replay import Make, plan_replays, replay_findings
 from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words

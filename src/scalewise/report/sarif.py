@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 from scalewise import __version__
 from scalewise.doctor.diagnosis_text import price_text, root_of, sure_text
-from scalewise.doctor.finding import Diagnosis, Finding, Unchecked
-from scalewise.doctor.rules import Check, rules
+from scalewise.doctor.finding import Check, Diagnosis, Finding, Unchecked, rules
 from scalewise.records.examination import PlaceRow
 from scalewise.report.view import plain_text
 

@@ -4,8 +4,7 @@ import pytest
 from case_factory import Sheet, make_case
 
 from scalewise.doctor.checks.clip_before_unscale import CHANGE, CHECK, settle
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import GradientPair, Replayed
+from scalewise.doctor.finding import Finding, GradientPair, Replayed
 
 SUSPICION = Finding(CHECK.name, "wrong", "It is.", ("1",), "fix", proof="suspected", change=CHANGE)
 

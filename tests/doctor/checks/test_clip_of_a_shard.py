@@ -7,7 +7,7 @@ from case_factory import Sheet, make_case, make_sums, make_wrapper
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.clip_of_a_shard import examine, settle
-from scalewise.doctor.replay import Replayed
+from scalewise.doctor.finding import Replayed
 from scalewise.records.notes import GradientsNote
 from scalewise.records.spec import Change
 

@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_use, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import needless_buffer_broadcast, needless_find_unused, tiny_buckets
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 ASKING = {"find_unused_parameters": True}

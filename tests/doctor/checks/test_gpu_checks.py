@@ -28,7 +28,7 @@ from scalewise.doctor.checks import (
     same_copy_every_step,
     tf32_off,
 )
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.examination import AttentionRow, AttentionSeen
 from scalewise.records.notes import (
     BackwardNote,

@@ -5,7 +5,7 @@ from case_factory import Sheet, make_case
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import backward_under_autocast, fp16_without_scaler
-from scalewise.doctor.replay import GradientPair, Replayed
+from scalewise.doctor.finding import GradientPair, Replayed
 from scalewise.records.notes import AutocastNote, WarningNote
 from scalewise.records.spec import Change
 

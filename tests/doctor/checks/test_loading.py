@@ -4,7 +4,7 @@ import pytest
 from case_factory import Sheet, make_case, make_work
 from test_gpu_checks import MILLISECOND, Loop
 
-from scalewise.doctor.batch_cost import copying
+from scalewise.doctor.queries.times import copying
 from scalewise.records.notes import CopyNote
 
 ON_GPU = {"model": {"devices": ("cuda:0",)}}

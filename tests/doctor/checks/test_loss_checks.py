@@ -7,7 +7,7 @@ from case_factory import Sheet, make_case, make_loader, make_optimizer
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import loss_not_divided, loss_weighted_per_micro_batch
-from scalewise.doctor.replay import Replayed
+from scalewise.doctor.finding import Replayed
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import Change
 

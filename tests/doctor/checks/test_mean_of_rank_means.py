@@ -8,7 +8,7 @@ from data_sheets import replay, two
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.mean_of_rank_means import examine, settle
-from scalewise.doctor.replay import GradientPair
+from scalewise.doctor.finding import GradientPair
 from scalewise.records.examination import WrapperRow
 
 

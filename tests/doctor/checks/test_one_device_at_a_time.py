@@ -6,7 +6,7 @@ from stage_sheets import stage
 
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks.one_device_at_a_time import examine
-from scalewise.doctor.pipeline_ranks import chains
+from scalewise.doctor.queries.ranks import chains
 from scalewise.records.examination import StagesRow
 
 SEQUENTIAL = "FsrB" * 3

@@ -6,7 +6,7 @@ from case_factory import Sheet, make_case, make_sums, make_wrapper
 from factories import make_estimate
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import never_synchronised, no_sync_around_backward_only, sync_every_micro_batch
-from scalewise.doctor.replay import Replayed, TimeSaved
+from scalewise.doctor.finding import Replayed, TimeSaved
 from scalewise.records.spec import Change
 
 LAST = [False, False, False, True]

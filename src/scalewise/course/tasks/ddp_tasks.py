@@ -8,8 +8,8 @@ from math import isclose
 from scalewise.analysis.stability import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
 from scalewise.course.tasks.anywhere import MEASURING, on_gpu, seeds
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
-from scalewise.doctor.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
 from scalewise.doctor.case import Abstain
+from scalewise.doctor.queries.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
 from scalewise.records.examination import PlaceRow
 from scalewise.records.load import Run
 from scalewise.records.notes import NOWHERE, AutocastNote, ForwardNote, Note, ScalerNote, StepNote

@@ -3,12 +3,9 @@
 import math
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.device import gpu_settings, graphs
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_or_dismissed
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_or_dismissed
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.times import gpu_settings, graphs
 from scalewise.records.examination import AttentionRow, AttentionSeen
 from scalewise.records.spec import Change
 from scalewise.units import bytes_text

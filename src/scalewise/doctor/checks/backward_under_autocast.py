@@ -1,9 +1,8 @@
 """Detects backward passes inside an autocast region."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding
+from scalewise.doctor.queries.source import text_of
 
 CHECK = Check(
     name="backward-under-autocast",

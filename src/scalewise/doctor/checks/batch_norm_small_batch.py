@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of, wrapper_name
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.source import text_of, wrapper_name
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BatchNormNote
 from scalewise.records.spec import Change

@@ -3,12 +3,9 @@
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.device import MOSTLY, WARM_UP, by_line, loop_ns
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_by_time
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.times import MOSTLY, WARM_UP, by_line, loop_ns
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import HousekeepingNote
 from scalewise.records.spec import Change

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, ForwardNote, Note, SaveNote, StepNote
 

@@ -4,19 +4,16 @@ import math
 import statistics
 from dataclasses import dataclass, replace
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.mixed_precision import (
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.mixed_precision import (
     carried_scale,
     known_scales,
     require_working_scaler,
     scaler_names,
     taken_out,
 )
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
-from scalewise.doctor.windows import Window
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import ClipNote
 from scalewise.records.spec import Change
 

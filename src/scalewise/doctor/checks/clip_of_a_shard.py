@@ -5,12 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import SHARDED
-from scalewise.doctor.parameter_divergence import TOLERANCE, gap
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.averaging import TOLERANCE, gap
+from scalewise.doctor.queries.inputs import SHARDED
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import BackwardNote, ClipNote, CollectiveNote, ForwardNote, GradientsNote, StepNote
 from scalewise.records.spec import Change
 from scalewise.units import named_ranks

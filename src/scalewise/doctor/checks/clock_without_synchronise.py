@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.rules import Check
-from scalewise.doctor.timed_regions import ClockSpan, spans_of, undisturbed_from
+from scalewise.doctor.finding import Check, Finding, Price, Proof
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.script_clocks import ClockSpan, spans_of, undisturbed_from
 from scalewise.records.notes import BackwardNote, ClockNote, ForwardNote, Note, StepNote
 from scalewise.units import counted
 

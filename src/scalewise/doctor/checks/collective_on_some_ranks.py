@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.checks.send_send import ring_of
 from scalewise.doctor.checks.uneven_ranks import uneven
-from scalewise.doctor.collective_order import (
+from scalewise.doctor.finding import Check, Finding, Price, Proof
+from scalewise.doctor.queries.inputs import replica_groups
+from scalewise.doctor.queries.ranks import (
     BACKWARD,
     ENDED_BADLY,
     Operation,
@@ -17,9 +19,6 @@ from scalewise.doctor.collective_order import (
     sequences,
     short,
 )
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BUFFERS
 from scalewise.units import named_ranks

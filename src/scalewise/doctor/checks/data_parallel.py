@@ -1,8 +1,7 @@
 """Detects nn.DataParallel: one process issues all work, where DistributedDataParallel has one for each device."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
 from scalewise.records.examination import WrapperRow
 
 CHECK = Check(

@@ -1,12 +1,9 @@
 """Detects training forward passes that bypass the DDP wrapper, so that no gradient is averaged."""
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parameter_divergence import comparisons, fed_differently
-from scalewise.doctor.reductions import averages_by_hand, reduces_by_hand
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of, wrapper_name
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.averaging import averages_by_hand, comparisons, fed_differently, reduces_by_hand
+from scalewise.doctor.queries.source import text_of, wrapper_name
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.notes import ForwardNote
 

@@ -4,11 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.device import LEAST_STEPS, MOSTLY
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.times import LEAST_STEPS, MOSTLY
 from scalewise.records.examination import PlaceRow, SettingsRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import rows_fed
-from scalewise.doctor.loaders import training_loaders
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import rows_fed, training_loaders
 from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, Note, SamplerNote, SetEpochNote
 
 CHECK = Check(

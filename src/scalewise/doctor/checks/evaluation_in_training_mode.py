@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loaders import training_loaders
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import called_model, text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.inputs import training_loaders
+from scalewise.doctor.queries.source import called_model, text_of
 from scalewise.records.examination import MeasuredRow
 from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, Note, StepNote, TrainingModeNote
 from scalewise.records.spec import Change

@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.mixed_precision import LEAST_SCALE, forward_precisions, require_working_scaler, scaler_device
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import called_on, optimizer_name
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Case, Window
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.mixed_precision import (
+    LEAST_SCALE,
+    forward_precisions,
+    require_working_scaler,
+    scaler_device,
+)
+from scalewise.doctor.queries.source import called_on, optimizer_name
 from scalewise.records.spec import Change
 
 CHECK = Check(

@@ -1,8 +1,7 @@
 """Reports DDP's own warning that gradients do not lie in memory as its buckets do."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding
 from scalewise.records.notes import WarningNote
 
 CHECK = Check(

@@ -1,10 +1,9 @@
 """Detects training that learns nothing: every gradient is exactly zero, or there is none."""
 
-from scalewise.doctor.accumulation import of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import optimizer_name
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import of_kind, updates_of
+from scalewise.doctor.queries.source import optimizer_name
 from scalewise.records.notes import BackwardNote, GradientsNote, StepNote, ZeroNote
 
 CHECK = Check(

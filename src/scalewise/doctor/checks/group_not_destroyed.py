@@ -1,8 +1,7 @@
 """Detects a process group that still exists when the script ends."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding
 from scalewise.records.notes import GroupNote
 from scalewise.units import named_ranks
 

@@ -5,14 +5,10 @@ from dataclasses import replace
 
 from scalewise.analysis.estimate import level_text
 from scalewise.analysis.machine_state import machine_state
-from scalewise.doctor.batch_cost import copying, loading_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.data_wait import Waiting, waiting
-from scalewise.doctor.finding import Finding, Price, Proof, SweepPoint
-from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, with_arguments
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Proof, Replayed, SweepPoint, priced_by_time
+from scalewise.doctor.queries.inputs import line_that_made, loader_of, training_loaders, with_arguments
+from scalewise.doctor.queries.times import Waiting, copying, loading_of, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change

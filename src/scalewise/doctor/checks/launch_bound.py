@@ -4,11 +4,8 @@ from dataclasses import replace
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.device import gpu_settings, recorded_work, settled_windows
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_or_dismissed
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_or_dismissed
+from scalewise.doctor.queries.times import gpu_settings, recorded_work, settled_windows
 from scalewise.records.examination import DeviceWorkRow, GraphRow, OptimizerRow
 from scalewise.records.spec import Change
 

@@ -3,7 +3,9 @@
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.checks.collective_on_some_ranks import left_before
 from scalewise.doctor.checks.uneven_ranks import uneven
-from scalewise.doctor.collective_order import (
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import replica_groups
+from scalewise.doctor.queries.ranks import (
     ENDED_BADLY,
     Operation,
     RankState,
@@ -13,9 +15,6 @@ from scalewise.doctor.collective_order import (
     sequences,
     short,
 )
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.rules import Check
 from scalewise.records.examination import PlaceRow
 from scalewise.units import counted, named_ranks
 

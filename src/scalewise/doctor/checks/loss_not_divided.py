@@ -4,13 +4,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from scalewise.doctor.accumulation import Accumulation, accumulation_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loss_weights import Weighed, alike, close, weighed
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import divided
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.accumulation import Accumulation, Weighed, accumulation_of, alike, close, weighed
+from scalewise.doctor.queries.source import divided
 from scalewise.records.inspection import GradientRow
 from scalewise.records.spec import Change
 

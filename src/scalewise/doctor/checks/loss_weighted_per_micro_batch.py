@@ -4,12 +4,19 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.doctor.accumulation import Accumulation, Update, accumulation_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loss_weights import LEAST_GAP, TargetCounts, all_sums, counts_of_means, counts_of_sums
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import (
+    LEAST_GAP,
+    Accumulation,
+    TargetCounts,
+    Update,
+    accumulation_of,
+    all_sums,
+    counts_of_means,
+    counts_of_sums,
+)
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import ScalerNote
 
 CHECK = Check(

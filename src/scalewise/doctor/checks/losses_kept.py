@@ -1,9 +1,8 @@
 """Detects losses of past steps that are kept together with their graphs, so that memory grows with every step."""
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.retained_loss import Keeping, line_that_keeps
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.source import Keeping, line_that_keeps
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, KeptNote
 from scalewise.units import bytes_text, counted

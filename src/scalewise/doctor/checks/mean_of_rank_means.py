@@ -4,22 +4,22 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalewise.doctor.accumulation import Update, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import BY_HAND, Replicas, replica_groups
-from scalewise.doctor.loss_weights import (
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.accumulation import (
     LEAST_GAP,
     TargetCounts,
+    Update,
     alike,
     all_sums,
     close,
     counts_of_means,
     counts_of_sums,
+    require_one_optimizer,
+    updates_of,
 )
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.queries.inputs import BY_HAND, Replicas, replica_groups
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import BackwardNote, ScalerNote
 from scalewise.records.spec import Change
 

@@ -1,11 +1,8 @@
 """Detects constant buffers that are sent to all ranks in every forward pass."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Change
 

@@ -3,11 +3,8 @@
 import re
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.spec import Change
 

@@ -3,15 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from scalewise.doctor.accumulation import MicroBatch, Update, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parameter_divergence import ParameterComparison, comparisons
-from scalewise.doctor.reductions import LARGE_SHARE, sent_bytes
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of, wrapper_name
-from scalewise.doctor.synchronising import ddp_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.accumulation import MicroBatch, Update, updates_of
+from scalewise.doctor.queries.averaging import LARGE_SHARE, ParameterComparison, comparisons, ddp_of, sent_bytes
+from scalewise.doctor.queries.source import text_of, wrapper_name
 from scalewise.records.examination import WrapperRow
 from scalewise.records.notes import BackwardNote, CollectiveNote
 from scalewise.records.spec import Change

@@ -1,10 +1,9 @@
 """Detects gradients that are never zeroed, so that each step applies the sum of all gradients so far."""
 
-from scalewise.doctor.accumulation import Update, of_kind, require_one_optimizer, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import optimizer_name, text_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import Update, of_kind, require_one_optimizer, updates_of
+from scalewise.doctor.queries.source import optimizer_name, text_of
 from scalewise.records.notes import BackwardNote, ZeroNote
 
 CHECK = Check(

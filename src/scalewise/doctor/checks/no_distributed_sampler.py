@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.checks.same_data import sharding_fix
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, replica_groups, require_own_batches, rows_fed, same_inputs
-from scalewise.doctor.loaders import epochs, line_that_made, training_lines, twin
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.inputs import (
+    Replicas,
+    epochs,
+    line_that_made,
+    replica_groups,
+    require_own_batches,
+    rows_fed,
+    same_inputs,
+    training_lines,
+    twin,
+)
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 from scalewise.units import named_ranks

@@ -3,9 +3,8 @@
 import math
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import BackwardNote, GradientsNote, TwiceNote
 
 CHECK = Check(

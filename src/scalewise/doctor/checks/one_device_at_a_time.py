@@ -1,9 +1,8 @@
 """Detects a model spread over devices or ranks of which only one has work at any moment."""
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.pipeline_ranks import Chain, chains, waiting_share
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.ranks import Chain, chains, waiting_share
 from scalewise.records.examination import StagesRow
 from scalewise.records.notes import CollectiveNote
 from scalewise.units import counted, named_ranks

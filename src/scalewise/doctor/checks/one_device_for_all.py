@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding
 from scalewise.records.examination import PlaceRow
 from scalewise.units import counted, named_ranks
 

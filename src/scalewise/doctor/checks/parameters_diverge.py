@@ -2,12 +2,16 @@
 
 from scalewise.analysis.relation import BY_AVERAGING
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import BY_HAND, replica_groups
-from scalewise.doctor.parameter_divergence import TOLERANCE, ParameterComparison, comparisons, comparisons_of
-from scalewise.doctor.reductions import averages_models
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import wrapper_name
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.averaging import (
+    TOLERANCE,
+    ParameterComparison,
+    averages_models,
+    comparisons,
+    comparisons_of,
+)
+from scalewise.doctor.queries.inputs import BY_HAND, replica_groups
+from scalewise.doctor.queries.source import wrapper_name
 from scalewise.records.examination import PlaceRow, WrapperRow
 from scalewise.records.notes import NOWHERE, ScheduleNote
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.parameter_divergence import ParameterComparison, comparisons_of, fed_differently
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.averaging import ParameterComparison, comparisons_of, fed_differently
 from scalewise.records.notes import NOWHERE, GroupNote
 
 CHECK = Check(

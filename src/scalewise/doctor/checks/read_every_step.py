@@ -5,15 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Abstain, Case, Window
 from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.device import MOSTLY, by_line, loop_ns, settled_windows
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.windows import Window
+from scalewise.doctor.finding import Check, Finding, Price, Proof, Replayed, priced_by_time
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.times import MOSTLY, by_line, loop_ns, settled_windows
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import INDIRECT, HostReadNote
 from scalewise.records.spec import Change

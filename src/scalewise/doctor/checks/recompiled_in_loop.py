@@ -5,10 +5,8 @@ from collections import Counter
 from dataclasses import replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.device import LEAST_STEPS
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.times import LEAST_STEPS
 from scalewise.records.notes import CompileNote
 from scalewise.records.spec import Change
 from scalewise.units import counted

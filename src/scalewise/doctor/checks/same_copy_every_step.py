@@ -4,13 +4,10 @@ from statistics import median
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.checks.clock_without_synchronise import asks_for_gpu
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.device import MOSTLY, by_line, gpu_settings, loop_ns, settled_windows
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_or_dismissed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_or_dismissed
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.source import text_of
+from scalewise.doctor.queries.times import MOSTLY, by_line, gpu_settings, loop_ns, settled_windows
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote
 from scalewise.records.spec import Change

@@ -4,19 +4,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import (
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.inputs import (
     LEAST_BATCHES,
     Replicas,
     SameInputs,
     comparable_inputs,
+    dataset_name,
+    line_that_made,
     replica_groups,
     require_own_batches,
     same_inputs,
+    training_rows,
+    with_arguments,
 )
-from scalewise.doctor.loaders import dataset_name, line_that_made, training_rows, with_arguments
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.spec import Change
 from scalewise.units import named_ranks

@@ -4,10 +4,8 @@ from collections.abc import Iterator
 
 from scalewise.doctor.case import Abstain, Case
 from scalewise.doctor.checks.no_distributed_sampler import LEAST_SHARED, SharedRows, overlap_of
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import replica_groups
-from scalewise.doctor.loaders import line_that_made, training_lines, training_rows, twin
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import line_that_made, replica_groups, training_lines, training_rows, twin
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, SamplerNote
 from scalewise.units import named_ranks

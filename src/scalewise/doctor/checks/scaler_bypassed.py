@@ -2,18 +2,16 @@
 
 import statistics
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.mixed_precision import (
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.mixed_precision import (
     carried_scale,
     known_scales,
     require_working_scaler,
     scaler_names,
     taken_out,
 )
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import called_on
-from scalewise.doctor.windows import Window
+from scalewise.doctor.queries.source import called_on
 from scalewise.records.notes import StepNote
 
 CHECK = Check(

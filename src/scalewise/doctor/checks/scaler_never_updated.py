@@ -1,10 +1,9 @@
 """Detects a GradScaler that steps and is never updated."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.mixed_precision import require_working_scaler
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import called_on, text_of
+from scalewise.doctor.finding import Check, Finding
+from scalewise.doctor.queries.mixed_precision import require_working_scaler
+from scalewise.doctor.queries.source import called_on, text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ScalerNote
 

@@ -2,13 +2,14 @@
 
 import statistics
 
-from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.mixed_precision import forward_precisions, require_working_scaler, scaler_device, scaler_names
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.windows import Window
+from scalewise.doctor.case import Abstain, Case, Window
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
+from scalewise.doctor.queries.mixed_precision import (
+    forward_precisions,
+    require_working_scaler,
+    scaler_device,
+    scaler_names,
+)
 from scalewise.records.spec import Change
 
 CHECK = Check(

@@ -4,12 +4,10 @@ import itertools
 import statistics
 from collections.abc import Sequence
 
-from scalewise.doctor.accumulation import Accumulation, accumulation_of, mostly, scheduled
 from scalewise.doctor.case import Case
-from scalewise.doctor.epoch_ends import ran_to_its_end
-from scalewise.doctor.finding import Finding, Price, Proof
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price, Proof
+from scalewise.doctor.queries.accumulation import Accumulation, accumulation_of, mostly, ran_to_its_end, scheduled
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.notes import ExhaustedNote, Note, ScheduleNote
 
 CHECK = Check(

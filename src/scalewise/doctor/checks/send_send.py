@@ -1,9 +1,8 @@
 """Detects ranks that all send to each other, or all receive from each other, before any does the opposite."""
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.collective_order import ENDED_BADLY, RankState, rank_states, short
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.ranks import ENDED_BADLY, RankState, rank_states, short
 from scalewise.units import named_ranks
 
 CHECK = Check(

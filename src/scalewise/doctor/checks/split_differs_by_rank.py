@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loaders import line_that_made, loader_of, training_loaders, twin
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed
+from scalewise.doctor.queries.inputs import line_that_made, loader_of, training_loaders, twin
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.examination import LoaderRow, PartRow, PlaceRow
 from scalewise.records.spec import Change
 from scalewise.units import named_ranks

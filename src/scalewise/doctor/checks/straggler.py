@@ -8,10 +8,9 @@ from statistics import median
 
 from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, require_replicas
-from scalewise.doctor.rank_time import PHASES, OwnTime, longest_pause_at, own_times, quantile
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import Replicas, require_replicas
+from scalewise.doctor.queries.times import PHASES, OwnTime, longest_pause_at, own_times, quantile
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, Note
 from scalewise.units import NANO, named_ranks, seconds_text

@@ -1,11 +1,9 @@
 """Detects gradients that are all-reduced in every micro-batch of a window; only the last reduction is needed."""
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of, wrapper_name
-from scalewise.doctor.synchronising import needless_bytes, oversynchronised, settle_by_time
+from scalewise.doctor.finding import Check, Finding, Replayed
+from scalewise.doctor.queries.averaging import needless_bytes, oversynchronised, settle_by_time
+from scalewise.doctor.queries.source import text_of, wrapper_name
 from scalewise.records.spec import Change
 
 CHECK = Check(

@@ -3,10 +3,7 @@
 from collections import defaultdict
 
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Replayed, priced_by_time
 from scalewise.records.rows import StartRow
 from scalewise.records.spec import Change
 

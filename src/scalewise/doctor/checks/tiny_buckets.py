@@ -5,11 +5,8 @@ import re
 import statistics
 
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.replay_pricing import priced_by_time
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import assigned, text_of
+from scalewise.doctor.finding import Check, Finding, Price, Replayed, priced_by_time
+from scalewise.doctor.queries.source import assigned, text_of
 from scalewise.records.examination import PlaceRow, WrapperRow, WrapperUseRow
 from scalewise.records.spec import Change
 

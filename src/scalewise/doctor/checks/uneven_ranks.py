@@ -4,18 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.inputs import Replicas, require_replicas
-from scalewise.doctor.loaders import (
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.inputs import (
     Epoch,
+    Replicas,
     epochs,
     line_that_made,
+    require_replicas,
     training_loaders,
     training_rows,
     twin,
     with_arguments,
 )
-from scalewise.doctor.rules import Check
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 from scalewise.units import counted

@@ -3,8 +3,7 @@
 import re
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding
 from scalewise.records.examination import FailureRow
 from scalewise.units import counted
 

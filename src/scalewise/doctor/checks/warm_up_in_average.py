@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.collective_order import short
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.timed_regions import ClockSpan, spans_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.ranks import short
+from scalewise.doctor.queries.script_clocks import ClockSpan, spans_of
 from scalewise.records.notes import ClockNote, StepNote
 from scalewise.units import counted
 

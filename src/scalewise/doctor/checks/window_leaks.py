@@ -1,11 +1,9 @@
 """Detects an incomplete window of an epoch that is added to the first window of the next, which is then too large."""
 
-from scalewise.doctor.accumulation import Accumulation
 from scalewise.doctor.case import Case
-from scalewise.doctor.epoch_ends import EpochEnd, ends_of, whole_windows_agree
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import loader_name, micro_batches_text, optimizer_name
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import Accumulation, EpochEnd, ends_of, whole_windows_agree
+from scalewise.doctor.queries.source import loader_name, micro_batches_text, optimizer_name
 
 CHECK = Check(
     name="window-leaks",

@@ -5,12 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from scalewise.doctor.case import Abstain, Case, RankCase
-from scalewise.doctor.finding import Finding
-from scalewise.doctor.inputs import Replicas, replica_groups, same_inputs
-from scalewise.doctor.loaders import line_that_made, training_lines, twin
-from scalewise.doctor.replay import Replayed
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import text_of
+from scalewise.doctor.finding import Check, Finding, Replayed
+from scalewise.doctor.queries.inputs import Replicas, line_that_made, replica_groups, same_inputs, training_lines, twin
+from scalewise.doctor.queries.source import text_of
 from scalewise.records.examination import LoaderRow, PlaceRow, WorkerSeedRow
 from scalewise.records.notes import NOWHERE, SeedNote
 from scalewise.records.spec import Change

@@ -4,11 +4,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.doctor.accumulation import MOSTLY, Update, of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loss_weights import close, weight_of
-from scalewise.doctor.rules import Check
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import MOSTLY, Update, close, of_kind, updates_of, weight_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, CollectiveNote, ScalerNote
 

@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 
-from scalewise.doctor.accumulation import Update, of_kind, updates_of
 from scalewise.doctor.case import Abstain, Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import optimizer_name, text_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import Update, of_kind, updates_of
+from scalewise.doctor.queries.source import optimizer_name, text_of
 from scalewise.records.notes import NOWHERE, BackwardNote, ZeroNote
 
 CHECK = Check(

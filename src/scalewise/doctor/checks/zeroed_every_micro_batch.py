@@ -2,12 +2,10 @@
 
 import statistics
 
-from scalewise.doctor.accumulation import MOSTLY, Accumulation, Update, accumulation_of, of_kind
 from scalewise.doctor.case import Case
-from scalewise.doctor.finding import Finding, Price
-from scalewise.doctor.loss_weights import close
-from scalewise.doctor.rules import Check
-from scalewise.doctor.script_words import optimizer_name, text_of
+from scalewise.doctor.finding import Check, Finding, Price
+from scalewise.doctor.queries.accumulation import MOSTLY, Accumulation, Update, accumulation_of, close, of_kind
+from scalewise.doctor.queries.source import optimizer_name, text_of
 from scalewise.records.notes import ScalerNote
 
 CHECK = Check(
