@@ -1,1 +1,1 @@
-"""Holds messages back: the parts of the change `emulate_link`, which delay each until a slower link would be through."""
+"""Holds messages back: the parts of the change `emulate_link`, by which each takes as long as on a slower link."""
