@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: lab test quick bench checks-page clean
+.PHONY: lab test quick bench checks-page picture clean
 # Exit 3 is a finished course with doubts, which its reports name: no error of make's.
 lab: $(VENV)/.ok
 	$(BIN)/scalewise course || [ $$? -eq 3 ]
@@ -29,6 +29,10 @@ bench: $(VENV)/.bench
 # docs/checks.md is made from the doctor's checks; a test says when it is old.
 checks-page: $(VENV)/.ok
 	$(BIN)/python -m scalewise.doctor.pages > docs/checks.md
+
+# docs/architecture.svg is drawn from the source; a test says when it is old.
+picture:
+	$(PYTHON) docs/draw_architecture.py
 
 # The stamp is written last, so an installation that was cut off is repaired by the next call.
 $(VENV)/.ok: pyproject.toml constraints.txt

@@ -7,13 +7,15 @@ others.
 import importlib
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
 
+from shared_servers import CommandLine, SharedServers, command_line, lend_to_jobs
+
 # Fixtures that start a process, for whichever test asks for them first.
-WITH_PROCESSES = {"course", "observed", "ran", "replayed", "room", "runner", "servers", "trained"}
+WITH_PROCESSES = {"course", "observed", "ran", "replayed", "room", "runner", "scalewise", "servers", "trained"}
 STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
 
 # A busy machine would miss hypothesis' deadline of 200 ms per example, and timing is never asserted here.
@@ -55,3 +57,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         running_without_processes = ""
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[SharedServers]:
+    """The fork servers of this process, for tests of any room."""
+    with SharedServers() as opened:
+        yield opened
+
+
+@pytest.fixture
+def jobs_share_servers(servers: SharedServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets every job that opens servers of its own use the shared ones."""
+    lend_to_jobs(servers, monkeypatch)
+
+
+@pytest.fixture
+def scalewise(jobs_share_servers: None) -> CommandLine:
+    """Runs a verb of the command line in this process, from the shared servers."""
+    return command_line

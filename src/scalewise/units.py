@@ -1,4 +1,4 @@
-"""The texts of numbers with units, which are rounded here only, and of counts and lists."""
+"""Writes numbers with their units: they are rounded here only; also counts and lists."""
 
 from collections.abc import Sequence
 from math import floor, isfinite, log10

@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
 from scalewise.jobs.check import check, requested_check
 from scalewise.jobs.reporter import SILENT
-from scalewise.launch.forkserver import Servers
 from scalewise.plan.scripts import course_folder
 
 OPTIONS: dict[str, Any] = {"ranks": 2, "on": None, "device": None, "limit": 120.0}
@@ -28,23 +26,11 @@ NO_SYNC = "contextlib.nullcontext() if talk else model.no_sync()"
 Checked = Callable[..., TaskVerdict]
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """One preloaded process for all runs of this file."""
-    with Servers() as opened:
-        yield opened
-
-
 @pytest.fixture
-def checked(servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
+def checked(jobs_share_servers: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checked:
     """Checks a copy of a course's script in which texts were replaced; the machine is not looked at."""
 
-    @contextmanager
-    def opened() -> Iterator[Servers]:
-        yield servers
-
     machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0))))
-    monkeypatch.setattr(check_module, "Servers", opened)
     monkeypatch.setattr(check_module, "machine_facts", lambda _: machine)
     monkeypatch.chdir(tmp_path)
 

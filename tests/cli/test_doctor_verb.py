@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs import diagnose
 from scalewise.jobs.diagnose import ExaminedScript, diagnose_script
 from scalewise.jobs.reporter import SILENT
-from scalewise.launch.forkserver import Servers
+from shared_servers import CommandLine
 
 LOOP = """
 import itertools, sys
@@ -57,26 +55,16 @@ dist.destroy_process_group()
 ON_GPU = "import torch\ntorch.nn.Linear(2, 2).to('cuda')\n"
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """One preloaded process for the tests of this file that run scripts."""
-    with Servers() as opened:
-        yield opened
-
-
 @pytest.fixture
-def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Any:
+def examined(
+    jobs_share_servers: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """Examines a script by its text; the machine is not looked at, and one folder serves all."""
     home = tmp_path_factory.getbasetemp() / "doctor"
     home.mkdir(exist_ok=True)
     monkeypatch.chdir(home)
 
-    @contextmanager
-    def opened() -> Iterator[Servers]:
-        yield servers
-
     machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0))))
-    monkeypatch.setattr(diagnose, "Servers", opened)
     monkeypatch.setattr(diagnose, "machine_facts", lambda _: machine)
 
     def run(text: str, *args: str, **options: object) -> ExaminedScript:
@@ -91,7 +79,7 @@ def examined(servers: Servers, tmp_path_factory: pytest.TempPathFactory, monkeyp
     return run
 
 
-def scalewise(*words: str) -> int:
+def exit_code(*words: str) -> int:
     """The exit code of a request that starts nothing."""
     with pytest.raises(SystemExit) as ended:
         main(words)
@@ -118,16 +106,16 @@ def test_a_request_that_cannot_be_done_is_a_sentence_and_exit_code_1(
     monkeypatch.chdir(tmp_path)
     for name, text in {"train.py": RIGHT, "broken.py": "def f(:\n", "train.sh": "#!/bin/sh\n"}.items():
         Path(name).write_text(text)
-    assert scalewise("doctor", *words) == 1
+    assert exit_code("doctor", *words) == 1
     told = capsys.readouterr()
     assert said in told.err and "Traceback" not in told.err and not told.out
     assert not Path("runs").exists()
 
 
 def test_the_checks_can_be_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert scalewise("doctor", "--list") == 0
+    assert exit_code("doctor", "--list") == 0
     assert "sync-every-micro-batch" in capsys.readouterr().out
-    assert scalewise("doctor", "--explain", "sync-every-micro-batch") == 0
+    assert exit_code("doctor", "--explain", "sync-every-micro-batch") == 0
     assert "no_sync" in capsys.readouterr().out
 
 
@@ -210,12 +198,10 @@ def test_ranks_that_start_ranks_are_run_again_as_one_plain_process(examined: Any
     assert [run.name for run in made.iterdir() if run.is_dir()] == ["train-ranks1-r0"]
 
 
-@pytest.mark.processes
-def test_findings_on_the_terminal_as_json_as_a_page_and_as_sarif(tmp_path: Path) -> None:
+def test_findings_on_the_terminal_as_json_as_a_page_and_as_sarif(scalewise: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(BYPASSED)
     words = ["doctor", "train.py", "--no-replay", "--json", "--html", "out/page.html", "--sarif", "out/log.sarif"]
-    command = [sys.executable, "-m", "scalewise", *words]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    ran = scalewise(*words, cwd=tmp_path)
     assert ran.returncode == 2, ran.stderr
     told = json.loads(ran.stdout)
     assert told["exit_code"] == 2 and told["findings"][0]["check"] == "ddp-bypassed"

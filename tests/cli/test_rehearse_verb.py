@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf, nan
 from pathlib import Path
@@ -21,7 +20,6 @@ from scalewise.jobs import rehearse, rehearse_stage
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.campaign import run_campaign
-from scalewise.launch.forkserver import Servers
 from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
@@ -134,13 +132,6 @@ DEFAULTS: dict[str, Any] = {
 Rehearse = Callable[..., RehearsalAnswer]
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    """One preloaded process for the tests of this file that run scripts."""
-    with Servers() as opened:
-        yield opened
-
-
 def probe_of(facts: Any, rate: float = 1e9) -> LinkProbe:
     """A link as it might have been measured, so that no test measures one."""
     link = Link("true", Wire(300e-6, 0.0, rate))
@@ -156,16 +147,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def rehearsed(servers: Servers, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearse:
+def rehearsed(jobs_share_servers: None, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearse:
     """Rehearses a script by its text on two cores that nobody looks at."""
     monkeypatch.chdir(home)
 
-    @contextmanager
-    def opened() -> Iterator[Servers]:
-        yield servers
-
     facts = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0)))[:2])
-    monkeypatch.setattr(rehearse, "Servers", opened)
     monkeypatch.setattr(rehearse, "machine_facts", lambda _: facts)
     monkeypatch.setattr(rehearse, "known_link", lambda *_: probe_of(facts))
     monkeypatch.setattr(rehearse, "loaded", lambda runs: ())

@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from shared_servers import CommandLine, SharedServers, command_line, lend_to_jobs
 
 SNAPSHOT = """
 import os, sys, time
@@ -61,19 +62,7 @@ dist.destroy_process_group()
 """
 
 
-def scalewise(
-    *words: str, cwd: Path, view: str = "", before: Callable[[], None] | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "scalewise", *words],
-        cwd=cwd,
-        env={**os.environ, "SCALEWISE_VIEW": view},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        preexec_fn=before,
-    )
+COPY = {"SCALEWISE_VIEW": "copy"}
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -88,13 +77,15 @@ def worlds(folder: Path) -> dict[str, dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose snapshot was trained for 3 epochs, by hand."""
+def trained(tmp_path_factory: pytest.TempPathFactory, servers: SharedServers) -> Path:
+    """A folder whose snapshot was trained for 3 epochs."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "train.py").write_text(SNAPSHOT)
     (folder / "cache.py").write_text(CACHE)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "train.py", "3"]
-    subprocess.run(torchrun, cwd=folder, check=True, capture_output=True, timeout=280)
+    with pytest.MonkeyPatch.context() as patched:
+        lend_to_jobs(servers, patched)
+        command_line("run", "train.py", "--in-place", "--", "3", cwd=folder)
+    shutil.rmtree(folder / "runs")
     return folder
 
 
@@ -105,7 +96,7 @@ def project(trained: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_run_doctor_and_rehearse_leave_a_real_checkpoint_alone(project: Path) -> None:
+def test_run_doctor_and_rehearse_leave_a_real_checkpoint_alone(scalewise: CommandLine, project: Path) -> None:
     before = digests(project)
     assert set(before) == {"train.py", "cache.py", "snapshot.pt"}
     run = scalewise("run", "train.py", "--ranks", "1,2", "--json", "--", "12", cwd=project)
@@ -123,15 +114,15 @@ def test_run_doctor_and_rehearse_leave_a_real_checkpoint_alone(project: Path) ->
     assert not list(project.glob("runs/*/*/.view"))
 
 
-def test_repeats_in_a_copy_start_alike(project: Path) -> None:
+def test_repeats_in_a_copy_start_alike(scalewise: CommandLine, project: Path) -> None:
     before = digests(project)
-    done = scalewise("run", "train.py", "--repeat", "2", "--", "8", cwd=project, view="copy")
+    done = scalewise("run", "train.py", "--repeat", "2", "--", "8", cwd=project, env=COPY)
     assert digests(project) == before
     assert [world["view"] for world in worlds(project).values()] == ["copy"] * 2, done.stderr
     assert "private copy" in done.stdout and "read an earlier run's file" not in done.stdout
 
 
-def test_in_place_a_repeat_that_resumed_from_the_one_before_is_named(project: Path) -> None:
+def test_in_place_a_repeat_that_resumed_from_the_one_before_is_named(scalewise: CommandLine, project: Path) -> None:
     (project / "snapshot.pt").unlink()
     done = scalewise("run", "train.py", "--repeat", "2", "--in-place", "--", "6", cwd=project)
     assert (project / "snapshot.pt").is_file() and done.returncode == 2
@@ -148,7 +139,9 @@ def test_in_place_a_repeat_that_resumed_from_the_one_before_is_named(project: Pa
         ("poll", "waits for another to write cache.pt"),
     ],
 )
-def test_ranks_that_need_one_anothers_files_are_not_rehearsed_and_told_why(how: str, said: str, project: Path) -> None:
+def test_ranks_that_need_one_anothers_files_are_not_rehearsed_and_told_why(
+    scalewise: CommandLine, how: str, said: str, project: Path
+) -> None:
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one core rehearses rank 0 alone")
     words = ("rehearse", "cache.py", "--ranks", "4", "--stall", "5", "--no-advice", "--no-check", "--", how)
@@ -163,22 +156,25 @@ def test_who_may_not_mount_gets_an_overlay_by_a_user_namespace_or_a_copy(project
     def without_mounting() -> None:
         ctypes.CDLL(None).prctl(24, 21, 0, 0, 0)  # an administrator's right to mount; nobody else has it
 
-    done = scalewise("run", "train.py", "--ranks", "2", "--", "6", cwd=project, before=without_mounting)
+    command = [sys.executable, "-m", "scalewise", "run", "train.py", "--ranks", "2", "--", "6"]
+    done = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, timeout=280, check=False, preexec_fn=without_mounting
+    )
     assert [world["view"] in ("overlay", "copy") for world in worlds(project).values()] == [True], done.stderr
     assert digests(project) == before
 
 
-def test_what_a_killed_scalewise_left_is_removed_by_the_next(project: Path) -> None:
+def test_what_a_killed_scalewise_left_is_removed_by_the_next(scalewise: CommandLine, project: Path) -> None:
     before = digests(project)
     words = ("run", "train.py", "--", "6", "1")
     command = [sys.executable, "-m", "scalewise", *words]
-    environment = {**os.environ, "SCALEWISE_VIEW": "copy"}
+    environment = os.environ | COPY
     with subprocess.Popen(command, cwd=project, env=environment, stderr=subprocess.DEVNULL) as killed:
         end = time.monotonic() + 60
         while not list(project.glob("runs/*/*/.view/all/snapshot.pt")) and time.monotonic() < end:
             time.sleep(0.05)
         killed.send_signal(signal.SIGKILL)
     assert len(list(project.glob("runs/*/*/.view"))) == 1
-    done = scalewise(*words, cwd=project, view="copy")
+    done = scalewise(*words, cwd=project, env=COPY)
     assert "1 file (" in done.stdout, done.stderr
     assert not list(project.glob("runs/*/*/.view")) and digests(project) == before

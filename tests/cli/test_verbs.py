@@ -35,13 +35,6 @@ main()
 """
 
 
-def scalewise(*words: str, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scalewise", *words]
-    return subprocess.run(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=280, check=False
-    )
-
-
 @pytest.mark.parametrize(
     ("verb", "said"),
     [("run", "continues"), ("course", "continues"), ("rehearse", "begins anew"), ("doctor", "begins anew")],
@@ -57,14 +50,20 @@ def test_who_interrupts_is_told_what_the_same_command_does_then(verb, said, monk
     assert capsys.readouterr().err == f"interrupted; the same command {said}\n"
 
 
+@pytest.mark.processes
+def test_the_program_itself_ends_with_the_code_of_its_verb(tmp_path):
+    command = [sys.executable, "-m", "scalewise", "show", "nowhere"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "") and "nowhere does not exist" in ended.stderr
+
+
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "train.py").write_text(SCRIPT)
     return tmp_path
 
 
-@pytest.mark.processes
-def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
+def test_a_script_is_measured_shown_again_and_compared_with_itself(scalewise, folder):
     ran = scalewise("run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", cwd=folder)
     assert ran.returncode in (0, 3), ran.stderr
     analysis = json.loads(ran.stdout)
@@ -92,8 +91,7 @@ def test_a_script_is_measured_shown_again_and_compared_with_itself(folder):
     assert {one["answer"] for one in json.loads(compared.stdout)} == {"cannot tell"}
 
 
-@pytest.mark.processes
-def test_arms_take_turns_and_two_of_their_runs_stand_for_all_repeats(folder):
+def test_arms_take_turns_and_two_of_their_runs_stand_for_all_repeats(scalewise, folder):
     words = ["run", "train.py", "--turns", "--change", "sleep_before_backward:0.1", "--ranks", "2", "--repeat", "2"]
     ran = scalewise(*words, "--json", "--", "15", cwd=folder)
     assert ran.returncode in (0, 3), ran.stderr
@@ -110,8 +108,7 @@ def test_arms_take_turns_and_two_of_their_runs_stand_for_all_repeats(folder):
     assert alone.returncode == 1 and "only one arm" in alone.stderr and "--change" in alone.stderr
 
 
-@pytest.mark.processes
-def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(folder):
+def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(scalewise, folder):
     (folder / "broken.py").write_text("import torch\nraise ValueError('my mistake')\n")
     ran = scalewise("run", "broken.py", "--plain", cwd=folder)
 
@@ -120,8 +117,7 @@ def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(folder):
     assert "rank0.stderr.log" in ran.stderr
 
 
-@pytest.mark.processes
-def test_killing_everything_loses_nothing_and_the_same_command_continues(folder):
+def test_killing_everything_loses_nothing_and_the_same_command_continues(scalewise, folder):
     words = ["run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", "0.05"]
     process = subprocess.Popen(
         [sys.executable, "-m", "scalewise", *words],
@@ -171,8 +167,7 @@ BAD_REQUESTS = [
 
 
 @pytest.mark.parametrize(("words", "said", "hint"), BAD_REQUESTS, ids=[" ".join(words) for words, _, _ in BAD_REQUESTS])
-@pytest.mark.processes
-def test_a_bad_request_is_a_sentence_a_hint_and_exit_code_1(folder, words, said, hint):
+def test_a_bad_request_is_a_sentence_a_hint_and_exit_code_1(scalewise, folder, words, said, hint):
     (folder / "bad.toml").write_text(
         'name = "x"\n[[experiment]]\nname = "a"\nscript = "train.py"\nrank = [1]\ndevice = "gpu"\nrepeat = 0\n'
     )
@@ -184,8 +179,7 @@ def test_a_bad_request_is_a_sentence_a_hint_and_exit_code_1(folder, words, said,
     assert said in said_in_one_line and hint in said_in_one_line
 
 
-@pytest.mark.processes
-def test_a_trace_is_written_and_the_use_of_the_device_is_told(folder):
+def test_a_trace_is_written_and_the_use_of_the_device_is_told(scalewise, folder):
     ran = scalewise("run", "train.py", "--ranks", "2", "--trace", "t.json", "--json", "--", "20", cwd=folder)
 
     assert ran.returncode in (0, 3), ran.stderr
@@ -197,8 +191,7 @@ def test_a_trace_is_written_and_the_use_of_the_device_is_told(folder):
     assert "ui.perfetto.dev" in ran.stderr
 
 
-@pytest.mark.processes
-def test_a_run_that_was_not_inspected_cannot_be_traced(folder):
+def test_a_run_that_was_not_inspected_cannot_be_traced(scalewise, folder):
     scalewise("run", "train.py", "--", "5", cwd=folder)
     (suite,) = (folder / "runs").iterdir()
     ran = scalewise("show", str(suite), "--trace", "t.json", cwd=folder)
@@ -206,8 +199,7 @@ def test_a_run_that_was_not_inspected_cannot_be_traced(folder):
     assert ran.returncode == 1 and "no inspected run" in ran.stderr and "Traceback" not in ran.stderr
 
 
-@pytest.mark.processes
-def test_a_folder_that_cannot_be_written_is_a_sentence(folder):
+def test_a_folder_that_cannot_be_written_is_a_sentence(scalewise, folder):
     (folder / "taken").write_text("a file, not a folder")
     ran = scalewise("run", "train.py", "--out", "taken/runs", "--", "3", cwd=folder)
 
@@ -215,8 +207,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(folder):
     assert "cannot write to" in ran.stderr
 
 
-@pytest.mark.processes
-def test_the_machine_is_described_as_a_table_and_as_json(folder):
+def test_the_machine_is_described_as_a_table_and_as_json(scalewise, folder):
     told = scalewise("machine", cwd=folder)
     facts = json.loads(scalewise("machine", "--json", cwd=folder).stdout)
 

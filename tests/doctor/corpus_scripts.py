@@ -169,11 +169,11 @@ MOST_WRONG_LOOKS = 3
 
 
 class Clinic:
-    """Runs scripts of the corpus under examination, all from one fork server."""
+    """Runs scripts of the corpus under examination, all from the same fork servers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, servers: Servers) -> None:
         self.folder = folder
-        self.servers = Servers()
+        self.servers = servers
         self.wrong_looks: list[str] = []
         self._runs = 0
 
@@ -199,10 +199,6 @@ class Clinic:
         (run,) = load(folder.path).runs
         case = case_of(run)
         return Examined(script, case, diagnosis_of(case), time.monotonic() - began)
-
-    def close(self) -> None:
-        """Ends the fork server."""
-        self.servers.close()
 
     def spec(self, script: Script, mend: bool, **changes: object) -> RunSpec:
         """How the script, or its mended version, is run."""
@@ -244,12 +240,11 @@ class Clinic:
 
 
 @contextlib.contextmanager
-def clinic(folder: Path | None = None) -> Iterator[Clinic]:
-    """A clinic whose server is ended afterwards; in a temporary folder unless one is given."""
+def clinic(folder: Path | None = None, servers: Servers | None = None) -> Iterator[Clinic]:
+    """A clinic with servers and a temporary folder of its own, unless they are given."""
     with contextlib.ExitStack() as stack:
         place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalewise-corpus-")))
-        opened = Clinic(place)
-        stack.callback(opened.close)
+        opened = Clinic(place, servers or stack.enter_context(Servers()))
         yield opened
         told = "\n".join(opened.wrong_looks)
         assert len(opened.wrong_looks) <= MOST_WRONG_LOOKS, f"checks that rest on times are wrong too often:\n{told}"

@@ -21,6 +21,7 @@ from scalewise.doctor.case import Abstain
 from scalewise.doctor.checks import same_data
 from scalewise.doctor.finding import rules
 from scalewise.records.notes import ForwardNote
+from shared_servers import SharedServers
 
 BROKEN = scripts("broken")
 CORRECT = scripts("correct")
@@ -29,8 +30,8 @@ CHECKS = frozenset(rule.check.name for rule in rules())
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
-    with clinic(tmp_path_factory.mktemp("corpus")) as opened:
+def room(tmp_path_factory: pytest.TempPathFactory, servers: SharedServers) -> Iterator[Clinic]:
+    with clinic(tmp_path_factory.mktemp("corpus"), servers) as opened:
         yield opened
 
 

@@ -6,10 +6,12 @@ import pytest
 from corpus_scripts import Clinic, clinic
 from course_variants import COURSE, SCRIPTS, VARIANTS, Variant, course_script
 
+from shared_servers import SharedServers
+
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
-    with clinic(tmp_path_factory.mktemp("course")) as opened:
+def room(tmp_path_factory: pytest.TempPathFactory, servers: SharedServers) -> Iterator[Clinic]:
+    with clinic(tmp_path_factory.mktemp("course"), servers) as opened:
         yield opened
 
 

@@ -1,7 +1,6 @@
 """One replay from end to end, with real ranks: a loop that reduces every micro-batch and does not divide its loss."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,30 +65,32 @@ class Quiet:
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None: ...
 
 
+Replayed = tuple[Diagnosis, Diagnosis, list[Run]]
+
+
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Diagnosis, Diagnosis, list[Run]]]:
+def replayed(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Replayed:
     """What observation says, what the replays make of it, and their runs."""
     home = tmp_path_factory.mktemp("replay")
     script = home / "train.py"
     script.write_text(SCRIPT)
-    with Servers() as servers:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        machine: MachineFacts = make_machine(cores=len(cores))
-        make = maker(SuiteFolder(home / "runs"), Here(servers, machine), Quiet())
-        spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), kind=Examined())
-        spec = replace(spec, changes=(SLOW_LINK,))
-        (run,) = make([replace(spec, name="observed", enough_steps=12)])
-        runs: list[Run] = []
+    cores = tuple(sorted(os.sched_getaffinity(0)))
+    machine: MachineFacts = make_machine(cores=len(cores))
+    make = maker(SuiteFolder(home / "runs"), Here(servers, machine), Quiet())
+    spec = replace(make_spec(2), script=str(script), args=(), cwd=str(home), shares=(), kind=Examined())
+    spec = replace(spec, changes=(SLOW_LINK,))
+    (run,) = make([replace(spec, name="observed", enough_steps=12)])
+    runs: list[Run] = []
 
-        def make_and_keep(specs: list[RunSpec]) -> list[Run]:
-            # How long a replay may take is planned from values, and tested so; here a busy machine may take longer.
-            made = list(make([replace(spec, limit_seconds=240.0) for spec in specs]))
-            runs.extend(made)
-            return made
+    def make_and_keep(specs: list[RunSpec]) -> list[Run]:
+        # How long a replay may take is planned from values, and tested so; here a busy machine may take longer.
+        made = list(make([replace(spec, limit_seconds=240.0) for spec in specs]))
+        runs.extend(made)
+        return made
 
-        case = case_of(run)
-        observed = diagnosis_of(case)
-        yield observed, replay_findings(case, observed, make_and_keep), runs  # type: ignore[arg-type]
+    case = case_of(run)
+    observed = diagnosis_of(case)
+    return observed, replay_findings(case, observed, make_and_keep), runs  # type: ignore[arg-type]
 
 
 def _finding(diagnosis: Diagnosis, check: str) -> Finding:

@@ -8,7 +8,6 @@ from factories import make_machine
 from scalewise.jobs.link_probe import known_link, probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import SILENT
-from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import usable_cores
 from scalewise.plan.seating import Seating, seating, usual_seating
 
@@ -35,13 +34,12 @@ def test_without_a_question_two_and_four_take_part():
 
 @pytest.mark.skipif(len(usable_cores()) < 2, reason="two ranks need two cores")
 @pytest.mark.processes
-def test_two_ranks_measure_their_link_and_keep_it(tmp_path, monkeypatch):
+def test_two_ranks_measure_their_link_and_keep_it(servers, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=usable_cores()[:2])
     seats = seating(machine, "cpu", (2,))
-    with Servers() as servers:
-        probe = probe_link(Here(servers, machine), seats)
-        assert probe.rank_counts == (2,) or probe.troubles
-        if probe.rank_counts:
-            assert known_link(Here(servers, machine), seats, SILENT) == probe or not probe.overlaps
+    probe = probe_link(Here(servers, machine), seats)
+    assert probe.rank_counts == (2,) or probe.troubles
+    if probe.rank_counts:
+        assert known_link(Here(servers, machine), seats, SILENT) == probe or not probe.overlaps

@@ -20,9 +20,7 @@ from scalewise.predict.prediction_text import (
     cost_text,
     memory_notes,
     memory_text,
-    percent_interval,
     range_text,
-    rate_text,
     rests_on,
     setting_text,
     step_text,
@@ -83,10 +81,6 @@ def test_what_of_the_checks_error_was_taken_out_is_said_once():
 
 def test_numbers_keep_one_unit_with_their_interval():
     assert step_text(make_estimate(19.4e-3, 18.4e-3, 20.5e-3)) == "19.4 ms [18.4, 20.5]"
-    assert rate_text(make_estimate(25.2e6, 23.9e6, 26.7e6)) == "25.2M [23.9, 26.7]"
-    assert rate_text(None) == "-"
-    assert percent_interval(make_estimate(0.82, 0.75, 0.89)) == "82 [75, 89]"
-    assert percent_interval(make_estimate(0.022, 0.02, 0.024)) == "2.2 [2.0, 2.4]"
     assert range_text(make_estimate(0.00012, 0.00011, 0.00013)) == "0.00012 [0.00011, 0.00013]"
     assert range_text(make_estimate(1.0, 1.0, 1.0)) == "1.00"
 
@@ -122,7 +116,7 @@ def test_hours_are_of_gpus_only_where_there_are_some():
 def test_what_it_rests_on_has_refusals_warnings_guesses_and_sources():
     answer = full_answer()
     sourced = replace(answer, link=replace(answer.link, source="a data sheet"))
-    assert [word for word, _ in rests_on(sourced, FOUND)] == ["refused", "warning", "guess", "source"]
+    assert [word for word, _ in rests_on(sourced, FOUND)] == ["Refused", "Warning", "Guess", "Source"]
 
 
 def test_the_setting_and_the_base_are_told():

@@ -1,1 +1,1 @@
-"""Turns runs into numbers with intervals, laws and caveats: values only, no printing, no plots, no torch."""
+"""Turns runs into numbers with intervals: laws and caveats too; values only, no printing, no plots, no torch."""

@@ -1,4 +1,4 @@
-"""The command line: verbs, what they are asked, and the pipeline from a request to measured runs."""
+"""Reads the words of the verbs: each checks what it is asked, calls its job and prints what that returns."""
 
 from scalewise.cli.verbs import main
 

@@ -10,7 +10,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import DiagnoseRequest, ExaminedScript
 from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
 from scalewise.records.codec import encode
-from scalewise.report.documents.doctor import diagnosis_document
+from scalewise.report.documents.diagnosis_document import diagnosis_document
 
 
 def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> DiagnoseRequest:

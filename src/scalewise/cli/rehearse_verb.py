@@ -23,6 +23,7 @@ from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.link import Link
 from scalewise.predict.link_file import link_from_file
+from scalewise.report.documents.rehearsal_document import rehearsal_document
 
 DONE = 0
 FAILED = 2  # some number of ranks has no prediction, or real ranks that were to check one did not get through
@@ -99,10 +100,9 @@ def present_rehearsal(
 
         output.json(rehearsal_json(answer, found))
     else:
-        from scalewise.console.rehearse_view import show_rehearsal
+        from scalewise.console.terminal import show_document
 
-        show_rehearsal(output, answer, found)
-        _show_words(output, answer)
+        show_document(output, rehearsal_document(answer, found))
     if html is not None:
         _write(output, html, answer, found)
     return exit_code(answer)
@@ -115,20 +115,11 @@ def exit_code(answer: RehearsalAnswer) -> int:
     return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
 
 
-def _show_words(output: Output, answer: RehearsalAnswer) -> None:
-    for one in answer.refused:
-        if one.words:
-            output.show()
-            output.show(f"What the script itself said last as one of {one.ranks} ranks:", style="bold")
-            for line in one.words:
-                output.show(f"    {line}")
-
-
 def _write(output: Output, path: Path, answer: RehearsalAnswer, found: Conclusions) -> None:
-    from scalewise.report.rehearse_page import write_rehearse_page
+    from scalewise.report.html import write_page
 
     try:
-        write_rehearse_page(path, answer, found)
+        write_page(path, rehearsal_document(answer, found))
     except OSError as error:
         raise BadRequest(f"{error.filename} cannot be written: {error.strerror}.", "Choose another path.") from error
     output.say(f"written: {path}")

@@ -56,7 +56,7 @@ def show_document(output: Output, document: Document) -> None:
     """Prints the document; a blank line stands before each section."""
     heading = ": ".join(filter(None, (document.title, ", ".join(document.subtitle))))
     if heading:
-        output.show(heading, style="bold")
+        show_paragraph(output, heading, "bold")
     begun = False
     for section in document.sections:
         blocks = section.shown_on("terminal")
@@ -65,7 +65,7 @@ def show_document(output: Output, document: Document) -> None:
         if begun or section.title:
             output.show()
         if section.title:
-            output.show(section.title, style="bold")
+            show_paragraph(output, section.title, "bold")
         begun = True
         for place, block in enumerate(blocks):
             _show_block(output, block, first=place == 0)
@@ -166,6 +166,9 @@ def _show_table(output: Output, table: Table, first: bool) -> None:
     output.table(shown)
     if dropped:
         show_paragraph(output, f"A wider terminal also shows: {', '.join(map(_head, reversed(dropped)))}.")
+    alike = {row_view(row).mark for row in table.rows}
+    if len(alike) == 1 and (mark := next(iter(alike))) and mark not in _SIGNS:
+        show_paragraph(output, f"All rows are {mark}.")
     marks = {cell.mark for row in table.rows for cell in row}
     for mark, meaning in table.marks:
         if mark in marks:
@@ -190,7 +193,7 @@ def _head(column: Column) -> str:
 def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
     """Returns the table without some columns; the word for a row that was predicted stands after its first cell."""
     rows = [row_view(row) for row in table.rows]
-    words = any(row.mark and row.mark not in _SIGNS for row in rows)
+    words = _in_words(table)
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     kept = [index for index, column in enumerate(table.columns) if column not in dropped]
     for place, index in enumerate(kept):
@@ -214,6 +217,12 @@ def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
     return shown
 
 
+def _in_words(table: Table) -> bool:
+    """Returns True if the rows have different marks, of which some are words."""
+    marks = {row_view(row).mark for row in table.rows}
+    return len(marks) > 1 and any(mark and mark not in _SIGNS for mark in marks)
+
+
 def _cell_text(cell: Cell, column: Column) -> str:
     """Returns a cell with its interval in the form that its column declares."""
     text = "-" if cell.text == EMPTY else cell.text.replace(THIN, ",")
@@ -232,13 +241,13 @@ def _show_plot(output: Output, figure: Figure, plot: LinePlot) -> None:
     most = max(one for series in plot.series for one in series.y)
     at: Callable[[float], int] = lambda y: max(0, min(PLOT_COLUMNS - 1, round(y / most * (PLOT_COLUMNS - 1))))  # noqa: E731
     output.show()
-    output.show(f"{figure.title} ({plot.y_label}): ( * ) predicted and its interval, o measured", style="bold")
+    show_paragraph(output, f"{figure.title}: ( * ) predicted and its interval, o measured", "bold")
     ruler = [" "] * (PLOT_COLUMNS + 6)
     for guide in (0.0, *plot.guides, most):
         label = f"{guide:g}"
         ruler[at(guide) : at(guide) + len(label)] = label
-    margin = max(len(f"{x:g} {plot.x_label}") for x in plot.rows)
-    output.show(f"{'':<{margin + 2}}{''.join(ruler).rstrip()}")
+    margin = max(len(plot.y_label), *(len(f"{x:g} {plot.x_label}") for x in plot.rows))
+    output.show(f"{plot.y_label:>{margin}}  {''.join(ruler).rstrip()}")
     for x in plot.rows:
         output.show(f"{f'{x:g} {plot.x_label}':>{margin}} |{_plot_row(plot, x, at)}|")
 

@@ -1,1 +1,1 @@
-"""The course: one folder per suite with its experiments, and one file per question with table, figure and answers."""
+"""The course's suites, tables and answers: a folder per suite with its experiments, a file per question."""

@@ -1,1 +1,1 @@
-"""The jobs: what the verbs and the calls from Python do, from a request to a result, without a terminal."""
+"""Does what a verb asks, without a terminal: from a request to a result, also for the calls from Python."""

@@ -115,7 +115,7 @@ class DiagnoseResult:
         return f"<{Path(self.diagnosis.script).name}: {summary_text(self.diagnosis)}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.documents.doctor import diagnosis_document
+        from scalewise.report.documents.diagnosis_document import diagnosis_document
         from scalewise.report.html import notebook_html
 
         return notebook_html(diagnosis_document(self.diagnosis, self.examined.words))
@@ -168,9 +168,10 @@ class RehearseResult:
         return f"<{title_text(self.answer)}: {checked}{refused}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook_html import rehearsal_html
+        from scalewise.report.documents.rehearsal_document import rehearsal_document
+        from scalewise.report.html import notebook_html
 
-        return rehearsal_html(self.answer, self.conclusions)
+        return notebook_html(rehearsal_document(self.answer, self.conclusions))
 
 
 @dataclass(frozen=True, repr=False)

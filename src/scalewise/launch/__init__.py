@@ -1,1 +1,1 @@
-"""Starts ranks, supervises them, ends them, and records how they ended."""
+"""Starts ranks and watches over them: fork server or torchrun, supervision, and how a run ended."""

@@ -1,1 +1,1 @@
-"""Predicts what a script would do on hardware that is not here: link, timeline and interval; values in, values out."""
+"""Predicts ranks and links that are not here: link, timeline and interval; values in, values out."""

@@ -1,4 +1,4 @@
-"""Puts an answer and its conclusions into words, for the terminal and for a page; every number says what it is."""
+"""Puts an answer and its conclusions into words; every number says what it is."""
 
 from collections.abc import Iterator, Sequence
 from math import expm1
@@ -17,7 +17,6 @@ from scalewise.records.spec import RunSpec
 from scalewise.units import bytes_text, seconds_text, three_digits
 
 GUESSED = "*"  # follows what rests on a guess
-GUESSED_NOTE = f"{GUESSED} rests on guesses, which are told at the end"
 ORIGINS = {
     "measured": "measured here",
     "catalogue": "of the catalogue",
@@ -161,13 +160,13 @@ def cost_text(row: CostRow, device: str, guesses: Sequence[str]) -> str:
 def rests_on(answer: RehearsalAnswer, found: Conclusions) -> Iterator[tuple[str, str]]:
     """Everything to doubt: pairs of a word and a sentence."""
     for refused in answer.refused:
-        yield "refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
+        yield "Refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
     for warning in answer.warnings:
-        yield "warning", f"{warning[:1].upper()}{warning[1:]}"
+        yield "Warning", f"{warning[:1].upper()}{warning[1:]}"
     for guess in found.guesses:
-        yield "guess", guess
+        yield "Guess", guess
     if answer.link.source:
-        yield "source", f"{answer.link.name}: {answer.link.source}"
+        yield "Source", f"{answer.link.name}: {answer.link.source}"
 
 
 def predicted_word(guesses: Sequence[str]) -> str:
@@ -198,24 +197,6 @@ def range_text(told: Estimate, scale: float = 1.0) -> str:
     """A number and its interval, small ones with three significant digits: 2.31 [2.10, 2.52]."""
     value, low, high = (_amount(one * scale) for one in (told.value, told.low, told.high))
     return value if low == high else f"{value} [{low}, {high}]"
-
-
-def rate_text(rate: Estimate | None) -> str:
-    """Samples per second and their interval in one unit: 25.2M [23.9, 26.7]."""
-    if rate is None:
-        return "-"
-    letter, scale = next(
-        ((letter, 1 / size) for letter, size in (("M", 1e6), ("k", 1e3)) if rate.value >= 0.9995 * size), ("", 1.0)
-    )
-    value, low, high = (three_digits(one * scale) for one in (rate.value, rate.low, rate.high))
-    return f"{value}{letter} [{low}, {high}]"
-
-
-def percent_interval(share: Estimate) -> str:
-    """A share and its interval in percent: 82 [75, 89], or 2.2 [2.0, 2.4] if it is small."""
-    digits = 0 if share.value >= 0.0995 else 1
-    value, low, high = (f"{100 * one:.{digits}f}" for one in (share.value, share.low, share.high))
-    return f"{value} [{low}, {high}]"
 
 
 def _amount(value: float) -> str:

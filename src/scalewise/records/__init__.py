@@ -1,4 +1,4 @@
-"""The shapes of the files in a run folder, and how they are read and written; the only room that touches disk.
+"""Reads and writes the files of a run folder: their names, shapes and rows; the only room that touches disk.
 
 Standard library only, because the watcher inside a rank imports this room and a GPU machine may have nothing else.
 """

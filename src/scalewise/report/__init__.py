@@ -1,1 +1,1 @@
-"""Turns evidence into report pages: sections decide what a report contains, renderers how it looks."""
+"""Turns what was found into pages: sections decide what a report contains, renderers how it looks."""

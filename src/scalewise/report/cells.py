@@ -41,12 +41,22 @@ def estimate_cell(
 
 
 def interval_cell(
-    value: float, low: float, high: float, *, level: float, mark: Mark = "measured", note: str = ""
+    value: float,
+    low: float,
+    high: float,
+    *,
+    level: float,
+    mark: Mark = "measured",
+    note: str = "",
+    most_digits: int = PREDICTED_DIGITS,
 ) -> Cell:
-    """Returns a number with the ends of its interval, all in the column's unit; equal ends mean an exact number."""
+    """Returns a number with the ends of its interval, all in the column's unit; equal ends mean an exact number.
+
+    What was predicted has no more than `most_digits`.
+    """
     if low == high:
         return Cell(significant(value), value, low, high, mark, note, level=level)
-    most = PREDICTED_DIGITS if mark.startswith("predicted") else None
+    most = most_digits if mark.startswith("predicted") else None
     text, low_text, high_text = with_interval(value, low, high, most)
     return Cell(text, value, low, high, mark, note, interval=f"[{low_text}, {high_text}]", level=level)
 

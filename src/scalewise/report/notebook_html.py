@@ -6,13 +6,9 @@ from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
 from scalewise.analysis.summary import Analysis
-from scalewise.predict.answer import RehearsalAnswer
-from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.prediction_text import checks_text, rests_on, setting_text, title_text
 from scalewise.report.cells import estimate_cell
 from scalewise.report.document import Cell, Column, Document, Paragraph, Section, Table
 from scalewise.report.html import notebook_html
-from scalewise.report.rehearse_page import changes_table, ranks_table
 from scalewise.report.sections.any_experiment import overview
 
 Block = Paragraph | Table
@@ -21,11 +17,6 @@ Block = Paragraph | Table
 def measured_html(analysis: Analysis) -> str:
     """The answers of the arms, the table of each experiment, and reasons for doubt."""
     return _markup(_measured(analysis))
-
-
-def rehearsal_html(answer: RehearsalAnswer, found: Conclusions) -> str:
-    """The table over ranks, what to change, and what may not hold."""
-    return _markup(_rehearsed(answer, found))
 
 
 def comparisons_html(comparisons: Sequence[Comparison]) -> str:
@@ -40,18 +31,6 @@ def _measured(analysis: Analysis) -> Iterator[Block]:
         yield Paragraph(f"{experiment.name}: {experiment.title}" if experiment.title else experiment.name)
         yield overview(experiment)
         yield from map(_caveat, experiment.caveats)
-
-
-def _rehearsed(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Block]:
-    yield Paragraph(f"{title_text(answer)}. {setting_text(answer)}")
-    if found.scaling is not None:
-        yield ranks_table(found.scaling, found.guesses)
-        told = (found.scaling.together, f"Doubt: {found.scaling.doubt}" if found.scaling.doubt else "")
-        yield from map(Paragraph, filter(None, told))
-    for changes in found.changes[-1:]:
-        yield changes_table(changes, found.guesses)
-    yield from map(Paragraph, checks_text(answer))
-    yield from (Paragraph(f"{word.capitalize()}: {text}") for word, text in rests_on(answer, found))
 
 
 def _compared(comparisons: Sequence[Comparison]) -> Iterator[Block]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from unicodedata import category
 
 from scalewise.analysis.estimate import level_text
@@ -100,7 +101,8 @@ def labels_of(document: Document) -> list[str]:
     if not document.numbered:
         return [""] * len(rows)
     if not any(rows):
-        return [str(number) for number in range(1, len(rows) + 1)]
+        numbers = count(1)
+        return [str(next(numbers)) if section.title else "" for section in document.sections]
     return [
         "" if section.title.startswith(tuple(found) or ("\0",)) else ", ".join(found)
         for section, found in zip(document.sections, rows, strict=True)

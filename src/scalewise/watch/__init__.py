@@ -1,1 +1,1 @@
-"""The watcher that runs inside a rank, and what starts it there. Needs torch, numpy and the standard library only."""
+"""Watches a script from inside its process: the watcher, and what starts it there; needs torch and numpy, no more."""

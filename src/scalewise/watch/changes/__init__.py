@@ -1,4 +1,4 @@
-"""The changes to a script from outside: each has a file of its name, which declares the change and makes it.
+"""Changes a script from outside: each change has a file of its name, which declares it and makes it.
 
 A change is the outermost wrapper of what it changes, so that the watcher and the doctor's notes see the script as they
 would see it changed by hand; only changes declared `before_hooks` go inside them. Unlike every other hook it changes

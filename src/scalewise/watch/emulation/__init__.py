@@ -1,1 +1,1 @@
-"""The parts of the change `emulate_link`: they hold messages back until a slower link would be through."""
+"""Holds messages back: the parts of the change `emulate_link`, by which each takes as long as on a slower link."""

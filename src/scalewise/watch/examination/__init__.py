@@ -1,4 +1,4 @@
-"""Watches an examined run for the doctor: what the script does, in which order, from which line; one file per concern.
+"""Takes notes for the doctor: what an examined script does, in which order, from which line; one file per concern.
 
 It only takes notes; `doctor/` works out what they mean when it reads them. No hook issues a collective, draws a random
 number or changes what the script computes, prints or returns.

@@ -1,4 +1,4 @@
-"""Hooks the watcher into torch: one file per part of torch, each with an `install` that wraps what it must see.
+"""Times the parts of a step: one file per part of torch, each with an `install` that wraps what it must see.
 
 Every wrapper passes its arguments and results through untouched, and a failure of ours inside it is noted, not raised.
 No hook issues a collective, uses a random number or waits for a device inside the timed region.

@@ -1,4 +1,4 @@
-"""Watches an inspected run closely: where data lies, what moves, what works when, how healthy gradients are.
+"""Looks closely, for reports: where data lies, what moves, what works when, how healthy gradients are.
 
 Its times mean nothing; what the script computes, prints and returns stays as it is. One file per concern.
 """

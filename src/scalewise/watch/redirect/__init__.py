@@ -1,4 +1,4 @@
-"""Lets a script written for GPUs run with fewer or none: its calls for devices are redirected, one file per concern.
+"""Stands in for missing GPUs: a script's calls for devices are redirected, one file per concern.
 
 With the doctor's `--on cpu`, the CPU stands in for the GPUs of every rank. What a script computes is what it would
 compute there. What only a GPU has (times of kernels, its memory, overlap, NCCL) cannot be seen that way; calls whose

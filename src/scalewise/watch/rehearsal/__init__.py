@@ -1,4 +1,4 @@
-"""Lets one process stand for rank r of N: a group of one that reports N ranks, and every step on tape.
+"""Stands in for missing ranks: one process is rank r of N, in a group of one that reports N ranks, every step on tape.
 
 What it computes, holds and sends is real; what other ranks would send is not there, so results are not those of a real
 run, and the report says so if a script looks at them.

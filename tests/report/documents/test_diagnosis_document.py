@@ -11,7 +11,7 @@ from diagnosis_specimen import SCRIPT, specimen_diagnosis
 from scalewise.console.output import Output
 from scalewise.console.terminal import show_document
 from scalewise.doctor.finding import Diagnosis
-from scalewise.report.documents.doctor import diagnosis_document
+from scalewise.report.documents.diagnosis_document import diagnosis_document
 from scalewise.report.html import html_text, write_page
 
 PROGRAM = find_browser()

@@ -1,16 +1,15 @@
-"""Renders a rehearsal as one self-contained HTML file: efficiency and throughput over ranks, and conclusions."""
+"""The document of a rehearsal: the table over ranks, efficiency and speedup, and what follows from them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scalewise.analysis.estimate import Estimate, level_text
+from scalewise.analysis.run_files import files_lines
 from scalewise.predict.advice import Changes
 from scalewise.predict.answer import RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.predicted_scaling import Figures, ScalingRow, ScalingTable, figures_against_base
 from scalewise.predict.prediction import LEVEL
 from scalewise.predict.prediction_text import (
-    GUESSED_NOTE,
     base_text,
     bounds_text,
     change_notes,
@@ -19,18 +18,20 @@ from scalewise.predict.prediction_text import (
     memory_notes,
     memory_text,
     predicted_word,
-    ranks_text,
     rests_on,
     setting_text,
     threshold_text,
     title_text,
 )
-from scalewise.report.cells import interval_cell, number_cell
+from scalewise.report.cells import PREDICTED_DIGITS, interval_cell, number_cell
 from scalewise.report.document import (
+    EMPTY,
     Block,
     Cell,
+    Code,
     Column,
     Document,
+    Facts,
     Figure,
     LinePlot,
     Mark,
@@ -39,55 +40,50 @@ from scalewise.report.document import (
     Section,
     Table,
 )
-from scalewise.report.html import html_text
+from scalewise.units import ranks_phrase
 
 MOST_TICKS = 8
+GAIN_DIGITS = 3  # a gain is a ratio of two predictions, in which what both do not know cancels
+GUIDES = (50.0, 80.0)  # percent of efficiency
 INTERVAL = f"{level_text(LEVEL)} interval"
-INTERVALS = f"Intervals are of {level_text(LEVEL)}."
-NOTE = f"Rows without a mark were measured. {INTERVALS}"
+MARKS: tuple[tuple[Mark, str], ...] = (("predicted*", "rests on guesses, which are told at the end"),)
 
 
-def write_rehearse_page(path: Path, answer: RehearsalAnswer, found: Conclusions) -> None:
-    """Writes the page, and makes its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(rehearse_page(answer, found), encoding="utf-8", errors="replace")
-
-
-def rehearse_page(answer: RehearsalAnswer, found: Conclusions) -> str:
-    """Returns the page; whatever comes from the script is text in it, never markup."""
+def rehearsal_document(answer: RehearsalAnswer, found: Conclusions) -> Document:
+    """Returns the whole answer; of the changes, those for the largest number of ranks."""
+    subtitle = tuple(filter(None, (" ".join(answer.args), f"link {answer.link.name}")))
     sections = tuple(section for section in _sections(answer, found) if section.blocks)
-    arguments = " ".join(answer.args)
-    subtitle = tuple(filter(None, ("scalewise rehearse", arguments, f"link {answer.link.name}")))
-    document = Document("rehearse", title_text(answer), subtitle, sections, None)
-    return html_text(document)
+    return Document("rehearse", title_text(answer), subtitle, sections, made_by="scalewise rehearse")
 
 
 def _sections(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Section]:
-    table = found.scaling
+    table, guesses = found.scaling, found.guesses
+    yield _texts("setting", "", (setting_text(answer), *([base_text(table)] if table else [])))
     if table is not None:
-        yield Section("scaling", "How it scales", (
-            Paragraph(f"{setting_text(answer)} {base_text(table)}"),
-            *((_efficiency(table, found), _throughput(table, found)) if table.further else ()),
-            *_paragraphs([table.together] if table.together else []),
-            *_paragraphs([f"Doubt: {table.doubt}"] if table.doubt else []),
-            *_paragraphs(threshold_text(one, found.guesses) for one in found.thresholds),
-            ranks_table(table, found.guesses),
-        ))  # fmt: skip
-        yield Section("bounds", "What bounds a step", tuple(_paragraphs(bounds_text(table, found.guesses))))
-    yield Section("checks", "Self-check: predicted before it was measured", tuple(_paragraphs(checks_text(answer))))
+        doubts = [Paragraph(table.together)] if table.together else []
+        doubts += [Paragraph(table.doubt, "Doubt")] if table.doubt else []
+        figures = (_efficiency(table, found), _speedup(table, found)) if table.further else ()
+        yield Section("scaling", "How it scales", (_ranks_table(table, guesses), *doubts, *figures))
+        yield _texts("thresholds", "Where it falls off", (threshold_text(one, guesses) for one in found.thresholds))
+        yield _texts("bounds", "What bounds a step", bounds_text(table, guesses))
+    yield _texts("checks", "Self-check: predicted before it was measured", checks_text(answer))
     for changes in found.changes[-1:]:
-        title = f"What to change at {ranks_text(changes.ranks)}"
-        yield Section("changes", title, (changes_table(changes, found.guesses), *_paragraphs(change_notes(changes))))
-    memory = (*map(memory_text, found.memory), *memory_notes(found.memory))
-    yield Section("memory", "Memory", tuple(_paragraphs(memory)))
-    costs = (cost_text(row, answer.device, found.guesses) for row in found.costs)
-    yield Section("cost", "Cost", tuple(_paragraphs(costs)))
-    rests = (f"{word.capitalize()}: {text}" for word, text in rests_on(answer, found))
-    yield Section("rests", "What this rests on", tuple(_paragraphs(rests)))
+        tables = [_changes_table(changes, guesses)] if changes.changes else []
+        notes = map(Paragraph, change_notes(changes))
+        yield Section("changes", f"What to change at {ranks_phrase(changes.ranks)}", (*tables, *notes))
+    yield _texts("memory", "Memory", (*map(memory_text, found.memory), *memory_notes(found.memory)))
+    yield _texts("cost", "Cost", (cost_text(row, answer.device, guesses) for row in found.costs))
+    rests = tuple(Paragraph(text, word) for word, text in rests_on(answer, found))
+    yield Section("rests", "What this rests on", rests)
+    for one in answer.refused:
+        title = f"What the script itself said last as one of {one.ranks} ranks"
+        yield Section(f"words-{one.ranks}", title, (Code("\n".join(one.words)),) if one.words else ())
+    where: list[Block] = [Facts((("runs", answer.folder),))] if answer.folder else []
+    yield Section("files", "Files", (*map(Paragraph, files_lines(answer.files)), *where))
 
 
-def _paragraphs(texts: Iterator[str] | Sequence[str]) -> Iterator[Block]:
-    return (Paragraph(text) for text in texts)
+def _texts(name: str, title: str, texts: Iterable[str]) -> Section:
+    return Section(name, title, tuple(map(Paragraph, texts)))
 
 
 def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
@@ -102,11 +98,13 @@ def _efficiency(table: ScalingTable, found: Conclusions) -> Figure:
     where = "of" if table.together else "between"
     as_well = "" if table.together else " as well"
     caption = f"{word} {where} the numbers of ranks that were rehearsed{as_well}, with its {INTERVAL}."
-    plot = LinePlot("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=_ticks(table))
+    rows = tuple(float(row.ranks) for row in table.further)
+    ticks = _ticks(table)
+    plot = LinePlot("ranks", "efficiency, %", tuple(series), log_x=True, x_ticks=ticks, rows=rows, guides=GUIDES)
     return Figure("efficiency", "Efficiency against one rank", caption, plot)
 
 
-def _throughput(table: ScalingTable, found: Conclusions) -> Figure:
+def _speedup(table: ScalingTable, found: Conclusions) -> Figure:
     """Returns the figure of speedups, which is throughput over that of one rank."""
     rows = table.further
     numbers = tuple(float(row.ranks) for row in rows)
@@ -147,24 +145,24 @@ def _ticks(table: ScalingTable) -> tuple[float, ...]:
     return tuple(float(one) for one in numbers[::every])
 
 
-def ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
+def _ranks_table(table: ScalingTable, guesses: Sequence[str]) -> Table:
     """A row for each number of ranks, measured or predicted."""
     columns = (
         Column("ranks"),
         Column("step", "ms"),
-        Column("throughput", "samples/s"),
-        Column("speedup"),
+        Column("throughput", "samples/s", short="samples/s", within="none", extra=1),
+        Column("speedup", within="none"),
         Column("efficiency", "%"),
-        Column("bound by", numeric=False),
-        Column("ideal step", "ms"),
+        Column("bound by", numeric=False, extra=2),
+        Column("ideal step", "ms", extra=3),
     )
     base = table.base
     alone = figures_against_base(base.step, base.samples, 1, base, table.kind)
     how = "measured" if base.measured else _mark(table.base_modelled)
-    rows = [(*_figure_cells(1, alone, how), Cell("–"), Cell("–"))]
+    rows = [(*_figure_cells(1, alone, how), Cell(EMPTY), Cell(EMPTY))]
     rows += [cells for row in table.further for cells in _rows(row, _mark(bool(guesses)))]
-    notes = (NOTE, *([f"{GUESSED_NOTE}."] if guesses else []))
-    return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), notes)
+    caption = "Rows without a mark were measured."
+    return Table("rehearse-scaling", "Each number of ranks", columns, tuple(rows), caption=caption, marks=MARKS)
 
 
 def _mark(guessed: bool) -> Mark:
@@ -174,7 +172,7 @@ def _mark(guessed: bool) -> Mark:
 def _rows(row: ScalingRow, mark: Mark) -> Iterator[tuple[Cell, ...]]:
     ideal = row.ideal.step.value * 1e3
     if row.measured is not None:
-        yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell("–"), number_cell(ideal))
+        yield (*_figure_cells(row.ranks, row.measured, "measured"), Cell(EMPTY), number_cell(ideal))
     predicted = _figure_cells(row.ranks, row.predicted, mark)
     yield (*predicted, Cell(row.bound), number_cell(ideal))
 
@@ -183,32 +181,33 @@ def _figure_cells(ranks: int, told: Figures, mark: Mark) -> tuple[Cell, ...]:
     return (
         Cell(str(ranks), float(ranks)),
         _cell(told.step, 1e3, mark),
-        _cell(told.throughput, 1.0, mark) if told.throughput else Cell("–"),
+        _cell(told.throughput, 1.0, mark) if told.throughput else Cell(EMPTY),
         _cell(told.speedup, 1.0, mark) if ranks > 1 else Cell("1", 1.0),
         _cell(told.efficiency, 100.0, mark) if ranks > 1 else Cell("100", 100.0),
     )
 
 
-def _cell(told: Estimate, scale: float, mark: Mark) -> Cell:
-    return interval_cell(told.value * scale, told.low * scale, told.high * scale, level=told.level, mark=mark)
+def _cell(told: Estimate, scale: float, mark: Mark, most_digits: int = PREDICTED_DIGITS) -> Cell:
+    ends = told.low * scale, told.high * scale
+    return interval_cell(told.value * scale, *ends, level=told.level, mark=mark, most_digits=most_digits)
 
 
-def changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
+def _changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
     """A row for each change, the largest gain first."""
     columns = (
         Column("change", numeric=False),
-        Column("throughput", "times"),
-        Column("step", "ms"),
+        Column("throughput", "times", short="throughput x"),
+        Column("step", "ms", extra=1),
         Column("verdict", numeric=False),
     )
     rows = tuple(
         (
             Cell(one.what),
-            _cell(one.gain, 1.0, _mark(bool(guesses or one.guesses))),
+            _cell(one.gain, 1.0, _mark(bool(guesses or one.guesses)), GAIN_DIGITS),
             _cell(one.step, 1e3, _mark(bool(guesses or one.guesses))),
-            Cell(f"{one.verdict}{', by a guess' if one.guesses else ''}"),
+            Cell(one.verdict),
         )
         for one in changes.changes
     )
-    notes = (f"Each row is the model run again; the largest gain first. {INTERVALS}",)
-    return Table("rehearse-changes", "What each change would do", columns, rows, notes)
+    notes = ("Each row is the model run again; the largest gain first.",)
+    return Table("rehearse-changes", "What each change would do", columns, rows, notes, marks=MARKS)
