@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 import pytest
-from browser import Browser, find_browser
 from specimen import specimen
 
+from browser import Browser, find_browser
 from scalewise.report.write import write_document
 
 PROGRAM = find_browser()
