@@ -6,7 +6,7 @@ from typing import Any
 from evidence_factories import arm, make_evidence
 from inspection_factory import make_gradients, make_inspection, make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.records.load import Run
 from scalewise.records.spec import Inspected
 

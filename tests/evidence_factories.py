@@ -5,7 +5,7 @@ from typing import Any
 
 from factories import make_machine, make_run, make_suite
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.analysis.summary import summarise
 from scalewise.records.load import Run
 from scalewise.records.spec import Change

@@ -3,7 +3,7 @@
 import itertools
 from typing import Any
 
-from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.records.inspection import (
     BusyRow,
     DeviceMemoryRow,

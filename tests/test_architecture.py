@@ -58,7 +58,6 @@ FILES_OF_ONE_NAME = {
     "gradients": ["watch/examination", "watch/inspection"],
     "group": ["watch/hooks", "watch/rehearsal"],
     "groups": ["watch/examination", "watch/redirect"],
-    "inspection": ["analysis", "records"],
     "layers": ["course/homework3", "subjects"],
     "machine": ["jobs", "records"],
     "memory": ["watch/hooks", "watch/redirect"],

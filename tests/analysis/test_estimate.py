@@ -1,6 +1,7 @@
 """Laws of medians and their intervals, and a simulation of how often the interval holds."""
 
 import math
+from math import inf
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from scalewise.analysis.estimate import (
     RunMedian,
     common_level,
     estimate,
+    exact,
     level_text,
     normal_quantile,
     percent_phrase,
+    propagate,
     run_median,
     t_quantile,
 )
-from scalewise.analysis.propagate import exact, propagate
 
 TIMES = st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=80).map(np.array)
 
@@ -179,3 +181,23 @@ def usual_ratio(level):
 def test_a_share_is_said_in_percent_with_its_interval_unless_it_is_exact():
     assert percent_phrase(Estimate(0.85, 0.8, 0.9, 30, 1, "made up", 0.95)) == "85.0 % [80.0, 90.0]"
     assert percent_phrase(Estimate(0.5, 0.5, 0.5, 30, 1, "made up", 0.95)) == "50.0 %"
+
+
+def between(value, low, high):
+    return Estimate(value, low, high, 30, 1, "made up", 0.95)
+
+
+def test_independent_shifts_add_in_squares():
+    found = propagate(lambda a, b: a + b, between(1, 0.7, 1.3), between(2, 1.6, 2.4))
+    assert (found.value, found.low, found.high) == pytest.approx((3, 2.5, 3.5))
+
+
+@given(st.floats(-1e6, 1e6))
+def test_what_is_exact_stays_exact(value):
+    found = propagate(lambda a: 2 * a, exact(value))
+    assert found.low == found.value == found.high == 2 * value
+
+
+def test_a_pole_inside_the_interval_opens_it():
+    found = propagate(lambda a: 1 / a, between(1, 0, 2))
+    assert (found.low, found.high) == (-inf, inf)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from factories import make_estimate, make_outcome, make_run, make_suite, noisy, quiet_sample
-from scalewise.analysis.communication import BY_REMOVAL, Communication
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.figures import Collective
 from scalewise.analysis.headline import Headline, headlines_of
+from scalewise.analysis.scaling import BY_REMOVAL, Communication
 from scalewise.analysis.summary import ArmRow, summarise
 from scalewise.records.machine import GpuSample
 from scalewise.records.spec import Change

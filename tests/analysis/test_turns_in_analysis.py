@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from factories import make_run, make_suite, noisy
 from scalewise.analysis.arms import arm_of, arms_of
 from scalewise.analysis.comparison import compare_in_turns, compare_runs, compare_suites
-from scalewise.analysis.ratio import log_difference, ratio, seconds_difference
+from scalewise.analysis.ratio import (
+    LEAST_STEPS,
+    PAIR_SPREAD,
+    StepsInTurn,
+    log_difference,
+    pair_of,
+    pairs_of,
+    ratio,
+    seconds_difference,
+)
 from scalewise.analysis.series import series
-from scalewise.analysis.turns import LEAST_STEPS, PAIR_SPREAD, StepsInTurn, pair_of, pairs_of
 from scalewise.plan.words import parse_changes
 from scalewise.records.spec import Turns
 

@@ -8,7 +8,7 @@ from course_evidence import course_arm, course_inspection, put_together, reduces
 from evidence_factories import arm, make_evidence
 from factories import make_outcome
 from inspection_factory import make_parts
-from scalewise.analysis.line_fit import spread_of
+from scalewise.analysis.fits import spread_of
 from scalewise.course.measured_arms import (
     HEAP,
     all_reduces,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal_specimen import GIB, answer_of, full_answer
-from scalewise.analysis.memory_parts import MemoryLine
+from scalewise.analysis.memory_use import MemoryLine
 from scalewise.predict.advice import changes_at
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.collective_times import seconds

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from factories import make_outcome, make_spec
-from scalewise.analysis.link_points import link_points
+from scalewise.analysis.fits import link_points
 from scalewise.plan.experiment import subject_folder
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import StepRow

@@ -6,9 +6,8 @@ from math import inf
 
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, RunMedian
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.ratio import Side
+from scalewise.analysis.ratio import Side, steps_in_turn
 from scalewise.analysis.series import Series, series
-from scalewise.analysis.turns import steps_in_turn
 from scalewise.analysis.work import Work, work_of
 from scalewise.plan.words import changes_text, value_text
 from scalewise.records.load import Run

@@ -10,7 +10,7 @@ import numpy as np
 from scalewise.analysis.arms import ArmRuns, Measured
 from scalewise.analysis.estimate import Floats, estimate, t_quantile
 from scalewise.analysis.machine_state import machine_state, throttle_text
-from scalewise.analysis.step_modules import step_modules
+from scalewise.analysis.series import step_modules
 from scalewise.records.changes import declared
 from scalewise.records.load import Run
 from scalewise.records.spec import Change, RunSpec

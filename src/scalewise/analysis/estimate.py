@@ -1,19 +1,8 @@
-"""Numbers with intervals that carry their confidence level, and medians whose intervals hold for real steps.
-
-Real steps are correlated with their neighbours, and fresh processes of the same script differ.
-
-Within one run: order statistics around the median, widened by the autocorrelation of the series of signs (above or
-below the median), which is what governs a median's error. No distribution is assumed. In simulation with AR(1) 0.5 an
-interval of 95 % covered the true median in 92 % at 30 steps, 94 % at 60 and 95 % from 100 to 1000; a moving-block
-bootstrap (blocks of 2 n^(1/3)) in 77 % at 30, 87 % at 100 and 92 % at 300. With AR(1) 0.8 and 30 steps it is 84 %.
-
-Over repeated runs: a t-interval on the logarithms of the runs' medians. Below five runs the spread between runs cannot
-be estimated from the runs, so degrees of freedom up to four are filled from a spread that is assumed and named.
-"""
+"""Numbers with intervals that carry their confidence level: medians of real steps, and formulas of such numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import exp, floor, inf, log, sqrt
+from math import exp, floor, inf, isfinite, log, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -195,3 +184,38 @@ def percent_phrase(found: Estimate) -> str:
     if found.low == found.high:
         return text
     return f"{text} [{three_digits(100 * found.low)}, {three_digits(100 * found.high)}]"
+
+
+def exact(value: float, level: float = CONFIDENCE) -> Estimate:
+    """An estimate without uncertainty, such as a batch that was asked for."""
+    return Estimate(value, value, value, 0, 0, "exact", level)
+
+
+def propagate(formula: Callable[..., float], *inputs: Estimate, method: str = "") -> Estimate:
+    """The formula at the middles; each input is moved to both ends of its interval, and the shifts add in squares.
+
+    If the formula has no value after a shift (a division by zero, say), the interval is infinite on both sides. The
+    intervals of all inputs have one level, and the result has it too.
+    """
+    level = common_level(*inputs)
+    middles = [one.value for one in inputs]
+    centre = formula(*middles)
+    up = down = 0.0
+    for index, one in enumerate(inputs):
+        for end in (one.low, one.high):
+            shift = _shift(formula, [*middles[:index], end, *middles[index + 1 :]], centre)
+            up, down = (up + max(shift[0], 0.0) ** 2, down + max(shift[1], 0.0) ** 2)
+    steps, runs = sum(one.steps for one in inputs), sum(one.runs for one in inputs)
+    said = method or "from the intervals of what it is computed from"
+    return Estimate(centre, centre - sqrt(down), centre + sqrt(up), steps, runs, said, level)
+
+
+def _shift(formula: Callable[..., float], values: list[float], centre: float) -> tuple[float, float]:
+    """The change of the formula upwards and downwards for these values."""
+    try:
+        moved = formula(*values)
+    except (ZeroDivisionError, ValueError, OverflowError):
+        return float("inf"), float("inf")
+    if not isfinite(moved):
+        return float("inf"), float("inf")
+    return moved - centre, centre - moved

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.machine import MachineFacts

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scalewise.analysis.communication import BY_REMOVAL, preferred_communication
 from scalewise.analysis.estimate import level_text
+from scalewise.analysis.scaling import BY_REMOVAL, preferred_communication
 from scalewise.analysis.summary import ArmRow
 from scalewise.records.collectives import kinds_carrying
 from scalewise.units import seconds_text

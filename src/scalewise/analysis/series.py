@@ -1,17 +1,85 @@
-"""Turns a run's rows into arrays: one entry per training iteration, in seconds, aligned over the ranks."""
+"""Turns a run's rows into arrays: one entry per iteration after warm-up, in seconds, aligned over the ranks."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scalewise.analysis.cycles import Indices, iteration_starts
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
 from scalewise.analysis.relation import ALONE, Relation, relation_of
-from scalewise.analysis.warmup import WarmUp, find_warmup
 from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
+from scalewise.records.samples import REASONS
 from scalewise.units import NANO
+
+Indices = NDArray[np.int64]
+
+
+def iteration_starts(optimizers: Indices) -> tuple[Indices, int]:
+    """Returns the index of the first step of each iteration, and the number of steps in whole iterations.
+
+    An iteration ends with a step of the optimizer that steps rarest; if several are equally rare, with the one that
+    comes last when every optimizer has stepped once. Optimizers used one after the other, rather than in turns, do not
+    make a pattern: there every step is an iteration.
+    """
+    count = len(optimizers)
+    alone = np.arange(count), count
+    kinds, first, numbers = np.unique(optimizers, return_index=True, return_counts=True)
+    if len(kinds) < 2:
+        return alone
+    rarest = numbers == numbers.min()
+    last = kinds[rarest][np.argmax(first[rarest])]
+    ends = np.flatnonzero(optimizers == last) + 1
+    starts = np.concatenate(([0], ends[:-1]))
+    whole = int(ends[-1])
+    if count - whole > np.max(ends - starts) or not _in_turns(optimizers, starts, ends):
+        return alone
+    return starts, whole
+
+
+def _in_turns(optimizers: Indices, starts: Indices, ends: Indices) -> bool:
+    """Tells whether at least half of the groups are the same sequence and hold more than one optimizer."""
+    patterns = [optimizers[start:end].tobytes() for start, end in zip(starts, ends, strict=True)]
+    ((commonest, times),) = Counter(patterns).most_common(1)
+    mixed = len(set(np.frombuffer(commonest, dtype=optimizers.dtype).tolist())) > 1
+    return mixed and 2 * times >= len(patterns)
+
+
+WINDOW = 5  # steps whose median is compared: enough to ignore two odd steps
+LEAST_STEPS = 9  # with fewer there is no later part to compare with
+SLACK = 0.02  # of the median: a smaller warm-up effect is not worth a step
+LATE_TAIL = 0.995  # share of the later windows that count as settled
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The number of leading steps left out, and whether the run had settled by then."""
+
+    steps: int
+    over: bool
+
+
+def find_warmup(seconds: Floats) -> WarmUp:
+    """The warm-up of a run: at least its first step, at most a third of its steps.
+
+    Warm-up ends at the first step from which the median of five steps lies where such medians lie in the last two
+    thirds of the run, and which is not itself slower than nearly all of them.
+    """
+    count = len(seconds)
+    limit = count // 3
+    if count < LEAST_STEPS:
+        return WarmUp(min(1, max(count - 1, 0)), count > 1)
+    windows = np.median(np.lib.stride_tricks.sliding_window_view(seconds, WINDOW), axis=1)
+    later = windows[limit:]
+    slack = SLACK * float(np.median(seconds[limit:]))
+    low, high = np.quantile(later, [1 - LATE_TAIL, LATE_TAIL])
+    slowest = float(np.quantile(seconds[limit:], LATE_TAIL)) + slack
+    settled = (windows[:limit] >= low - slack) & (windows[:limit] <= high + slack) & (seconds[:limit] <= slowest)
+    found = np.flatnonzero(settled[1:])
+    return WarmUp(int(found[0]) + 1, True) if len(found) else WarmUp(limit, False)
+
 
 PHASES = ("data", "forward", "backward", "optimizer", "rest")
 
@@ -154,3 +222,51 @@ def _in_turn(rows: Sequence[Sequence[StepRow]]) -> int:
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
+
+
+@dataclass(frozen=True)
+class StepModules:
+    """The modules that opened steps and at which samples were counted: class names, the commonest first."""
+
+    opened_by: tuple[str, ...] = ()  # empty: no call was seen, or the file does not say
+    samples_at: tuple[str, ...] = ()
+    samples_unknown: str = ""  # a part of a sentence; empty where samples are known, or nothing is said
+
+
+NOTHING_SEEN = StepModules()
+
+
+def step_modules(run: Run, series: Series) -> StepModules:
+    """The modules as recorded by the first rank that made steps."""
+    record = next(rank for rank in run.ranks if rank.rank == series.ranks[0])
+    names = {row.number: row.name for row in record.roots}
+    reason, module = "", "a module"
+    if series.global_samples() is None:
+        reasons = Counter((row.samples_unknown, row.samples_at) for row in record.steps if row.samples_unknown)
+        if reasons:
+            (reason, number), _ = reasons.most_common(1)[0]
+            module = names.get(number, module) if number is not None else module
+    return StepModules(
+        opened_by=_commonest((row.opened_by for row in record.steps), names),
+        samples_at=_commonest((row.samples_at for row in record.steps if row.samples is not None), names),
+        samples_unknown=REASONS[reason].format(module=module) if reason in REASONS else "",
+    )
+
+
+def _commonest(numbers: Iterable[int | None], names: dict[int, str]) -> tuple[str, ...]:
+    counts = Counter(names[number] for number in numbers if number is not None and number in names)
+    return tuple(name for name, _ in counts.most_common())
+
+
+def sentence(modules: StepModules) -> str:
+    """A sentence to stand below a table; empty if nothing is known."""
+    if not modules.opened_by:
+        return ""
+    opened = " or ".join(modules.opened_by)
+    if not modules.samples_at:
+        return f"A step opens with a call of {opened}."
+    if modules.samples_at == modules.opened_by:
+        return f"A step opens with a call of {opened}; samples are counted at its input."
+    return (
+        f"A step opens with a call of {opened}; samples are counted at the input of {' or '.join(modules.samples_at)}."
+    )

@@ -1,8 +1,8 @@
-"""The whole analysis of a suite as one value: tables of arms, refusals, caveats, and every run's own figures."""
+"""The whole analysis of a suite as one value: tables of arms, refusals, caveats, and the runs that are in no table."""
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -10,23 +10,73 @@ from typing import Any, Literal
 
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
-from scalewise.analysis.communication import Communication, communication_of
 from scalewise.analysis.comparison import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
-from scalewise.analysis.inspection import FailedInspection, failed_inspections_of
+from scalewise.analysis.inspected_run import FailedInspection, failed_inspections_of
 from scalewise.analysis.machine_state import gpu_busy_share, gpu_bytes_per_rank
-from scalewise.analysis.memory_account import MemoryAccount, memory_accounts_of
-from scalewise.analysis.memory_growth import MemoryGrowth, memory_growth_of
+from scalewise.analysis.memory_use import MemoryAccount, MemoryGrowth, memory_accounts_of, memory_growth_of
 from scalewise.analysis.relation import Relation
 from scalewise.analysis.run_files import RunFiles, run_files_of
-from scalewise.analysis.scaling import ScalingFigures, scaling_of
-from scalewise.analysis.series import PHASES
-from scalewise.analysis.step_modules import NOTHING_SEEN, StepModules
-from scalewise.analysis.untimed import ExaminedRun, RehearsedRun, examined_runs_of, rehearsed_runs_of
+from scalewise.analysis.scaling import Communication, ScalingFigures, communication_of, scaling_of
+from scalewise.analysis.series import NOTHING_SEEN, PHASES, StepModules
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import AxisValue
+
+
+@dataclass(frozen=True)
+class ExaminedRun:
+    """A run that notes were taken of; its times are in no table."""
+
+    run: str
+    experiment: str
+    ranks: int
+    changed: tuple[str, ...]  # from outside: the fix of a replay
+    failure: str  # empty: it got through
+
+
+@dataclass(frozen=True)
+class RehearsedRun:
+    """A run whose few processes represented ranks of a larger group; its times are in no table."""
+
+    run: str
+    experiment: str
+    ranks: int  # that it stood for
+    company: int  # processes that were really there
+    failure: str  # empty: it can be used
+
+
+def examined_runs_of(runs: Iterable[Run]) -> tuple[ExaminedRun, ...]:
+    """The examined runs of a folder, in the order in which they were started."""
+    found = sorted((run for run in runs if run.spec.examined), key=lambda run: run.started_unix_seconds or 0.0)
+    return tuple(
+        ExaminedRun(
+            run.spec.name,
+            run.spec.experiment,
+            run.spec.world_size,
+            tuple(one.label() for one in run.spec.changes),
+            _failure(run),
+        )
+        for run in found
+    )
+
+
+def rehearsed_runs_of(runs: Iterable[Run]) -> tuple[RehearsedRun, ...]:
+    """The rehearsed runs of a folder, by name; one that did not end counts as failed."""
+    found = [
+        RehearsedRun(run.spec.name, run.spec.experiment, run.spec.rehearsed.world_size, run.spec.ranks, _failure(run))
+        for run in runs
+        if run.spec.rehearsed is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (one.experiment, one.ranks, one.run)))
+
+
+def _failure(run: Run) -> str:
+    if run.measured:
+        return ""
+    return run.outcome.sentence if run.outcome else "it is not finished"
+
 
 Mark = Literal["measured", "oversubscribed", "emulated", "failed", "unfinished"]
 
@@ -299,3 +349,53 @@ def _loss(figures: Sequence[RunFigures], index: int) -> float | None:
     """The first or last recorded loss; on a GPU not every step's loss is read."""
     seen = [loss for loss in figures[0].losses if loss is not None] if figures else []
     return seen[index] if seen else None
+
+
+Lines = tuple[str, list[str]]  # what was made, empty for nothing; what came to nothing, run by run
+
+
+def untimed_lines(analysis: Analysis) -> list[str]:
+    """Each kind with what came to nothing of it."""
+    return [line for made, failed in _kinds(analysis) for line in (*([made] if made else []), *failed)]
+
+
+def untimed_runs(analysis: Analysis) -> list[str]:
+    """Each kind alone, for who names failed runs elsewhere."""
+    return [made for made, _ in _kinds(analysis) if made]
+
+
+def _kinds(analysis: Analysis) -> tuple[Lines, ...]:
+    return _inspected(analysis), _examined(analysis), _rehearsed(analysis)
+
+
+def _inspected(analysis: Analysis) -> Lines:
+    """Tells how many runs were inspected, and which of them show nothing."""
+    count, failed = analysis.inspected_runs, analysis.failed_inspections
+    if not count:
+        return "", []
+    runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
+    holes = [f"inspection {one.run} shows nothing: {one.reason.rstrip('.')}." for one in failed]
+    return f"{runs}{f', {len(failed)} of them in vain' if failed else ''}.", holes
+
+
+def _examined(analysis: Analysis) -> Lines:
+    """The runs that a diagnosis rests on."""
+    runs = [f"{one.run} ({', '.join(one.changed)})" if one.changed else one.run for one in analysis.examined_runs]
+    ended = [
+        f"examined run {one.run} did not get through: {one.failure.rstrip('.')}."
+        for one in analysis.examined_runs
+        if one.failure
+    ]
+    return f"Examined, not measured, and in no table: {', '.join(runs)}." if runs else "", ended
+
+
+def _rehearsed(analysis: Analysis) -> Lines:
+    """Tells which rehearsals stood for ranks that are not here, and which of them show nothing."""
+    good = [one for one in analysis.rehearsed_runs if not one.failure]
+    stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
+    holes = [
+        f"rehearsal {one.run} shows nothing: {one.failure.rstrip('.')}."
+        for one in analysis.rehearsed_runs
+        if one.failure
+    ]
+    return f"Rehearsed, not measured, and in no table: {stood}." if good else "", holes

@@ -9,7 +9,7 @@ from statistics import mean
 
 from scalewise.analysis.arms import ArmRuns
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.inspection import failure_of
+from scalewise.analysis.inspected_run import failure_of
 from scalewise.launch.peak_rates import same_seat, seat_of
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.machine import PeakRates

@@ -9,16 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from scalewise.analysis.caveats import Caveat
-from scalewise.analysis.communication import preferred_communication
 from scalewise.analysis.comparison import Comparison
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text
 from scalewise.analysis.headline import MOST_HEADLINES, Headline, headlines_of
-from scalewise.analysis.memory_text import account_lines, growth_lines
+from scalewise.analysis.memory_use import account_lines, growth_lines
 from scalewise.analysis.run_files import files_lines
-from scalewise.analysis.series import PHASES
-from scalewise.analysis.step_modules import sentence
-from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
-from scalewise.analysis.untimed_text import untimed_lines
+from scalewise.analysis.scaling import preferred_communication
+from scalewise.analysis.series import PHASES, sentence
+from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis, untimed_lines
 from scalewise.console.output import Output, printable
 from scalewise.console.terminal import show_paragraph
 from scalewise.console.utilisation_view import use_lines, use_table

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE
 from scalewise.console.output import Output
 from scalewise.predict.link import Link, LinkCurve
 from scalewise.predict.measured_link import fitted_wire, link_source_text, measured_link

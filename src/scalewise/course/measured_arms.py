@@ -10,7 +10,7 @@ from scalewise.analysis.comparison import compare_runs
 from scalewise.analysis.estimate import CONFIDENCE, Estimate, level_text, percent_phrase
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.memory_parts import MemoryParts, memory_parts
+from scalewise.analysis.memory_use import MemoryParts, memory_parts
 from scalewise.analysis.ratio import ratio, ratio_of, seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.seen import label_refusal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scalewise.analysis.inspection import inspection_of
+from scalewise.analysis.inspected_run import inspection_of
 from scalewise.course.tasks import EITHER_CODE, task_named
 from scalewise.course.tasks.ddp_tasks import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task

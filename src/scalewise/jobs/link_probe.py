@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scalewise.analysis.link_points import ALL_REDUCE, link_points
+from scalewise.analysis.fits import ALL_REDUCE, link_points
 from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import Reporter, SilentListener
 from scalewise.launch.campaign import run_campaign

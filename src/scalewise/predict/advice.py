@@ -10,7 +10,7 @@ from math import exp, hypot, log
 from typing import Literal
 
 from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.memory_parts import MemoryLine
+from scalewise.analysis.memory_use import MemoryLine
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import PHASES, WorkLine, samples_of
 from scalewise.predict.faster_links import faster_links

@@ -13,7 +13,7 @@ the whole message from level to level.
 from collections.abc import Callable
 from math import ceil, log2
 
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE
 from scalewise.predict.link import Link, LinkCurve, Wire, slower_wire
 from scalewise.records.collectives import KINDS, TimeLaw
 

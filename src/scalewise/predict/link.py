@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Literal
 
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE
 
 Origin = Literal["measured", "catalogue", "given", "emulated"]
 Carrier = Literal["nccl", "gloo", "none"]  # none: a message takes its latency and its bytes, whatever its kind

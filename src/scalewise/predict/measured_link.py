@@ -6,7 +6,7 @@ from math import hypot, sqrt
 from statistics import fmean, median, stdev
 from time import gmtime, strftime
 
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE
 from scalewise.predict.link import Carrier, Link, LinkCurve, Wire
 from scalewise.predict.probe import LinkProbe, Place
 from scalewise.predict.wire_fit import MeasuredCollective, NoWireFit, WireFit, fit_wire

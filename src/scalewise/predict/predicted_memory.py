@@ -9,7 +9,7 @@ they were for different numbers of ranks. Shards (FSDP) do not: their rehearsals
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.analysis.memory_parts import MemoryLine, memory_line_from_parts
+from scalewise.analysis.memory_use import MemoryLine, memory_line_from_parts
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import LEAST_SPAN, samples_of
 from scalewise.predict.rehearsed import RehearsedRank

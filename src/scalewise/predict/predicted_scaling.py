@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from math import exp, log
 from typing import Literal
 
-from scalewise.analysis.estimate import Estimate
-from scalewise.analysis.propagate import exact
+from scalewise.analysis.estimate import Estimate, exact
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import AtRanks, Base, RehearsalAnswer

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from scalewise.analysis.estimate import run_median
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE
 from scalewise.launch.this_machine import cache_folder
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import MeasuredCollective

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalewise.analysis.estimate import Floats
-from scalewise.analysis.line_fit import NORMAL_MAD
-from scalewise.analysis.link_fit import too_few
-from scalewise.analysis.link_points import ALL_REDUCE
+from scalewise.analysis.fits import ALL_REDUCE, NORMAL_MAD, too_few
 from scalewise.predict.link import Wire
 
 MOST_RESIDUAL = 0.25  # median relative residual above which the model does not describe the points

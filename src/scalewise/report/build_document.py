@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import inspections_of
+from scalewise.analysis.inspected_run import inspections_of
 from scalewise.analysis.summary import summarise
 from scalewise.records.load import LoadedSuite, load
 from scalewise.records.machine import MachineFacts

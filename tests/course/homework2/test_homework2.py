@@ -8,7 +8,7 @@ from witness import strangers
 from course_evidence import accum_evidence, beside_evidence, codes_evidence, course_arm, growing_evidence
 from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.memory_parts import PARTS, MemoryParts
+from scalewise.analysis.memory_use import PARTS, MemoryParts
 from scalewise.course import gpus
 from scalewise.course.homework2 import HOMEWORK, h2_1, h2_2, h2_3, memory_answer
 from scalewise.records.rows import MemoryRow

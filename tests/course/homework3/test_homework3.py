@@ -9,7 +9,7 @@ from course_evidence import course_arm, course_inspection, depth_evidence, devic
 from evidence_factories import make_evidence
 from inspection_factory import make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.pipeline import copies_seconds
+from scalewise.analysis.inspected_run import copies_seconds
 from scalewise.course import gpus
 from scalewise.course.homework3 import HOMEWORK, h3_1, h3_2, h3_3, h3_4, h3_5
 from scalewise.course.homework3.layers import ALL, DEVICES, SHARES, placed_along

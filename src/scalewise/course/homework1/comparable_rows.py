@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scalewise.analysis.communication import BY_REMOVAL
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence, once_per_report
-from scalewise.analysis.link_fit import LinkFit, NoLinkFit, fit_link
-from scalewise.analysis.link_points import link_points
+from scalewise.analysis.fits import ComputeLine, ComputePoint, LinkFit, NoLinkFit, fit_compute, fit_link, link_points
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.same_work import drift_of, with_drift
-from scalewise.analysis.step_model import ComputeLine, ComputePoint, fit_compute
+from scalewise.analysis.scaling import BY_REMOVAL
 from scalewise.analysis.summary import ArmRow
+from scalewise.analysis.work import drift_of, with_drift
 from scalewise.course.measured_arms import COURSE_LEVEL, runs_of
 from scalewise.course.seen import label_refusal
 from scalewise.records.load import Run

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.fits import ComputeLine, LinkFit
 from scalewise.analysis.ratio import equivalent
-from scalewise.analysis.step_model import ComputeLine
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import told_recordings, told_source
 from scalewise.course.homework import Question

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.link_fit import LinkFit
-from scalewise.analysis.propagate import propagate
-from scalewise.analysis.step_model import ComputeLine
+from scalewise.analysis.fits import ComputeLine, LinkFit
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework1.comparable_rows import FIGURE_WIDTH, computing, link_at, price, row_at, volume
 from scalewise.course.measured_arms import COURSE_LEVEL

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.link_points import link_points
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.fits import link_points
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.utilisation import Utilisation
 from scalewise.course.homework import Question

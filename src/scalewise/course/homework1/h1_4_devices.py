@@ -7,11 +7,9 @@ from statistics import median
 
 import numpy as np
 
-from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate
+from scalewise.analysis.estimate import Estimate, Floats, RunMedian, estimate, exact
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.pipeline import union
-from scalewise.analysis.propagate import exact
+from scalewise.analysis.inspected_run import Inspection, union
 from scalewise.analysis.ratio import Equivalence
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.trace import RankStep, profiled_step

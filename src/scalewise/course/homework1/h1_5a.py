@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.line_fit import Line, fit_line, spread_of
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.fits import Line, fit_line, spread_of
 from scalewise.analysis.ratio import equivalent, ratio_of
 from scalewise.analysis.scaling import serial_fraction
 from scalewise.analysis.summary import ArmRow

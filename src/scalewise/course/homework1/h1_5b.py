@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
+from scalewise.analysis.fits import SATURATED, Saturation, saturation
 from scalewise.analysis.ratio import equivalent, ratio_of
-from scalewise.analysis.saturation import SATURATED, Saturation, saturation
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     ASKED,

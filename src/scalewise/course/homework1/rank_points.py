@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 
-from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate
+from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate, exact
 from scalewise.analysis.evidence import Evidence, once_per_report
-from scalewise.analysis.link_points import link_points
+from scalewise.analysis.fits import link_points
 from scalewise.analysis.machine_state import machine_state
-from scalewise.analysis.propagate import exact
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.stability import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
+from scalewise.analysis.figures import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
 from scalewise.course.homework import Question
 from scalewise.course.listings import stretch_listings
 from scalewise.course.measured_arms import Point, figures_of, hole, point, usable

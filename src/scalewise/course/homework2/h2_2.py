@@ -2,8 +2,8 @@
 
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.line_fit import fit_line, spread_of
-from scalewise.analysis.stability import Stability, stability
+from scalewise.analysis.figures import Stability, stability
+from scalewise.analysis.fits import fit_line, spread_of
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
 from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
 from scalewise.course.measured_arms import (

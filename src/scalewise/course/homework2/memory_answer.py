@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.memory_parts import MemoryParts, memory_change
+from scalewise.analysis.memory_use import MemoryParts, memory_change
 from scalewise.course.homework import Question
 from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
 from scalewise.course.measured_arms import MEGABYTE, SAME, Sign, memory_sign, parts_of

@@ -1,7 +1,7 @@
 """H3.3: the rule that assigns a layer to a device, checked against where the layers were found."""
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.pipeline import contiguous, placement_rule
+from scalewise.analysis.inspected_run import contiguous, placement_rule
 from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.listings import function_listing

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.propagate import propagate
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source

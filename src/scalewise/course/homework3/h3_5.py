@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.pipeline import copies_seconds
+from scalewise.analysis.inspected_run import copies_seconds
 from scalewise.course.gpus import hand_over_parts, known_of
 from scalewise.course.homework import Question
 from scalewise.course.homework3.layers import ALL, DEVICES, KIB, Placed, copy_bytes, devices_phrase, placed_along

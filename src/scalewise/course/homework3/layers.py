@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.pipeline import DeviceShare, Pipeline, layer_rows, pipeline_of
+from scalewise.analysis.inspected_run import DeviceShare, Inspection, Pipeline, layer_rows, pipeline_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.measured_arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.stability import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
+from scalewise.analysis.figures import ROUNDOFF, TOLERATED_ROUNDINGS, LossCurve, loss_curve
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.course.homework import Question
 from scalewise.course.measured_arms import Point, StepChange, change_between, change_cell, figures_of, point
 from scalewise.course.page_pieces import anatomy_figure, loss_figure, loss_series, setting, why_lr

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.stability import Gradients, Stability, gradients_of, stability
+from scalewise.analysis.figures import Gradients, Stability, gradients_of, stability
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
 from scalewise.course.homework import Question
 from scalewise.course.measured_arms import (

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.analysis.estimate import Estimate
+from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.inspection import inspections_of
-from scalewise.analysis.propagate import propagate
+from scalewise.analysis.inspected_run import inspections_of
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import summarise
 from scalewise.course.homework import Question

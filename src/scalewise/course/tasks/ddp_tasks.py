@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isclose
 
-from scalewise.analysis.stability import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
+from scalewise.analysis.figures import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
 from scalewise.course.tasks.anywhere import MEASURING, on_gpu, seeds
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
 from scalewise.doctor.case import Abstain

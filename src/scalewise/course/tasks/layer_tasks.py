@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from scalewise.analysis.inspection import Inspection
-from scalewise.analysis.pipeline import Pipeline, contiguous, pipeline_of, placement_rule
+from scalewise.analysis.inspected_run import Inspection, Pipeline, contiguous, pipeline_of, placement_rule
 from scalewise.course.tasks.anywhere import call_named, on_gpu, seeds, synchronised
 from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
 from scalewise.doctor.case import Abstain

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from scalewise.analysis.inspection import Inspection
+from scalewise.analysis.inspected_run import Inspection
 from scalewise.doctor.case import Abstain, Case
 from scalewise.records.examination import PlaceRow
 from scalewise.records.load import Run

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.headline import MOST_HEADLINES, headlines_of
-from scalewise.analysis.memory_text import account_lines, growth_lines
+from scalewise.analysis.memory_use import account_lines, growth_lines
 from scalewise.analysis.summary import Analysis, ArmRow, ExperimentAnalysis
 from scalewise.plan.words import value_text
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, text_cell

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.evidence import Evidence
-from scalewise.analysis.summary import ArmRow
-from scalewise.analysis.untimed_text import untimed_runs
+from scalewise.analysis.summary import ArmRow, untimed_runs
 from scalewise.records.folder import RunFolder
 from scalewise.records.load import LoadedSuite
 from scalewise.records.machine import MachineFacts

@@ -6,8 +6,7 @@ import pytest
 
 from factories import make_run, make_suite
 from inspection_factory import make_gradients
-from scalewise.analysis.figures import RunFigures
-from scalewise.analysis.stability import gradients_of, loss_curve, stability, tolerance_of
+from scalewise.analysis.figures import RunFigures, gradients_of, loss_curve, stability, tolerance_of
 from scalewise.analysis.summary import summarise
 
 
