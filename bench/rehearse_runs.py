@@ -16,7 +16,7 @@ from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
 from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
 from scalewise.launch.forkserver import Servers
-from scalewise.plan.shares import seats
+from scalewise.plan.seating import seats
 from scalewise.predict.collective_times import seconds
 from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.link import Link

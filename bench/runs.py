@@ -5,7 +5,7 @@ from pathlib import Path
 
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.plan.shares import seats
+from scalewise.plan.seating import seats
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome

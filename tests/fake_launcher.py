@@ -10,9 +10,9 @@ from factories import rank_lines
 from scalewise.launch.launcher import LaunchFailed
 from scalewise.launch.verdict import Exit, RankView
 from scalewise.records.folder import RunFolder
+from scalewise.records.outcome import World
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import World
 
 OVERHEAD_SECONDS = 0.5  # that the start itself takes
 

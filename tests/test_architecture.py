@@ -65,7 +65,6 @@ FILES_OF_ONE_NAME = {
     "precision": ["watch/examination", "watch/redirect"],
     "streams": ["watch/redirect", "watch/rehearsal"],
     "tensors": ["watch/examination", "watch/redirect"],
-    "utilisation": ["analysis", "records"],
     "workers": ["watch/changes", "watch/examination"],
     "wrappers": ["watch/examination", "watch/redirect"],
 }

@@ -10,9 +10,9 @@ from scalewise.analysis.arms import arm_of
 from scalewise.analysis.caveats import CHECKS, caveats_of, relative_drift
 from scalewise.plan.words import parse_changes
 from scalewise.records.machine import GpuSample
+from scalewise.records.outcome import ReadFile, World
 from scalewise.records.rows import RootRow, TroubleRow
 from scalewise.records.spec import Turns
-from scalewise.records.world import ReadFile, World
 
 
 def named(*runs):

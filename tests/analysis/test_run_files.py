@@ -6,7 +6,7 @@ import numpy as np
 
 from factories import make_outcome, make_run
 from scalewise.analysis.run_files import files_lines, read_lines, run_files_of
-from scalewise.records.world import ReadFile, World, WrittenFile
+from scalewise.records.outcome import ReadFile, World, WrittenFile
 
 STEPS = np.full(40, 0.01)
 

@@ -6,9 +6,9 @@ import pytest
 
 from factories import make_machine, make_outcome, make_run, make_suite
 from scalewise.analysis.summary import summarise, to_json
+from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
-from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 
 STEP = 0.01
 PEAKS = PeakRates("cpu", "cpu", 1, 1, "2.13.0", 1.0, {"float32": 1e11, "bfloat16": 2e11}, 1e10)

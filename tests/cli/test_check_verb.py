@@ -18,7 +18,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
 from scalewise.jobs.check import check, requested_check
 from scalewise.jobs.reporter import SILENT
-from scalewise.plan.scripts import course_folder
+from scalewise.plan.find import course_folder
 
 OPTIONS: dict[str, Any] = {"ranks": 2, "on": None, "device": None, "limit": 120.0}
 CONSTANTS = {"DIM": "32", "BATCH": "64", "STEPS": "8", "WARMUP": "2", "LR": "1"}

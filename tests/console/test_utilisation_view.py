@@ -8,9 +8,9 @@ from scalewise.analysis.utilisation import FamilyTime, Share, Utilisation
 from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
 from scalewise.console.utilisation_view import flops_text, share_text, use_lines
+from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
-from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 
 
 def _shown(capsys, *rows) -> str:

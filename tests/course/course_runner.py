@@ -7,7 +7,7 @@ from pathlib import Path
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.local import launcher_of
 from scalewise.launch.supervise import run_one
-from scalewise.plan.scripts import course_folder
+from scalewise.plan.find import course_folder
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.load import Run, load

@@ -22,7 +22,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.local import launcher_of
 from scalewise.launch.supervise import run_one
 from scalewise.launch.this_machine import usable_cores
-from scalewise.plan.shares import seats
+from scalewise.plan.seating import seats
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.load import load

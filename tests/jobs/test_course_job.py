@@ -20,7 +20,7 @@ from scalewise.jobs.course import CourseRequest
 from scalewise.jobs.measure import Where
 from scalewise.jobs.reporter import SILENT
 from scalewise.plan.experiment import Suite
-from scalewise.plan.scripts import course_folder
+from scalewise.plan.find import course_folder
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import load
 from scalewise.report.write import ReportOptions

@@ -10,8 +10,8 @@ from launch_runner import SCRIPTS, Launch, Launched
 
 from scalewise.launch import copied, kept_files
 from scalewise.launch.working_folder import FORCE
+from scalewise.records.outcome import World
 from scalewise.records.spec import Rehearsed
-from scalewise.records.world import World
 
 PLAIN = {"mode": "python", "ranks": 1}
 

@@ -11,9 +11,8 @@ from factories import make_machine, make_outcome, make_spec, quiet_sample, rank_
 from scalewise.analysis.summary import summarise, to_json
 from scalewise.errors import BadRequest
 from scalewise.records.codec import encode, write_json
-from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.folder import RunFolder, SuiteFolder, keep_made
 from scalewise.records.load import load
-from scalewise.records.made import keep_made
 
 SUITE = """
 name = "tour"

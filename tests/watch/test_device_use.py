@@ -8,10 +8,10 @@ import pytest
 
 from scalewise.analysis.trace import trace_of, traced_run
 from scalewise.errors import BadRequest
+from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.load import load
 from scalewise.records.spec import Inspected
-from scalewise.records.step_spans import read_step_spans
-from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
+from scalewise.records.steps import read_step_spans
 
 # Of inspect_ddp.py.
 DIM, DEPTH, BATCH, MICRO_BATCHES, STEPS = 64, 3, 8, 2, 6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalewise.records.utilisation import FAMILIES
+from scalewise.records.inspection import FAMILIES
 from scalewise.watch.families import family_of
 
 NAMES = {

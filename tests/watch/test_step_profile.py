@@ -6,7 +6,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from scalewise.records.utilisation import HOST
+from scalewise.records.inspection import HOST
 from scalewise.watch.operation_counts import StepCounts, WorkMode
 from scalewise.watch.step_profile import StepProfiler, covered_ns, merged, overlap_ns
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scalewise.launch.kept_files import MOST_KEPT_BYTES
 from scalewise.records.load import Run
-from scalewise.records.world import ReadFile, World, WrittenFile
+from scalewise.records.outcome import ReadFile, World, WrittenFile
 from scalewise.units import bytes_text
 
 MOST_NAMES = 3  # of files in one sentence

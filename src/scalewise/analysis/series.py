@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from scalewise.analysis.estimate import Floats, RunMedian, run_median
 from scalewise.analysis.relation import ALONE, Relation, relation_of
+from scalewise.records.draft import REASONS
 from scalewise.records.load import Run
 from scalewise.records.rows import StepRow
-from scalewise.records.samples import REASONS
 from scalewise.units import NANO
 
 Indices = NDArray[np.int64]

@@ -14,7 +14,7 @@ import scalewise
 from scalewise.errors import BadRequest
 from scalewise.records.folder import RunFolder
 from scalewise.records.load import LoadedSuite, RankRecord, Run
-from scalewise.records.step_spans import NamedSpan, StepSpans, read_step_spans
+from scalewise.records.steps import NamedSpan, StepSpans, read_step_spans
 from scalewise.units import NANO, bytes_text
 
 SHOWN_STEPS = 3  # the profiled step, and those after it

@@ -11,10 +11,10 @@ from scalewise.analysis.arms import ArmRuns
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspected_run import failure_of
 from scalewise.launch.peak_rates import same_seat, seat_of
+from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import ARM
-from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.units import NANO, bytes_text
 
 MOST_UNCOUNTED = 0.05  # of the busy time, in operators that may do work that no formula knows

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.plan.scripts import course_folder
+from scalewise.plan.find import course_folder
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Listing
 

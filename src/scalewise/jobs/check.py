@@ -21,8 +21,8 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
+from scalewise.plan.find import course_folder
 from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself
-from scalewise.plan.scripts import course_folder
 from scalewise.plan.words import ranks_problem
 from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder

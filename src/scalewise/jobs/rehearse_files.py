@@ -6,8 +6,8 @@ from pathlib import Path
 from scalewise.jobs.failure_messages import first_failed
 from scalewise.predict.answer import Refused
 from scalewise.records.load import Run
+from scalewise.records.outcome import WrittenFile
 from scalewise.records.rehearsal import PolledRow
-from scalewise.records.world import WrittenFile
 
 _MISSING = re.compile(r"(?:FileNotFoundError|No such file or directory)\D*?'([^']+)'|NotFound.*?'([^']+)'")
 _MAKE_FIRST = (

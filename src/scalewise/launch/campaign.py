@@ -21,9 +21,8 @@ from scalewise.launch.lock import locked
 from scalewise.launch.supervise import run_one
 from scalewise.launch.turn_group import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
-from scalewise.records.folder import RunFolder, SuiteFolder
+from scalewise.records.folder import RunFolder, SuiteFolder, keep_made, made_runs
 from scalewise.records.machine import MachineFacts
-from scalewise.records.made import keep_made, made_runs
 from scalewise.records.outcome import Outcome
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import IDENTITY, RunSpec

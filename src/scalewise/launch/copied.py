@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scalewise.launch.kept_files import Keeper
 from scalewise.launch.tree import MOST_FILES, FileState, Look, look_through, written_between
-from scalewise.records.world import WrittenFile
+from scalewise.records.outcome import WrittenFile
 from scalewise.units import bytes_text
 
 MOST_BYTES = 256 << 20  # copied in about a second; every run makes a new copy

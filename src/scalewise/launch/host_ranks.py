@@ -19,9 +19,9 @@ from scalewise.launch.working_folder import OpenWorld, Seat, open_world
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder, RankOrder
+from scalewise.records.outcome import World
 from scalewise.records.pulse import BYTES_PER_RANK, STACK_SIGNAL, Pulse, create_pulses, read_pulses
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import World
 
 _STACK_SECONDS = 0.5
 

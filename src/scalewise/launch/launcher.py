@@ -10,9 +10,9 @@ from typing import Protocol
 
 from scalewise.launch.verdict import Exit, RankView
 from scalewise.records.folder import RunFolder
+from scalewise.records.outcome import World
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import World
 
 
 class LaunchFailed(Exception):

@@ -10,8 +10,8 @@ import psutil
 from scalewise.launch.kept_files import Keeper
 from scalewise.launch.tree import CACHES, Look, is_whiteout
 from scalewise.records.orders import Layer
+from scalewise.records.outcome import WrittenFile
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import WrittenFile
 
 MOST_LINKED = 16  # folders outside the working folder that links lead to
 _OPAQUE = "user.overlay.opaque"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from scalewise.records.world import WrittenFile
+from scalewise.records.outcome import WrittenFile
 
 MOST_FILES = 20_000  # listing so many takes a tenth of a second; a folder with more holds data, not only work
 CHECKPOINTS = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp")

@@ -23,9 +23,8 @@ from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, 
 from scalewise.records.codec import BadRecord, read_json
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.orders import Layer, ViewOrder
-from scalewise.records.outcome import Outcome
+from scalewise.records.outcome import Outcome, ReadFile, View, World, WrittenFile
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import ReadFile, View, World, WrittenFile
 
 FORCE = "SCALEWISE_VIEW"  # `overlay` or `copy`: only this way is tried
 MOST_LISTED = 100  # files of one run that are listed by name; all are counted

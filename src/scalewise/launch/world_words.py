@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from scalewise.records.outcome import Outcome
+from scalewise.records.outcome import Outcome, World
 from scalewise.records.spec import RunSpec
-from scalewise.records.world import World
 
 _UNMAPPED = "Value too large for defined data type"  # an overlay cannot copy a file of another group
 

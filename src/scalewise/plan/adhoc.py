@@ -7,8 +7,8 @@ from pathlib import Path
 import tomli_w
 
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.plan.expand import turns_problem
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
-from scalewise.plan.interleaved_runs import turns_problem
 from scalewise.plan.words import changes_text, escaped
 from scalewise.records.spec import Change, LauncherName, Mode
 

@@ -5,19 +5,114 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, Arm, Experiment, Suite, subject_folder
-from scalewise.plan.interleaved_runs import in_rings, turns_problem
-from scalewise.plan.rehearsals import rehearsal_names, rehearsals
-from scalewise.plan.scripts import script_digest, script_path, script_problem
-from scalewise.plan.shares import Seats, seats
-from scalewise.plan.shrink import shrunk
+from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, Arm, Experiment, Suite, shrunk, subject_folder
+from scalewise.plan.find import script_digest, script_path, script_problem
+from scalewise.plan.seating import Seats, seats
 from scalewise.plan.words import changes_text, filled, placeholders, value_text
 from scalewise.records.changes import declared
 from scalewise.records.machine import MachineFacts
-from scalewise.records.spec import AxisValue, Device, Examined, FolderUse, Inspected, Nodes, RunSpec, Timed
+from scalewise.records.spec import (
+    AxisValue,
+    Device,
+    Examined,
+    FolderUse,
+    Inspected,
+    Nodes,
+    Rehearsed,
+    RunSpec,
+    Timed,
+    Turns,
+)
+
+
+def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str] | None:
+    """The reason why the arms of this experiment cannot take turns and what would help, or None if they can."""
+    if nodes is not None:
+        return "turns are taken on one host", "run it on one host, or leave turns out"
+    if experiment.launcher != "fork":
+        return f"launcher {experiment.launcher} starts one run at a time", "take turns with the fork launcher"
+    if len(experiment.arms()) == len(set(experiment.ranks)):
+        remedy = "add an axis, a case or a change (--change) to compare with, or leave turns out"
+        return "there is only one arm of each number of ranks, and nobody to take turns with", remedy
+    return None
+
+
+def in_rings(runs: Sequence[RunSpec]) -> list[RunSpec]:
+    """The runs, those of each ring next to each other; one whose partners were all refused is made alone.
+
+    The clock of a run goes on while it waits for its turn, so its time limit grows with the number of runs in the ring.
+    """
+    groups: dict[tuple[object, ...], list[RunSpec]] = {}
+    for spec in runs:
+        groups.setdefault((spec.repeat, spec.ranks, spec.device, spec.shares), []).append(spec)
+    made = []
+    for group in groups.values():
+        size, first = len(group), group[0]
+        ring = f"{first.experiment}-ranks{first.ranks}-r{first.repeat}"
+        for index, spec in enumerate(group):
+            turns = Turns(ring, index, size) if size > 1 else None
+            made.append(replace(spec, turns=turns, limit_seconds=spec.limit_seconds * size))
+    return made
+
+
+GPUS_PER_NODE = 8  # as the script is told; CPU ranks are all on one node
+
+
+def rehearsals(
+    experiment: Experiment, machine: MachineFacts, spec_of: Callable[[Arm], RunSpec]
+) -> Iterator[tuple[Arm, RunSpec]]:
+    """Yields a rehearsal without changes for every number of ranks asked for that cannot be measured here.
+
+    If there is any, the largest number that can be measured is rehearsed as well: as it is measured too, it shows the
+    error of a prediction. A machine with too few GPUs for any of them rehearses as many ranks as it has GPUs.
+    """
+    absent = [count for count in experiment.rehearse if not _here(spec_of(_any_arm(experiment, count)), machine)]
+    if not absent:
+        return
+    known = [count for count in experiment.rehearse if count not in absent and count in experiment.ranks]
+    gpus = len(machine.gpus)
+    if not known and (gpus in experiment.ranks or experiment.few_gpus == "reduce"):
+        known = [gpus] if spec_of(_any_arm(experiment, min(absent))).device == "cuda" else []
+    for arm in replace(experiment, ranks=(*sorted(known)[-1:], *sorted(absent)), changes=((),)).arms():
+        yield arm, _as_rehearsal(spec_of(arm), machine)
+
+
+def rehearsal_names(names: Sequence[str], arms: Sequence[Arm]) -> list[str]:
+    """The names of rehearsed runs: `strong-scaling-ranks8` becomes `strong-scaling-rehearse8`."""
+    ends = [f"ranks{arm.ranks}" for arm in arms]
+    return [
+        f"{name.removesuffix(end)}rehearse{arm.ranks}" if name.endswith(end) else f"{name}-rehearse{arm.ranks}"
+        for name, end, arm in zip(names, ends, arms, strict=True)
+    ]
+
+
+def _any_arm(experiment: Experiment, ranks: int) -> Arm:
+    return replace(experiment, ranks=(ranks,)).arms()[0]
+
+
+def _here(spec: RunSpec, machine: MachineFacts) -> bool:
+    return spec.ranks <= len(machine.gpus) if spec.device == "cuda" else not spec.oversubscribed
+
+
+def _as_rehearsal(spec: RunSpec, machine: MachineFacts) -> RunSpec:
+    """The run as a rehearsal, with a process for each rank, from rank 0 on, that can have cores or a GPU of its own."""
+    places = len(machine.gpus) if spec.device == "cuda" else len(dict.fromkeys(spec.shares))
+    company = max(1, min(spec.ranks, places))
+    per_node = min(spec.ranks, GPUS_PER_NODE) if spec.device == "cuda" else spec.ranks
+    return replace(
+        spec,
+        launcher="fork",
+        ranks=company,
+        shares=spec.shares[:company],
+        oversubscribed=False,
+        emulated=False,
+        kind=Rehearsed(spec.ranks, 0, per_node),
+    )
+
 
 LONGEST_NAME = 120  # of a run's folder; the names of the files in it still fit into 255 bytes
 

@@ -1,7 +1,9 @@
-"""The paths of all files of a run and of a suite; no other module composes them."""
+"""The paths of all files of a run and of a suite, which no other module composes, and the list of a suite's runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from scalewise.records.codec import BadRecord, read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,23 @@ class SuiteFolder:
     def runs(self) -> tuple[RunFolder, ...]:
         """All run folders that hold a spec, by name."""
         return tuple(RunFolder(spec.parent) for spec in sorted(self.path.glob("*/spec.json")))
+
+
+@dataclass(frozen=True)
+class MadeRuns:
+    """The runs by name, in the order in which they were made."""
+
+    names: tuple[str, ...]
+
+
+def made_runs(folder: SuiteFolder) -> tuple[str, ...]:
+    """The names of the runs made here, as far as recorded; removing the folder also removes the record."""
+    try:
+        return read_json(folder.made, MadeRuns).names
+    except BadRecord:
+        return ()
+
+
+def keep_made(folder: SuiteFolder, names: tuple[str, ...]) -> None:
+    """Writes the list of the runs made."""
+    write_json(folder.made, MadeRuns(names))

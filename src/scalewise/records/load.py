@@ -12,12 +12,10 @@ from typing import Any, TypeVar
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.codec import BadRecord, decode, read_json
 from scalewise.records.examination import AppliedRow, ExaminationRow
-from scalewise.records.folder import RunFolder, SuiteFolder
-from scalewise.records.inspection import InspectionRow
+from scalewise.records.folder import RunFolder, SuiteFolder, made_runs
+from scalewise.records.inspection import InspectionRow, UtilisationRow
 from scalewise.records.machine import MachineFacts, SampleRow
-from scalewise.records.made import made_runs
-from scalewise.records.note_lists import read_note
-from scalewise.records.notes import Note
+from scalewise.records.notes import Note, read_note
 from scalewise.records.outcome import Outcome
 from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import (
@@ -37,7 +35,6 @@ from scalewise.records.rows import (
 from scalewise.records.spec import RunSpec
 from scalewise.records.steps import StepMachine
 from scalewise.records.traffic import Traffic, TrafficReader
-from scalewise.records.utilisation import UtilisationRow
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from scalewise.records.examination import EXAMINATION_KINDS, ExaminationRow
 from scalewise.records.inspection import (
+    UTILISATION_KINDS,
     BusyRow,
     DeviceMemoryRow,
     GradientRow,
@@ -19,9 +20,9 @@ from scalewise.records.inspection import (
     MemoryByLineRow,
     MemoryPartsRow,
     TransferRow,
+    UtilisationRow,
 )
 from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
-from scalewise.records.utilisation import UTILISATION_KINDS, UtilisationRow
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
 

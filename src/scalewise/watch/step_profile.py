@@ -15,7 +15,7 @@ import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from scalewise.records.utilisation import FAMILIES, HOST
+from scalewise.records.inspection import FAMILIES, HOST
 from scalewise.watch.families import family_of
 from scalewise.watch.operation_counts import FORMULAS, flops_of_event, precision_of
 

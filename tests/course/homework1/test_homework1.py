@@ -17,11 +17,10 @@ from scalewise.course.gpus import GpuStep
 from scalewise.course.homework1 import HOMEWORK, h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, rank_points
 from scalewise.course.homework1.comparable_rows import shaken_rows
 from scalewise.course.homework1.h1_4_devices import DeviceTraffic
-from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, TransferRow
+from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, ProfileRow, TransferRow, WorkRow
 from scalewise.records.load import Run
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
-from scalewise.records.utilisation import ProfileRow, WorkRow
 from scalewise.report.document import Answer, Figure, Section, Table
 from scalewise.report.draw import draw
 from scalewise.report.tables import csv_text

@@ -7,9 +7,9 @@ import pytest
 from factories import make_machine, make_run, make_suite
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import summarise
+from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
-from scalewise.records.utilisation import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.report.document import BarPlot, Figure, Table
 from scalewise.report.sections.any_experiment import build
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from scalewise.analysis.summary import ExperimentAnalysis
 from scalewise.analysis.utilisation import Share, Utilisation
-from scalewise.records.utilisation import FAMILIES, HOST
+from scalewise.records.inspection import FAMILIES, HOST
 from scalewise.report.cells import empty_cell, estimate_cell, number_cell, text_cell
 from scalewise.report.document import BarPlot, Block, Cell, Column, Figure, Part, Table
 

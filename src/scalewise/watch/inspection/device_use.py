@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from scalewise.records.folder import RunFolder
-from scalewise.records.utilisation import CpuTimeRow, ProfileRow, WorkRow
+from scalewise.records.inspection import CpuTimeRow, ProfileRow, WorkRow
 from scalewise.watch.operation_counts import StepCounts, WorkMode
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.step_profile import (

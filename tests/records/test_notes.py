@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.records.load import read_rows
-from scalewise.records.note_lists import NoteError, read_note
-from scalewise.records.notes import NOTE_KINDS, BackwardNote, ForwardNote
+from scalewise.records.notes import NOTE_KINDS, BackwardNote, ForwardNote, NoteError, read_note
 
 KINDS = sorted(NOTE_KINDS)
 JSON = st.recursive(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scalewise.records.samples import REASONS, Call, Pass, count_samples
+from scalewise.records.draft import REASONS, Call, Pass, count_samples
 
 
 def calls(*rows_of_roots: tuple[int | None, int | None], batches: tuple[int, ...] = (), **changes) -> Pass:

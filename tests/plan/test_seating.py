@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.plan.shares import seats, share_size
+from scalewise.plan.seating import seats, share_size
 
 CORES = st.sets(st.integers(0, 255), min_size=1, max_size=64).map(sorted)
 WORLDS = st.lists(st.integers(1, 128), min_size=1, max_size=5, unique=True)
