@@ -5,6 +5,7 @@ others.
 """
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -15,8 +16,23 @@ from hypothesis import settings
 from shared_servers import CommandLine, SharedServers, command_line, lend_to_jobs
 
 # Fixtures that start a process, for whichever test asks for them first.
-WITH_PROCESSES = {"course", "observed", "ran", "replayed", "room", "runner", "scalewise", "servers", "trained"}
+WITH_PROCESSES = {
+    "course",
+    "observed",
+    "ran",
+    "replayed",
+    "room",
+    "runner",
+    "scalewise",
+    "servers",
+    "trained",
+    "unwatched",
+}
 STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}
+
+# Images of containers often ask Python to keep no bytecode: every process of the tests would then compile scalewise.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A busy machine would miss hypothesis' deadline of 200 ms per example, and timing is never asserted here.
 settings.register_profile("any_machine", deadline=None)

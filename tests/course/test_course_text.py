@@ -20,6 +20,7 @@ NAMES = {
 }
 SEEDS = ["    torch.manual_seed(0)\n    torch.cuda.manual_seed_all(0)\n", "torch.cuda.synchronize("]
 MOST_LINES = 100
+CONSTANTS = {"DIM": "32", "STEPS": "6", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
 LINES = {
     "practical5_dp.py": [*SEEDS, "nn.DataParallel("],
     "practical6_ddp.py": [
@@ -113,17 +114,24 @@ def test_the_model_is_the_same_everywhere():
     assert len(models) == 1
 
 
+def ran_six_steps(said: str) -> bool:
+    lines = said.splitlines()
+    assert any("median" in line and "of 1 steps" in line for line in lines), said
+    return sum(line.startswith("step ") for line in lines) == 6
+
+
+# Each script is an interpreter of its own for its students. Here one of each kind is, with torchrun where it has ranks;
+# the others are copies of a process that has imported torch and nothing of scalewise's watcher.
 @pytest.mark.processes
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_a_script_runs_alone_in_an_empty_folder(tmp_path, name):
+@pytest.mark.parametrize("name", ["practical6_ddp.py", "practical5_dp.py"])
+def test_a_script_runs_alone_in_an_empty_folder_as_its_students_start_it(tmp_path, name):
     shutil.copy(SCRIPTS / name, tmp_path)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     start = [sys.executable] if name.removesuffix(".py") in ALONE else torchrun
-    constants = {"DIM": "32", "STEPS": "6", "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
         [*start, name],
         cwd=tmp_path,
-        env=os.environ | constants,
+        env=os.environ | CONSTANTS,
         capture_output=True,
         text=True,
         timeout=280,
@@ -131,6 +139,12 @@ def test_a_script_runs_alone_in_an_empty_folder(tmp_path, name):
     )
     # Correct gloo scripts sometimes abort at interpreter exit, after all is done.
     assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
-    lines = done.stdout.splitlines()
-    assert sum(line.startswith("step ") for line in lines) == 6
-    assert any("median" in line and "of 1 steps" in line for line in lines)
+    assert ran_six_steps(done.stdout)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_script_runs_alone_in_an_empty_folder(unwatched, tmp_path, name):
+    script = shutil.copy(SCRIPTS / name, tmp_path)
+    ran = unwatched.raw(script, ranks=0 if name.removesuffix(".py") in ALONE else 2)
+    assert {*ran.codes} == {0}, ran.stderr
+    assert ran_six_steps(ran.stdout[0])

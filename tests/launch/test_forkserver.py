@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -9,28 +10,31 @@ import pytest
 from launch_runner import SCRIPTS
 
 from scalewise.errors import BadRequest
-from scalewise.launch.forkserver import ServerDied, Servers, server_key, user_environment
+from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, server_key, user_environment
 from scalewise.records.orders import ExecOrder
 
 pytestmark = pytest.mark.processes
 
 
-def test_the_idle_server_is_single_threaded_and_knows_its_versions() -> None:
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    """A server with torch that nothing but these tests has asked for anything."""
     with Servers() as servers:
-        server = servers.get("", str(SCRIPTS), {**os.environ, "OMP_NUM_THREADS": "1"}, preload=True)
-        assert server.versions["torch"].startswith("2.")
-        assert psutil.Process(server.pid).num_threads() == 1
+        yield servers.get("", str(SCRIPTS), {**os.environ, "OMP_NUM_THREADS": "1"}, preload=True)
 
 
-def test_the_store_of_the_ranks_listens_on_this_machine_only() -> None:
-    with Servers() as servers:
-        server = servers.get("", str(SCRIPTS), os.environ, preload=True)
-        port = server.host_store()
-        agent = psutil.Process(server.pid).children()[0]
-        listening = [one.laddr for one in agent.net_connections() if one.status == psutil.CONN_LISTEN]
-        assert [(address.ip, address.port) for address in listening] == [("127.0.0.1", port)]
-        server.clean()
-        assert psutil.Process(server.pid).children() == []
+def test_the_idle_server_is_single_threaded_and_knows_its_versions(server: ForkServer) -> None:
+    assert server.versions["torch"].startswith("2.")
+    assert psutil.Process(server.pid).num_threads() == 1
+
+
+def test_the_store_of_the_ranks_listens_on_this_machine_only(server: ForkServer) -> None:
+    port = server.host_store()
+    agent = psutil.Process(server.pid).children()[0]
+    listening = [one.laddr for one in agent.net_connections() if one.status == psutil.CONN_LISTEN]
+    assert [(address.ip, address.port) for address in listening] == [("127.0.0.1", port)]
+    server.clean()
+    assert psutil.Process(server.pid).children() == []
 
 
 def test_runs_share_a_server_unless_something_read_at_start_differs() -> None:

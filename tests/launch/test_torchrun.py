@@ -64,13 +64,13 @@ def test_a_correct_script_finishes_with_the_same_result(launch: Launch) -> None:
 
 
 def test_a_failed_rank_is_named(launch: Launch) -> None:
-    run = launch("fault.py", "raise", launcher="torchrun")
+    run = launch("fault.py", "raise", "untrained", launcher="torchrun")
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("raised", 1)
     assert "ValueError: boom" in run.outcome.sentence
 
 
 def test_a_rank_that_left_in_order_is_blamed_for_the_failure_of_those_it_left(launch: Launch) -> None:
-    run = launch("fault.py", "leave", launcher="torchrun")
+    run = launch("fault.py", "leave", "untrained", launcher="torchrun")
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("left_early", 1)
     assert run.outcome.ranks[1].exit_code == 0
 

@@ -13,14 +13,24 @@ import time
 import types
 from pathlib import Path
 
+from scalewise.watch import exit_workarounds
+
 # What the first optimizer, DDP and FSDP import lazily is loaded once here instead of in every rank.
 PRELOAD = ("torch._dynamo", "torch.distributed.fsdp", "torch.nn.parallel", "torch.profiler")
 
 
 def serve():
-    """Returns only in a forked rank, with its request."""
+    """Returns only in a forked rank, with its request.
+
+    At the end of a rank the preloaded modules are left to the kernel, as in the fork server: taking them apart needs
+    150 ms of CPU time in each of more than a thousand ranks. What `exit_workarounds` does against hangs comes with it.
+    """
+    spared, before = exit_workarounds.spare_modules_at_exit(), set(sys.modules)
     for name in PRELOAD:
         importlib.import_module(name)
+    spared.update((name, module) for name, module in sys.modules.items() if name not in before)
+    exit_workarounds.spare_finalizers_at_exit()
+    exit_workarounds.spare_libraries_at_exit()
     gc.collect()
     gc.freeze()
     sys.__stdout__.write("ready\n")
@@ -70,6 +80,8 @@ def take_place(request, rank):
 
         exec(request["sabotage"], {"request": request, "Path": Path})
         arm_rank(Path(request["spec"]), Path(request["out"]))
+    else:
+        exit_workarounds.keep_groups_until_exit()  # as the watcher does; some scripts hang without it
 
 
 def as_main(script):

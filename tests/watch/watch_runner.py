@@ -1,10 +1,13 @@
 """Runs a script raw or watched in ranks forked from one preloaded process, and reads back what came of it."""
 
+import contextlib
 import json
+import os
 import select
 import socket
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,24 @@ class Runner:
         assert answer, "the preloaded process gave no answer"
         codes: list[int | None] = json.loads(answer)
         return codes
+
+
+@contextlib.contextmanager
+def preloaded(folder: Path, variables: Mapping[str, str]) -> Iterator[Runner]:
+    """A preloaded process of its own, with these variables added to the environment, and runs in this folder."""
+    command = [sys.executable, str(Path(__file__).with_name("preloaded.py"))]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **SAFE_ISA, **variables},
+        cwd=folder,
+    ) as server:
+        assert server.stdin is not None and server.stdout is not None
+        assert server.stdout.readline() == "ready\n"  # however long torch takes to load
+        yield Runner(folder, server)
+        server.stdin.close()
 
 
 def prepare(

@@ -1,4 +1,7 @@
-"""Trains two steps on every rank, then rank 1 does what the first argument says while the others go on."""
+"""Trains two steps on every rank, then rank 1 does what the first argument says while the others go on.
+
+With `untrained` as the second argument there is no optimizer, whose first step imports a second's worth of torch.
+"""
 
 import os
 import signal
@@ -54,12 +57,18 @@ def train(steps: int) -> None:
         optimizer.step()
 
 
+def meet() -> None:
+    for _ in range(2):
+        dist.all_reduce(torch.ones(4))
+
+
 def main() -> None:
     dist.init_process_group("gloo")
-    train(2)
+    go_on = meet if "untrained" in sys.argv else lambda: train(2)
+    go_on()
     if dist.get_rank() == 1:
         FAULTS[sys.argv[1]]()
-    train(2)
+    go_on()
     dist.destroy_process_group()
 
 
