@@ -434,7 +434,8 @@ def test_help_imports_nothing_heavy():
 
 def test_every_fixture_that_is_said_to_start_a_process_is_there():
     marked = ast.parse((REPOSITORY / "tests" / "conftest.py").read_text(encoding="utf-8"))
-    sets = {node.targets[0].id: node.value for node in marked.body if isinstance(node, ast.Assign)}
+    named = [node for node in marked.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+    sets = {node.targets[0].id: node.value for node in named}
     here = "\n".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("*.py"))
     fixtures = set(re.findall(r"^@pytest\.fixture.*\n(?:@.*\n)*def (\w+)", here, flags=re.MULTILINE))
     assert ast.literal_eval(sets["WITH_PROCESSES"]) - fixtures == set()
