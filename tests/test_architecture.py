@@ -377,6 +377,15 @@ def files_in(folder: str) -> set[str]:
     return {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
 
 
+def test_every_result_is_a_document_and_only_the_console_knows_a_terminal():
+    shows = [path for path in FILES if room(path) in STAIRS]
+    assert [ids(path) for path in shows if path.stem.endswith(("_view", "_page"))] == []
+    assert files_in("console") == {"output", "terminal", "terminal_reporter"}
+    built = {path.stem for path in shows if path.stem.endswith("_document") and path.stem in functions_of(path)}
+    presented = {name.rpartition(".")[2] for name in imports(ROOT / "cli" / "verbs.py")}
+    assert len(built) >= 6 and built <= presented
+
+
 def test_a_check_is_one_file():
     assert sorted(f"scalewise.doctor.checks.{name}" for name in files_in("doctor/checks")) == sorted(
         rule.examine.__module__ for rule in rules()

@@ -11,13 +11,15 @@ from scalewise.analysis.arms import arms_of
 from scalewise.analysis.comparison import compare_suites
 from scalewise.analysis.figures import settled_peak
 from scalewise.analysis.scaling import BY_REMOVAL
-from scalewise.analysis.summary import RehearsedRun, summarise, to_json
-from scalewise.console.analysis_view import show_analysis
+from scalewise.analysis.summary import RehearsedRun, summarise
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_document
 from scalewise.errors import BadRequest
 from scalewise.plan.words import parse_changes
+from scalewise.records.codec import json_value
 from scalewise.records.rows import ExposedRow, MemoryRow
 from scalewise.records.spec import Change, Examined, Rehearsed
+from scalewise.report.documents.measurement_document import measurement_document
 
 
 def rehearsal(ranks=8, **changes):
@@ -54,14 +56,14 @@ def test_it_is_not_compared_with_anything():
 def test_the_console_names_it_and_shows_no_time_of_it(capsys):
     crashed = make_outcome("crashed", "Rank 0 raised.")
     broken = replace(rehearsal(4), outcome=crashed)
-    show_analysis(Output(quiet=True), summarise(make_suite(measured(), rehearsal(), broken)))
+    show_document(Output(quiet=True), measurement_document(summarise(make_suite(measured(), rehearsal(), broken))))
     shown = " ".join(capsys.readouterr().out.split())
     assert "Rehearsed, not measured, and in no table: exp-rehearse8 (2 of 8 ranks)." in shown
     assert "rehearsal exp-rehearse4 shows nothing: Rank 0 raised." in shown
 
 
 def test_a_folder_of_nothing_but_a_rehearsal_shows_no_table(capsys):
-    show_analysis(Output(quiet=True), summarise(make_suite(rehearsal())))
+    show_document(Output(quiet=True), measurement_document(summarise(make_suite(rehearsal()))))
     shown = " ".join(capsys.readouterr().out.split())
     assert shown == "Rehearsed, not measured, and in no table: exp-rehearse8 (2 of 8 ranks)."
 
@@ -90,7 +92,7 @@ def test_examined_runs_are_in_no_row_and_a_timed_replay_says_what_was_changed():
 def test_a_folder_of_the_doctor_says_what_its_runs_are(capsys):
     analysis = summarise(diagnosed())
     assert not analysis.failed and [one.run for one in analysis.examined_runs] == ["observed", "r0-plain", "r0-mended"]
-    show_analysis(Output(quiet=True), analysis)
+    show_document(Output(quiet=True), measurement_document(analysis))
     shown = " ".join(capsys.readouterr().out.split())
     assert "Examined, not measured, and in no table: observed, r0-plain, r0-mended (no_sync window=4)." in shown
     assert "changed" in shown
@@ -99,7 +101,7 @@ def test_a_folder_of_the_doctor_says_what_its_runs_are(capsys):
 def test_an_examined_run_that_failed_is_a_failed_run(capsys):
     analysis = summarise(diagnosed(outcome=make_outcome("crashed", "Rank 0 raised.")))
     assert analysis.failed
-    show_analysis(Output(quiet=True), analysis)
+    show_document(Output(quiet=True), measurement_document(analysis))
     assert "examined run observed did not get through: Rank 0 raised." in " ".join(capsys.readouterr().out.split())
 
 
@@ -257,10 +259,10 @@ def test_a_handful_of_steps_is_analysed_with_a_caveat_and_no_exception(count):
 
 def test_everything_is_json_without_numbers_that_json_lacks():
     run = make_run(noisy(60, 0.01, 1), step={"loss": None})
-    text = json.dumps(to_json(summarise(make_suite(run))), allow_nan=False)
+    text = json.dumps(json_value(summarise(make_suite(run))), allow_nan=False)
     data = json.loads(text)
     assert data["experiments"][0]["rows"][0]["step_seconds"]["runs"] == 1
-    assert to_json([float("nan"), float("inf"), 1.5, None]) == [None, None, 1.5, None]
+    assert json_value([float("nan"), float("inf"), 1.5, None]) == [None, None, 1.5, None]
 
 
 def test_an_empty_suite_is_an_empty_analysis():

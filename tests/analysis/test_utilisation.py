@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from factories import make_machine, make_outcome, make_run, make_suite
-from scalewise.analysis.summary import summarise, to_json
+from scalewise.analysis.summary import summarise
+from scalewise.records.codec import json_value
 from scalewise.records.inspection import HOST, CpuTimeRow, ProfileRow, WorkRow
 from scalewise.records.machine import PeakRates
 from scalewise.records.spec import Inspected
@@ -157,7 +158,7 @@ def test_an_inspected_run_that_failed_gives_reasons_and_no_figures():
     (found,) = experiment.utilisation
 
     assert found.mfu.value is found.busy.value is None and "Rank 0 raised" in found.mfu.reason
-    assert to_json(found)["mfu"]["reason"] == found.mfu.reason
+    assert json_value(found)["mfu"]["reason"] == found.mfu.reason
 
 
 def test_an_arm_that_was_not_inspected_has_none():

@@ -11,11 +11,13 @@ import pytest
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.console.check_view import show_verdict, verdict_json
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_document
+from scalewise.course.check_document import check_document
 from scalewise.course.tasks.requirement import TaskVerdict
 from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
+from scalewise.jobs.as_json import verdict_json
 from scalewise.jobs.check import check, requested_check
 from scalewise.jobs.reporter import SILENT
 from scalewise.plan.find import course_folder
@@ -183,7 +185,7 @@ def test_a_script_that_raises_is_not_judged_and_the_line_at_which_it_did_is_show
     verdict = checked("homework2", "practical5_single", ("times = []", "raise ValueError('no [bold]data[/bold]')"))
     assert verdict.exit_code == 2 and not verdict.judged
     assert verdict.last_line == "ValueError: no [bold]data[/bold]"
-    show_verdict(Output(), verdict)
+    show_document(Output(), check_document(verdict))
     shown = capsys.readouterr().out
     assert "mine.py failed" in shown and shown.count("ValueError: no [bold]data[/bold]") == 1
     assert f"At mine.py:{verdict.where.line}  raise ValueError('no [bold]data[/bold]')" in shown
@@ -259,7 +261,7 @@ def test_an_empty_file_made_no_step(checked):
 
 def test_the_verdict_is_shown_with_marks_and_lines_and_given_as_json(checked, capsys):
     verdict = checked("practical7", "practical7_accumulation", ("model.no_sync()", "contextlib.nullcontext()"))
-    show_verdict(Output(), verdict)
+    show_document(Output(), check_document(verdict))
     first, *rest = capsys.readouterr().out.splitlines()
     assert first == "mine.py: 7 of 8 requirements of practical 7, Code 1 (P7.1) are fulfilled, 1 is not."
     assert sum(line.startswith("[yes]") for line in rest) == 7 and sum(line.startswith("[NO]") for line in rest) == 1

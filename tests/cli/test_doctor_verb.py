@@ -16,7 +16,7 @@ import pytest
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.doctor_verb import requested_diagnosis
+from scalewise.cli.request import requested_diagnosis
 from scalewise.errors import BadRequest
 from scalewise.jobs import diagnose
 from scalewise.jobs.diagnose import ExaminedScript, diagnose_script

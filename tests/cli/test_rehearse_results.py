@@ -6,7 +6,7 @@ import pytest
 
 from factories import make_estimate
 from rehearsal_specimen import full_answer
-from scalewise.cli.rehearse_verb import exit_code
+from scalewise.cli.verbs import rehearsal_code
 from scalewise.predict.answer import Checked, RehearsalAnswer
 
 RIGHT = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.05, 1.0, 1.1))
@@ -29,4 +29,4 @@ def answer(**changes: object) -> RehearsalAnswer:
     ],
 )
 def test_the_exit_code_says_whether_all_was_predicted_and_none_refuted(given, code):
-    assert exit_code(given) == code
+    assert rehearsal_code(given) == code

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from factories import make_machine
 from scalewise.cli import main
-from scalewise.cli.rehearse_verb import exit_code, requested_rehearsal
-from scalewise.cli.verbs import verbs
+from scalewise.cli.request import requested_rehearsal
+from scalewise.cli.verbs import rehearsal_code, verbs
 from scalewise.errors import BadRequest
 from scalewise.jobs import rehearse, rehearse_stage
 from scalewise.jobs.rehearse_request import RehearseRequest
@@ -193,7 +193,7 @@ def test_real_ranks_that_fail_are_told_with_how_they_ended(rehearsed):
     assert answer.checks == ()
     (said,) = [warning for warning in answer.warnings if "could not be checked" in warning]
     assert said == "the prediction for 2 ranks could not be checked: rank 0 of 2 raised AssertionError: another"
-    assert exit_code(answer) == 2
+    assert rehearsal_code(answer) == 2
 
 
 def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slowest_predicted(rehearsed):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from factories import make_outcome, make_spec
 from scalewise.console.output import Output
-from scalewise.console.progress import Progress, failure_lines
+from scalewise.console.terminal_reporter import Progress, failure_lines
 from scalewise.records.outcome import RankEnd
 from scalewise.records.pulse import Pulse
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from factories import make_outcome, make_spec
 from scalewise.console.output import Output
-from scalewise.console.rehearse_progress import RehearseProgress
+from scalewise.console.terminal_reporter import RehearseProgress
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, Rehearsed, RunSpec
 

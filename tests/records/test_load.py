@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factories import make_machine, make_outcome, make_spec, quiet_sample, rank_lines
-from scalewise.analysis.summary import summarise, to_json
+from scalewise.analysis.summary import summarise
 from scalewise.errors import BadRequest
-from scalewise.records.codec import encode, write_json
+from scalewise.records.codec import encode, json_value, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder, keep_made
 from scalewise.records.load import load
 
@@ -155,7 +155,7 @@ def check_survives(pristine, tmp, name, content):
     shutil.copytree(pristine, tmp)
     (tmp / "exp-ranks2-r0" / name).write_bytes(content)
     loaded = load(tmp)
-    json.dumps(to_json(summarise(loaded)), allow_nan=False)
+    json.dumps(json_value(summarise(loaded)), allow_nan=False)
     return loaded
 
 

@@ -83,7 +83,7 @@ def test_an_id_becomes_a_name_that_leads_nowhere_else(identity):
 
 def test_every_table_has_both_files():
     names = ("h1-2-strong-scaling", "nasty-id", "strong", "codes")
-    assert set(table_files(specimen())) == {f"{name}.{ending}" for name in names for ending in ("csv", "md")}
+    assert set(table_files(specimen())) == {f"{name}.{ending}" for name in names for ending in ("csv", "json", "md")}
 
 
 def test_a_mark_with_a_star_is_no_markdown():

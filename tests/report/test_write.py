@@ -55,7 +55,8 @@ def test_the_same_folder_gives_the_same_bytes_in_any_process_and_any_working_fol
         assert done.stdout.split() == [f"{out}/own.pdf", f"{out}/own.html", f"{out}/own"]
         made.append(digests(out))
 
-    assert set(made[0]) == {"own.pdf", "own.html", "own/exp-steps.csv", "own/exp-steps.md"}
+    tables = {f"own/exp-{name}.{ending}" for name in ("steps", "phases") for ending in ("csv", "json", "md")}
+    assert set(made[0]) == {"own.pdf", "own.html", *tables}
     assert made[0] == made[1]
 
 

@@ -13,6 +13,7 @@ from scalewise.analysis.ratio import ratio, seconds_between
 from scalewise.analysis.work import equal_work, told_scaling
 from scalewise.errors import BadRequest
 from scalewise.plan.words import changes_text, parse_changes, value_text
+from scalewise.records.rows import BY_REDUCER_TIMER, REDUCER_TIMER
 
 OVERSUBSCRIBED = "oversubscribed, not scaling"
 EMULATED = "emulated, not scaling"
@@ -140,6 +141,11 @@ class Communication:
 
     method: str
     seconds: Estimate
+
+    @property
+    def name(self) -> str:
+        """The method without what it measures."""
+        return REDUCER_TIMER if self.method == BY_REDUCER_TIMER else self.method
 
 
 def preferred_communication(found: Sequence[Communication], change: str) -> Communication | None:

@@ -1,12 +1,10 @@
 """The whole analysis of a suite as one value: tables of arms, refusals, caveats, and the runs that are in no table."""
 
-import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any, Literal
+from typing import Literal
 
 from scalewise.analysis.arms import ArmRuns, arms_of
 from scalewise.analysis.caveats import Caveat, caveats_of
@@ -212,19 +210,6 @@ def summarise(loaded: LoadedSuite) -> Analysis:
         memory_growth=tuple(one for run in loaded.runs if run.spec.timed for one in memory_growth_of(run)),
         files=run_files_of(loaded.runs),
     )
-
-
-def to_json(value: Any) -> Any:
-    """Any result of the analysis as JSON values; numbers that are not finite become null."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
 
 
 def _experiment(name: str, title: str, question: str, runs: Sequence[Run]) -> ExperimentAnalysis:

@@ -1,13 +1,23 @@
-"""The request of `scalewise run`, read from its options."""
+"""The requests of the verbs, read from the words of the command line; all that is wrong with one is told at once."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from functools import partial
+from math import inf, isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from scalewise.errors import BadRequest
+from scalewise.jobs.arguments import Arguments
 from scalewise.jobs.measure_request import MeasureRequest
-from scalewise.plan.words import parse_ranks
+from scalewise.plan.words import PLAIN, parse_changes, parse_ranks, ranks_problem
 from scalewise.records.spec import Nodes
+
+if TYPE_CHECKING:
+    from scalewise.jobs.diagnose import DiagnoseRequest
+    from scalewise.jobs.rehearse_request import RehearseRequest
+    from scalewise.predict.link import Link
 
 
 def spelled(option: str, value: object = "") -> str:
@@ -43,3 +53,99 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
         if not one.partition("=")[0].isidentifier() or "=" not in one:
             raise BadRequest(f"--env {one} sets no variable.", "Write it as --env NAME=VALUE.")
     return {name: value for name, _, value in (one.partition("=") for one in settings)}
+
+
+def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> "DiagnoseRequest":
+    """The request, or a BadRequest that says what is wrong with it."""
+    from scalewise.jobs.diagnose import DiagnoseRequest
+
+    if script is None:
+        raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
+    for name in ("limit", "stall"):
+        if not 0 < options[name] < float("inf"):
+            raise BadRequest(f"--{name} {options[name]:g} is not a time.", "Give a number of seconds above 0.")
+    problem = ranks_problem(options["ranks"])
+    if problem:
+        raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+    on_cpu = options["on"] == "cpu"
+    if on_cpu and options["device"] == "cuda":
+        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
+    return DiagnoseRequest(
+        script=Path(script),
+        args=tuple(args),
+        ranks=options["ranks"],
+        plain=options["plain"],
+        on_cpu=on_cpu,
+        device=options["device"] or "auto",
+        limit_seconds=options["limit"],
+        stall_seconds=options["stall"],
+        replays=not options["no_replay"],
+        out=options["out"],
+        in_place=bool(options.get("in_place")),
+        changes=parse_changes(options.get("change") or PLAIN),
+    )
+
+
+def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, Any]) -> "RehearseRequest":
+    """The request, or a BadRequest with everything that is wrong with it."""
+    from scalewise.jobs.rehearse_request import RehearseRequest, is_measured, size_in_bytes, words_of
+
+    asked = Arguments()
+    ranks = asked.attempt(lambda: _ranks(options["ranks"]), ())
+    link = asked.attempt(lambda: _link(options, max(ranks, default=1)), None)
+    if not Path(script).exists():
+        asked.wrong(f"The script {script} does not exist.", "Check the path.")
+    for name in ("limit", "stall", "price", "steps", "per_node"):
+        if options[name] is not None and not 0 < options[name] < inf:
+            wanted = "above 0" if isfinite(options[name]) else "a finite number above 0"
+            asked.wrong(f"{spelled(name, f'{options[name]:g}')} is not {wanted}.")
+    if options["price"] is not None and options["steps"] is None:
+        asked.wrong("--price is there and --steps is not.", "Say how many steps the whole training has.")
+    memory = asked.attempt(lambda: size_in_bytes(options["memory"], spelled), None)
+    also = tuple(asked.attempt(partial(words_of, text, spelled), ()) for text in options["also"])
+    asked.check()
+    return RehearseRequest(
+        script=Path(script),
+        args=tuple(args),
+        ranks=ranks,
+        link=link,
+        measured_asked=is_measured(options["link"]),
+        per_node=options["per_node"],
+        scaling=options["scaling"],
+        memory_bytes=memory,
+        price_per_hour=options["price"],
+        steps=options["steps"],
+        check=not options["no_check"],
+        advice=not options["no_advice"],
+        also=also,
+        device=options["device"] or "auto",
+        limit_seconds=options["limit"],
+        stall_seconds=options["stall"],
+        out=options["out"],
+        in_place=bool(options.get("in_place")),
+    )
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    from scalewise.jobs.rehearse_request import MOST_RANKS
+
+    words = [word.strip() for word in text.split(",")]
+    bad = [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word) or not 1 <= int(word) <= MOST_RANKS]
+    if bad:
+        said = ", ".join(repr(word[:30]) for word in bad)
+        raise BadRequest(
+            f"--ranks {text[:60]}: {said} {'is' if len(bad) == 1 else 'are'} no number of ranks.",
+            f"Give whole numbers from 1 to {MOST_RANKS} with commas between, such as --ranks 2,8,64.",
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _link(options: Mapping[str, Any], most_ranks: int) -> "Link | None":
+    """A name, a file, or None for the link of this machine."""
+    from scalewise.jobs.rehearse_request import asked_link
+    from scalewise.predict.link_file import link_from_file
+
+    text, file = options["link"], options["link_file"]
+    if text and file:
+        raise BadRequest(f"--link {text} and --link-file {file} are two links.", "Leave one of them out.")
+    return link_from_file(file, options["per_node"]) if file else asked_link(text, options["per_node"], most_ranks)

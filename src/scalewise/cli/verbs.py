@@ -3,15 +3,14 @@
 import errno
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
 from scalewise import __version__
-from scalewise.cli.rehearse_options import rehearse_options
-from scalewise.cli.report_options import author_options, report_options
+from scalewise.cli.options import author_options, rehearse_options, report_options
 from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
+    from scalewise.predict.answer import RehearsalAnswer
 
+Written = TypeVar("Written")
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
 
@@ -50,16 +51,13 @@ def verbs() -> None:
 @_quiet
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
     """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
-    from scalewise.console.machine_view import links_json, show_machine
+    from scalewise.jobs.as_json import machine_json
     from scalewise.jobs.machine import look
-    from scalewise.records.codec import encode
+    from scalewise.report.documents.machine_document import machine_document
 
     output, reporter = _streams(quiet)
     facts, probes = look(measure, reporter)
-    if as_json:
-        output.json(encode(facts) | {"links": links_json(probes)})
-    else:
-        show_machine(output, facts, probes)
+    _present(output, machine_json(facts, probes) if as_json else machine_document(facts, probes))
     return DONE
 
 
@@ -150,16 +148,19 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 
         output.show(list_text() if options["list_checks"] else explain_text(options["explain"]))
         return DONE
-    from scalewise.cli.doctor_verb import present_diagnosis, requested_diagnosis
+    from scalewise.cli.request import requested_diagnosis
+    from scalewise.jobs.as_json import diagnosis_json
     from scalewise.jobs.diagnose import diagnose_script
+    from scalewise.report.documents.diagnosis_document import diagnosis_document
+    from scalewise.report.html import write_page
+    from scalewise.report.sarif import write_sarif
 
-    return present_diagnosis(
-        output,
-        diagnose_script(requested_diagnosis(script, args, options), reporter),
-        as_json,
-        options["html"],
-        options["sarif"],
-    )
+    examined = diagnose_script(requested_diagnosis(script, args, options), reporter)
+    document = diagnosis_document(examined.diagnosis, examined.words)
+    _present(output, diagnosis_json(examined) if as_json else document)
+    _write(output, options["html"], write_page, document)
+    _write(output, options["sarif"], write_sarif, examined.diagnosis)
+    return examined.exit_code
 
 
 @verbs.command(
@@ -173,13 +174,22 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 @_quiet
 def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
     """What a script would do on N GPUs: scalewise rehearse train.py --ranks 2,8,64 --link nvlink4 -- --batch 64"""
-    from scalewise.cli.rehearse_verb import present_rehearsal, requested_rehearsal
+    from scalewise.cli.request import requested_rehearsal
 
     output, reporter = _streams(quiet)
     request = requested_rehearsal(script, args, options)
+    from scalewise.jobs.as_json import rehearsal_json
+    from scalewise.jobs.rehearse import concluded
     from scalewise.jobs.rehearse import rehearse as rehearsed
+    from scalewise.report.documents.rehearsal_document import rehearsal_document
+    from scalewise.report.html import write_page
 
-    return present_rehearsal(output, rehearsed(request, reporter), request, as_json, options["html"])
+    answer = rehearsed(request, reporter)
+    found = concluded(answer, request)
+    document = rehearsal_document(answer, found)
+    _present(output, rehearsal_json(answer, found) if as_json else document)
+    _write(output, options["html"], write_page, document)
+    return rehearsal_code(answer)
 
 
 @verbs.command()
@@ -315,16 +325,14 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 
     TASK: homework1, homework2, homework3, practical5 to practical8, or the name of a course's script.
     """
-    from scalewise.console.check_view import show_verdict, verdict_json
+    from scalewise.course.check_document import check_document
+    from scalewise.jobs.as_json import verdict_json
     from scalewise.jobs.check import check as checked
     from scalewise.jobs.check import requested_check
 
     output, reporter = _streams(quiet)
     verdict = checked(requested_check(task, script, args, options), reporter)
-    if as_json:
-        output.json(verdict_json(verdict))
-    else:
-        show_verdict(output, verdict)
+    _present(output, verdict_json(verdict) if as_json else check_document(verdict))
     return verdict.exit_code
 
 
@@ -336,17 +344,12 @@ def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: 
 @_quiet
 def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool) -> int:
     """Is B faster than A, by how much, or can it not be told?"""
-    from scalewise.analysis.summary import to_json
-    from scalewise.console.compare_view import show_comparisons
     from scalewise.console.output import Output
     from scalewise.jobs.compare import compare as compared
+    from scalewise.report.documents.comparison_document import comparison_document
 
-    output = Output(quiet)
     comparisons = compared(a, b, allow)
-    if as_json:
-        output.json(to_json(comparisons))
-    else:
-        show_comparisons(output, comparisons)
+    _present(Output(quiet), comparisons if as_json else comparison_document(comparisons))
     if all(one.answer == "refused" for one in comparisons):
         return BAD_REQUEST
     return DOUBTFUL if any(caveat.severity == "doubt" for one in comparisons for caveat in one.caveats) else DONE
@@ -362,19 +365,43 @@ def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
 
 
 def _show(output: "Output", folder: Path, as_json: bool) -> int:
-    from scalewise.analysis.headline import headlines_of
-    from scalewise.analysis.summary import summarise, to_json
+    from scalewise.analysis.summary import summarise
+    from scalewise.jobs.as_json import measurement_json
     from scalewise.records.load import load
+    from scalewise.report.documents.measurement_document import measurement_document
 
     analysis = summarise(load(folder))
-    if as_json:
-        headlines = {one.name: to_json(headlines_of(one.rows)) for one in analysis.experiments}
-        output.json({"headlines": headlines} | to_json(analysis))
-    else:
-        from scalewise.console.analysis_view import show_analysis
-
-        show_analysis(output, analysis)
+    _present(output, measurement_json(analysis) if as_json else measurement_document(analysis))
     return _verdict(analysis)
+
+
+def _present(output: "Output", result: object) -> None:
+    """Shows a document; any other result is written as JSON."""
+    from scalewise.console.terminal import show_document
+    from scalewise.report.document import Document
+
+    if isinstance(result, Document):
+        show_document(output, result)
+    else:
+        output.json(result)
+
+
+def _write(output: "Output", path: Path | None, write: Callable[[Path, Written], None], what: Written) -> None:
+    """Writes a file that was asked for beside the result."""
+    if path is None:
+        return
+    try:
+        write(path, what)
+    except OSError as error:
+        raise BadRequest(f"{error.filename} cannot be written: {error.strerror}.", "Choose another path.") from error
+    output.say(f"written: {path}")
+
+
+def rehearsal_code(answer: "RehearsalAnswer") -> int:
+    """Returns the exit code; missing predictions and failed checks outrank predictions in doubt."""
+    if answer.refused or answer.check_failed:
+        return FAILED
+    return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
 
 
 def _trace(output: "Output", folder: Path, path: Path | None) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalewise.errors import BadRequest, ReaderGone
+from scalewise.records.codec import json_value
 
 _ANY_WIDTH = 10_000
 
@@ -61,9 +62,9 @@ class Output:
             self.narration.print(Text(printable(error.hint)), soft_wrap=True)
 
     def json(self, value: Any) -> None:
-        """Writes a result as JSON, for programs."""
+        """Writes a result as JSON, for programs; values of any kind become JSON values first."""
         try:
-            sys.stdout.write(json.dumps(value, indent=1) + "\n")
+            sys.stdout.write(json.dumps(json_value(value), indent=1) + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
             raise ReaderGone from None

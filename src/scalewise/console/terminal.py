@@ -7,10 +7,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 
 from rich import box
+from rich.console import JustifyMethod
 from rich.measure import Measurement
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from scalewise.analysis.estimate import CONFIDENCE, level_text
 from scalewise.console.output import Output, printable
 from scalewise.report.document import (
     EMPTY,
@@ -26,7 +28,6 @@ from scalewise.report.document import (
     Judgement,
     LinePlot,
     Listing,
-    Mark,
     Paragraph,
     PlotSeries,
     Table,
@@ -49,7 +50,7 @@ _STYLES: dict[Tone, str] = {
     "suspected": "yellow",
     "note": "bold",
 }
-_SIGNS: dict[Mark, str] = {"oversubscribed": "*", "emulated": "~", "failed": "!", "missing": "?"}  # other marks: words
+_SIGNS: dict[str, str] = {"oversubscribed": "*", "emulated": "~", "failed": "!", "missing": "?"}  # other marks: words
 
 
 def show_document(output: Output, document: Document) -> None:
@@ -191,28 +192,35 @@ def _head(column: Column) -> str:
 
 
 def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
-    """Returns the table without some columns; the word for a row that was predicted stands after its first cell."""
+    """Returns the table without some columns; a row's mark stands at its first number, and a word for it after that."""
     rows = [row_view(row) for row in table.rows]
     words = _in_words(table)
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     kept = [index for index, column in enumerate(table.columns) if column not in dropped]
-    for place, index in enumerate(kept):
+    marked = next((index for index in kept if table.columns[index].numeric), kept[0])
+    for index in kept:
         column = table.columns[index]
-        justify = "right" if column.numeric else "left"
-        shown.add_column(Text(printable(_head(column))), justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        if words and place == 0:
+        justify: JustifyMethod = "right" if column.numeric else "left"
+        shown.add_column(Text(printable(_head(column))), justify=justify, no_wrap=True)
+        if column.within == "share":
+            level = next((cells[index].level for cells in table.rows if cells[index].interval), CONFIDENCE)
+            shown.add_column(f"{level_text(level)} ±", justify="right", no_wrap=True)
+        if words and index == marked:
             shown.add_column("", no_wrap=True)
     groups = dict(table.groups)
     for number, (row, cells) in enumerate(zip(rows, table.rows, strict=True)):
         if number in groups:
             shown.add_row(Text(printable(groups[number])))
-        texts = [Text(printable(_cell_text(cells[index], table.columns[index]))) for index in kept]
-        for text, index in zip(texts, kept, strict=True):
-            mark = row.mark if index == kept[0] else row.cells[index].mark
-            sign = next((sign for name, sign in _SIGNS.items() if name == mark), "")
-            text.append(sign or (f" {mark}" if mark and index != kept[0] else ""))
-        if words:
-            texts.insert(1, Text("measured" if not row.mark else row.mark if row.mark not in _SIGNS else ""))
+        texts: list[Text] = []
+        for index in kept:
+            text = Text(printable(_cell_text(cells[index], table.columns[index])))
+            mark = row.mark if index == marked else row.cells[index].mark
+            text.append(_SIGNS.get(mark, "") or (f" {mark}" if mark and index != marked else ""))
+            texts.append(text)
+            if table.columns[index].within == "share":
+                texts.append(Text(_share(cells[index])))
+            if words and index == marked:
+                texts.append(Text("measured" if not row.mark else row.mark if row.mark not in _SIGNS else ""))
         shown.add_row(*texts)
     return shown
 
@@ -225,15 +233,24 @@ def _in_words(table: Table) -> bool:
 
 def _cell_text(cell: Cell, column: Column) -> str:
     """Returns a cell with its interval in the form that its column declares."""
-    text = "-" if cell.text == EMPTY else cell.text.replace(THIN, ",")
-    if column.within == "none" or not cell.interval or cell.low is None or cell.high is None:
+    shown = cell.short or cell.text
+    if shown == EMPTY:
+        return "-"
+    text = shown.replace(THIN, ",")
+    if column.unit_beside:
+        text = f"{text} {column.unit}"
+    if not cell.interval or cell.low is None or cell.high is None:
         return text
-    half = (cell.high - cell.low) / 2
     if column.within == "half":
-        return f"{text} ±{three_digits(half)}"
-    if column.within == "share":
-        return f"{text} ±{three_digits(100 * half / abs(cell.number))} %" if cell.number else text
-    return f"{text} {cell.interval.replace(THIN, ',')}"
+        return f"{text} ±{three_digits((cell.high - cell.low) / 2)}"
+    return f"{text} {cell.interval.replace(THIN, ',')}" if column.within == "ends" else text
+
+
+def _share(cell: Cell) -> str:
+    """Returns half the interval as a share of the value."""
+    if not cell.interval or not cell.number or cell.low is None or cell.high is None:
+        return "-"
+    return f"{three_digits(50 * (cell.high - cell.low) / abs(cell.number))} %"
 
 
 def _show_plot(output: Output, figure: Figure, plot: LinePlot) -> None:

@@ -17,6 +17,7 @@ from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.predicted_scaling import ScalingRow
 from scalewise.predict.prediction_text import title_text
 from scalewise.records.load import load
+from scalewise.units import counted
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,12 +63,13 @@ class MeasureResult:
     def __repr__(self) -> str:
         failed = ", with failed runs" if self.failed else ""
         doubt = ", in doubt" if self.doubtful else ""
-        return f"<{self.analysis.name}: {_counted(len(self.arms), 'arm')}{failed}{doubt}, in {self.folder}>"
+        return f"<{self.analysis.name}: {counted(len(self.arms), 'arm')}{failed}{doubt}, in {self.folder}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook_html import measured_html
+        from scalewise.report.documents.measurement_document import measurement_document
+        from scalewise.report.html import notebook_html
 
-        return measured_html(self.analysis)
+        return notebook_html(measurement_document(self.analysis))
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,7 +165,7 @@ class RehearseResult:
         return Path(self.answer.folder)
 
     def __repr__(self) -> str:
-        checked = f"{_counted(len(self.checks), 'prediction')} checked" if self.checks else "no prediction checked"
+        checked = f"{counted(len(self.checks), 'prediction')} checked" if self.checks else "no prediction checked"
         refused = f", {len(self.answer.refused)} refused" if self.answer.refused else ""
         return f"<{title_text(self.answer)}: {checked}{refused}, in {self.folder}>"
 
@@ -194,15 +196,12 @@ class CompareResult:
         return f"<{self.comparisons[0].sentence}{more}>"
 
     def _repr_html_(self) -> str:
-        from scalewise.report.notebook_html import comparisons_html
+        from scalewise.report.documents.comparison_document import comparison_document
+        from scalewise.report.html import notebook_html
 
-        return comparisons_html(self.comparisons)
+        return notebook_html(comparison_document(self.comparisons))
 
 
 def measured_in(folder: Path) -> MeasureResult:
     """Returns what was measured in a folder, or in one run of it."""
     return MeasureResult(folder, summarise(load(folder)))
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import math
 import os
 import types
 import typing
@@ -25,6 +26,19 @@ def encode(record: object) -> dict[str, Any]:
     if not dataclasses.is_dataclass(record) or isinstance(record, type):
         raise TypeError(f"not a record: {record!r}")
     return {"schema": _schema(type(record)), **dataclasses.asdict(record)}
+
+
+def json_value(value: Any) -> Any:
+    """Any result as JSON values, of whatever it consists; numbers that are not finite become null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value
 
 
 def decode(kind: type[Record], data: object, where: str = "") -> Record:

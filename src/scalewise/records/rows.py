@@ -125,6 +125,13 @@ class LevelRow:
     cuda_reserved_bytes: int | None
 
 
+REDUCER_TIMER = "DDP's reducer timer"  # its name, and with what it measures, as rows tell it
+BY_REDUCER_TIMER = (
+    f"{REDUCER_TIMER}: communication minus its overlap with backward; a lower bound, "
+    "because computation slowed by communication on the same cores is not in it"
+)
+
+
 @dataclass(frozen=True)
 class ExposedRow:
     """Communication that a sampled backward pass could not hide behind computation."""

@@ -28,11 +28,13 @@ class Cell:
     doubt: str = ""  # a caveat that makes this number doubtful, in words for the reader; a footnote of the table
     interval: str = ""  # `[33.7, 44.1]`, rounded as the text is; empty if there is none
     level: float = 0.95  # confidence level of the interval, if there is one
+    short: str = ""  # the text where there is little room; empty: `text`
 
 
 EMPTY = "–"  # the text of a cell without a value
 
-# How an interval is shown where there is little room: both ends, half its width, that as a share, or not at all.
+# How an interval is shown where there is little room: both ends, half its width, that as a share of the value in a
+# column of its own, or not at all.
 Within = Literal["ends", "half", "share", "none"]
 
 
@@ -49,6 +51,7 @@ class Column:
     short: str = ""  # the heading, unit included; empty: title and unit
     extra: int = 0  # 0: never left out
     within: Within = "ends"
+    unit_beside: bool = False  # the unit stands at each number, and not in the heading
 
 
 @dataclass(frozen=True)

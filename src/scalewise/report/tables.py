@@ -1,10 +1,12 @@
-"""Renders each table of a document as CSV for programs and as Markdown for people."""
+"""Renders each table of a document as CSV and JSON for programs and as Markdown for people."""
 
 import csv
 import io
+import json
 import re
 from collections.abc import Sequence
 
+from scalewise.records.codec import json_value
 from scalewise.report.document import Cell, Column, Document, Table
 from scalewise.report.view import plain_text, row_view, table_view
 
@@ -22,6 +24,7 @@ def table_files(document: Document) -> dict[str, str]:
     files: dict[str, str] = {}
     for table in tables_of(document):
         files[f"{file_name(table.id)}.csv"] = csv_text(table)
+        files[f"{file_name(table.id)}.json"] = json_text(table)
         files[f"{file_name(table.id)}.md"] = markdown_text(table)
     return files
 
@@ -49,6 +52,11 @@ def csv_text(table: Table) -> str:
         runs = table.runs[number] if number < len(table.runs) else ()
         writer.writerow([*fields, _marks(table, row), _harmless(" ".join(runs))])
     return text.getvalue()
+
+
+def json_text(table: Table) -> str:
+    """Returns the table as it stands in the document: each cell with its text, number, interval, level and mark."""
+    return json.dumps(json_value(table), indent=1, ensure_ascii=False) + "\n"
 
 
 def _marks(table: Table, row: Sequence[Cell]) -> str:

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from scalewise.records.rows import ExposedRow, LevelRow, MemoryRow, ModelRow, ParametersRow, StartRow
-from scalewise.watch import reducer as reducers
+from scalewise.records.rows import BY_REDUCER_TIMER, ExposedRow, LevelRow, MemoryRow, ModelRow, ParametersRow, StartRow
 from scalewise.watch.layout import layout_of
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
@@ -89,7 +88,7 @@ class TorchProbe:
         for reducer in self._to_read:
             exposed = reducer.read_exposed()
             if exposed is not None:
-                self._recorder.journal.row(ExposedRow(step, exposed[0], exposed[1], reducers.METHOD))
+                self._recorder.journal.row(ExposedRow(step, exposed[0], exposed[1], BY_REDUCER_TIMER))
         self._to_read.clear()
 
     def note_level_if_due(self, step: int) -> None:

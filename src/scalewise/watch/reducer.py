@@ -13,10 +13,6 @@ from torch.utils.weak import TensorWeakRef
 # The reducer times its own passes; with CUDA each such pass makes the host wait, hence the longer stride.
 HOST_STRIDE = 16
 CUDA_STRIDE = 128
-METHOD = (
-    "DDP's reducer timer: communication minus its overlap with backward; a lower bound, "
-    "because computation slowed by communication on the same cores is not in it"
-)
 
 
 class Reducer:

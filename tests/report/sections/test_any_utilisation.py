@@ -34,7 +34,8 @@ def test_shares_stand_in_a_table_with_their_intervals_and_reasons():
     table = _blocks(WORK, PROFILE, CpuTimeRow(10, 10**8, 8 * 10**7, 1))["exp-utilisation"]
 
     (cells,) = table.rows
-    assert [cell.number for cell in cells[1:6]] == pytest.approx([0.4, 0.04, 0.1, 40.0, 80.0])
+    assert [column.unit for column in table.columns[1:4]] == ["Mflop", "Gflop/s", "Gflop/s"]
+    assert [cell.number for cell in cells[1:6]] == pytest.approx([400, 40, 100, 40.0, 80.0])
     assert cells[4].low <= 40 <= cells[4].high
     assert cells[6].number is None and "larger than the cache" in cells[6].note
     assert any("No bandwidth of 1 rank: no tensor" in note for note in table.notes)

@@ -1,18 +1,22 @@
-"""Figures that any experiment can have: speedup over ranks, steps one by one, parts of a step, memory."""
+"""Figures that any experiment can have: speedup over ranks, steps one by one, parts of a step, memory, kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 
 from scalewise.analysis.figures import RunFigures
 from scalewise.analysis.series import PHASES
 from scalewise.analysis.summary import ArmRow, ExperimentAnalysis
 from scalewise.plan.words import short_text, value_text
+from scalewise.records.inspection import FAMILIES, HOST
 from scalewise.report.cells import mark_of
 from scalewise.report.document import BarPlot, Figure, LinePlot, Part, PlotSeries, ShadedSpan
 
 MOST_BARS = 10
 WORTH_DRAWING = 1.1  # bars that differ by less are not drawn; the table's note gives the number
 MEBI = 2**20
+MOST_FAMILY_BARS = 8
+MOST_FAMILIES = 6  # more colours cannot be told apart
+REST = "rest"
 
 
 def speedup(experiment: ExperimentAnalysis) -> Figure | None:
@@ -119,3 +123,24 @@ def memory(experiment: ExperimentAnalysis) -> Figure | None:
         marks=tuple(mark_of(row) for row, _ in known),
     )
     return Figure(f"{experiment.name}-memory", "Memory", "The largest over ranks.", plot)
+
+
+def families(experiment: ExperimentAnalysis) -> Iterator[Figure]:
+    """Yields the time of a profiled step by kernel family, if any arm was profiled."""
+    shown = [row for row in experiment.utilisation if row.families][:MOST_FAMILY_BARS]
+    if not shown:
+        return
+    by_row = [{one.family: 100 * one.share for one in row.families} for row in shown]
+    totals = {family: sum(shares.get(family, 0.0) for shares in by_row) for family in (*FAMILIES, HOST)}
+    largest = sorted(totals, key=lambda family: -totals[family])[:MOST_FAMILIES]
+    parts = [
+        Part(family, tuple(shares.get(family, 0.0) for shares in by_row))
+        for family in totals
+        if family in largest and totals[family]
+    ]
+    rest = tuple(sum(share for family, share in shares.items() if family not in largest) for shares in by_row)
+    parts += [Part(REST, rest)] if any(share >= 1 for share in rest) else []
+    plot = BarPlot(tuple(row.arm for row in shown), tuple(parts), "% of the profiled step")
+    what = "kernels on the device" if shown[0].families_of == "kernels" else "operators in the main thread"
+    caption = f"Time of one profiled step by {what}; {REST}: families with less time than these."
+    yield Figure(f"{experiment.name}-families", "Time by kernel family", caption, plot)

@@ -4,13 +4,14 @@ import pytest
 
 from factories import make_outcome, make_run, make_suite, noisy
 from scalewise.analysis.summary import summarise
-from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_document
 from scalewise.records.spec import Change
+from scalewise.report.documents.measurement_document import measurement_document
 
 
 def seen(capsys, *runs) -> str:
-    show_analysis(Output(), summarise(make_suite(*runs)))
+    show_document(Output(), measurement_document(summarise(make_suite(*runs))))
     return capsys.readouterr().out
 
 
@@ -75,7 +76,7 @@ def test_a_single_arm_has_no_columns_of_scaling(capsys):
 def test_what_the_columns_mean_is_said_once_for_all_experiments_and_the_doubts_are_counted_last(capsys):
     first = make_run(noisy(60, 0.010, 1), 1, experiment="one", name="one")
     second = make_run(noisy(10, 0.010, 1), 1, experiment="two", name="two")
-    show_analysis(Output(), summarise(make_suite(first, second)))
+    show_document(Output(), measurement_document(summarise(make_suite(first, second))))
     text = capsys.readouterr().out
 
     assert text.count("vary: standard deviation") == 1

@@ -3,7 +3,7 @@
 import json
 
 from rehearsal_specimen import full_answer, shared_model
-from scalewise.predict.as_json import rehearsal_json
+from scalewise.jobs.as_json import rehearsal_json
 from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
 

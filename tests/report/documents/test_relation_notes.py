@@ -6,9 +6,10 @@ import pytest
 
 from factories import make_run, make_suite, noisy
 from scalewise.analysis.summary import summarise
-from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_document
 from scalewise.records.traffic import StepTraffic, Traffic
+from scalewise.report.documents.measurement_document import measurement_document
 
 DDP = StepTraffic(reduced=4000)
 
@@ -24,7 +25,7 @@ def seen(capsys, *steps: StepTraffic, samples_in_all: int = 64, **model) -> str:
     alone = make_run(noisy(60, 0.010, 1), 1)
     both = make_run(noisy(60, 0.006, 2), 2, samples_in_all=samples_in_all, model=model)
     records = tuple(replace(rank, traffic=Traffic(dict.fromkeys(steps, 60))) for rank in both.ranks)
-    show_analysis(Output(), summarise(make_suite(alone, replace(both, ranks=records))))
+    show_document(Output(), measurement_document(summarise(make_suite(alone, replace(both, ranks=records)))))
     return " ".join(capsys.readouterr().out.split())
 
 

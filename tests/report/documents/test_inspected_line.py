@@ -4,14 +4,15 @@ from dataclasses import replace
 
 from factories import make_outcome, make_run, make_suite
 from scalewise.analysis.summary import summarise
-from scalewise.console.analysis_view import show_analysis
 from scalewise.console.output import Output
+from scalewise.console.terminal import show_document
 from scalewise.records.inspection import LayerRow
 from scalewise.records.spec import Inspected
+from scalewise.report.documents.measurement_document import measurement_document
 
 
 def _shown(capsys, *runs) -> str:
-    show_analysis(Output(quiet=True), summarise(make_suite(*runs)))
+    show_document(Output(quiet=True), measurement_document(summarise(make_suite(*runs))))
     return " ".join(capsys.readouterr().out.split())
 
 

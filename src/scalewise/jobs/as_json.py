@@ -1,0 +1,120 @@
+"""Turns the results of verbs into JSON values, by `records/codec.py` and with the figures worked out of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalewise.analysis.headline import headlines_of
+from scalewise.analysis.summary import Analysis
+from scalewise.course.tasks.requirement import Judged, TaskVerdict
+from scalewise.jobs.diagnose import ExaminedScript
+from scalewise.predict.answer import AtRanks, RehearsalAnswer
+from scalewise.predict.conclusion import Conclusions
+from scalewise.predict.prediction import LEVEL
+from scalewise.predict.probe import LinkProbe
+from scalewise.records.codec import encode, json_value
+from scalewise.records.examination import PlaceRow
+from scalewise.records.machine import MachineFacts
+from scalewise.report.documents.machine_document import link_texts
+
+REHEARSAL_SCHEMA = 1
+
+
+def machine_json(facts: MachineFacts, probes: Sequence[LinkProbe]) -> dict[str, Any]:
+    """The facts, and the measured values of each link with the sentences about it."""
+    return encode(facts) | {"links": [{**encode(probe), "in_words": link_texts(probe)} for probe in probes]}
+
+
+def measurement_json(analysis: Analysis) -> dict[str, Any]:
+    """The analysis, and the answers of each experiment."""
+    headlines = {one.name: headlines_of(one.rows) for one in analysis.experiments}
+    return {"headlines": headlines, **json_value(analysis)}
+
+
+def diagnosis_json(examined: ExaminedScript) -> dict[str, Any]:
+    """The diagnosis, and how the script ended."""
+    words = "\n".join(examined.words)
+    more = {"traceback": words, "exit_code": examined.exit_code, "files": examined.files}
+    return encode(examined.diagnosis) | more
+
+
+def rehearsal_json(answer: RehearsalAnswer, found: Conclusions) -> dict[str, Any]:
+    """An answer as JSON values in seconds, bytes and shares; each interval says its level, one for all of them."""
+    told: dict[str, Any] = json_value(
+        {
+            "schema": REHEARSAL_SCHEMA,
+            "level": LEVEL,
+            "script": answer.script,
+            "args": answer.args,
+            "device": answer.device,
+            "link": answer.link,
+            "sharing": answer.sharing,
+            "spread": answer.spread,
+            "folder": answer.folder,
+            "at": [_step(at) for at in answer.at],
+            "checks": [{"ratio": one.ratio, "inside": one.inside, **json_value(one)} for one in answer.checks],
+            "refused": answer.refused,
+            "warnings": answer.warnings,
+            "files": answer.files,
+            **{
+                field: getattr(found, field)
+                for field in ("scaling", "curve", "thresholds", "changes", "memory", "costs")
+            },
+            "guesses": found.guesses,
+        }
+    )
+    return told
+
+
+def _step(at: AtRanks) -> dict[str, Any]:
+    """The parts of the step of one number of ranks."""
+    line, tape = at.predicted.timeline, at.rehearsal.typical
+    return {
+        "ranks": at.ranks,
+        "predicted": at.predicted.step,
+        "measured": at.measured,
+        "samples": at.predicted.samples,
+        "bound": at.predicted.bound,
+        "compute_seconds": line.compute_seconds,
+        "message_seconds": line.message_seconds,
+        "exposed_seconds": line.exposed_seconds,
+        "slowed_seconds": line.slowed_seconds,
+        "hidden_seconds": line.hidden_seconds,
+        "messages": len(tape.messages) / tape.steps,
+        "message_bytes": sum(one.size_bytes for one in tape.messages) / tape.steps,
+        "peak_bytes": at.predicted.peak_bytes,
+        "company": at.rehearsal.company,
+    }
+
+
+def verdict_json(verdict: TaskVerdict) -> dict[str, Any]:
+    """A check of a script, requirement by requirement."""
+    return {
+        "task": verdict.task.name,
+        "script": verdict.script,
+        "verdict": verdict.sentence(),
+        "fulfilled": verdict.count("fulfilled"),
+        "not_fulfilled": verdict.count("not fulfilled"),
+        "not_seen": verdict.count("not seen"),
+        "requirements": list(map(_requirement, verdict.judged)),
+        "failure": verdict.failure,
+        "last_line": verdict.last_line,
+        "where": _place(verdict.where),
+        "setting": verdict.setting,
+        "folder": verdict.folder,
+        "exit_code": verdict.exit_code,
+    }
+
+
+def _requirement(one: Judged) -> dict[str, Any]:
+    return {
+        "id": one.requirement.id,
+        "asks": one.requirement.asks,
+        "state": one.found.state,
+        "measured": one.found.measured,
+        "where": _place(one.found.where),
+        "change": one.found.change,
+    }
+
+
+def _place(where: PlaceRow | None) -> dict[str, Any] | None:
+    return {"file": where.file, "line": where.line, "text": where.text} if where else None
