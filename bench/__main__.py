@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest
 
-ALONE = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "shapes")
+ALONE = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "unseen", "shapes")
 BENCHMARKS = (*ALONE, "wild", "revisions")  # these two want to be told what to compare
 
 
@@ -29,6 +29,9 @@ def main() -> None:
     wild.add_argument("--only", action="append", default=[], metavar="NAME", help="this script; may be given again")
     wild.add_argument("--verbs", default="run,doctor,rehearse", help="[default: %(default)s]")
     wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
+    parser.add_argument("--set", default="unseen", choices=["unseen", "development"], help="unseen: of which models")
+    parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
+    parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
     parser.add_argument("--before", metavar="REV", help="revisions: the commit to compare the working tree with")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]
@@ -36,6 +39,8 @@ def main() -> None:
         parser.error(f"there is no benchmark {unknown[0]!r}; choose from {', '.join(BENCHMARKS)}")
     if "wild" in args.which and args.folder is None:
         parser.error("wild needs --from FOLDER, a folder with training scripts and their wild.toml")
+    if not args.minutes > 0:
+        parser.error(f"--minutes {args.minutes:g} leaves no time to measure")
     if "revisions" in args.which and args.before is None:
         parser.error("revisions needs --before REV, the commit to compare the working tree with")
     every = [*ALONE, *["wild"] * (args.folder is not None), *["revisions"] * (args.before is not None)]
@@ -54,6 +59,7 @@ def main() -> None:
                 "results": args.results,
             },
             "revisions": {"before": args.before},
+            "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes},
         }.get(name, {})
         try:
             results[name] = benchmark.run(quick=args.quick, cuda=args.cuda, **options)

@@ -24,7 +24,6 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.python_file import check_is_python
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
-from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.link import Link
@@ -34,7 +33,7 @@ from scalewise.predict.prediction_text import stood_for
 from scalewise.predict.rank_differences import differences, work_by_rank
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.rescale import rescaled
-from scalewise.predict.self_check import WrittenPrediction, measured, model_error, model_spread
+from scalewise.predict.self_check import WrittenPrediction, measured, spread_over
 from scalewise.records.codec import write_json
 from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.load import Run
@@ -160,15 +159,6 @@ def _links(stage: RehearsalStage, rehearsals: Rehearsals) -> Links:
     return Links(asked, stage.seats, probe, rehearsals.found)
 
 
-def _spread(stage: RehearsalStage, rehearsals: Rehearsals, link: Link, checks: Sequence[Checked]) -> Spread:
-    """The spread of predictions; the checks' error shifts those over the measured link, and only widens all others."""
-    computing = compute_spread(tuple(rehearsals.found.values()))
-    if link.origin != "measured":
-        return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
-    error = model_error(checks)
-    return Spread(computing, link.spread, error.spread, error.shift)
-
-
 def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> SelfCheck:
     """Checks predictions against real ranks; all of them are on disk before the first measurement begins."""
     if not stage.request.check:
@@ -179,7 +169,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
         link = links.measured(ranks)
         if ranks in rehearsals.found and isinstance(link, Link):
             one = rehearsals.found[ranks]
-            predicted[ranks] = predict(one, link, links.sharing_here, _spread(stage, rehearsals, link, ()))
+            predicted[ranks] = predict(one, link, links.sharing_here, spread_over(link, tuple(rehearsals.found.values()), ()))
         elif not isinstance(link, Link):
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
@@ -248,7 +238,7 @@ def _answer(
         used = link
         comparable = link.origin == "measured" and ranks not in batches.altered
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
-        spread = _spread(stage, rehearsals, link, check.rows)
+        spread = spread_over(link, tuple(rehearsals.found.values()), check.rows)
         before = asked[ranks] if ranks in batches.altered else None
         at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen, before))
     if not at:

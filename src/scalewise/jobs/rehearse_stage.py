@@ -71,9 +71,12 @@ class RehearsalStage:
             )
         )
 
-    def measure(self, ranks: int) -> Run:
+    def measure(
+        self, ranks: int, *, name: str = "", args: tuple[str, ...] = (), changes: tuple[Change, ...] = ()
+    ) -> Run:
         """Makes a run with that many real ranks."""
-        return self._made(replace(self._specs[ranks], name=f"measure{ranks}"))
+        spec = self._specs[ranks]
+        return self._made(replace(spec, name=f"measure{ranks}{name}", args=spec.args + args, changes=changes))
 
     def _made(self, spec: RunSpec) -> Run:
         spec = replace(spec, enough_steps=ENOUGH_STEPS, without_hooks={**self._left_out, **spec.without_hooks})

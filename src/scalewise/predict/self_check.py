@@ -8,7 +8,10 @@ from statistics import fmean, stdev
 from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.analysis.series import Series, series
 from scalewise.predict.answer import Checked, MeasuredStep
-from scalewise.predict.prediction import LEVEL, QUANTILE
+from scalewise.predict.compute_noise import compute_spread
+from scalewise.predict.link import Link
+from scalewise.predict.prediction import LEVEL, QUANTILE, Spread
+from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.records.load import Run
 
 # Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over
@@ -50,6 +53,15 @@ def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelEr
     shift = weighted / (1 / before**2 + sum(weights)) if checks else 0.0
     squares = WORTH_CHECKS * before**2 + sum((error - shift) ** 2 for error in errors)
     return ModelError(shift, sqrt(squares / (WORTH_CHECKS + len(checks))))
+
+
+def spread_over(link: Link, rehearsals: Sequence[RehearsedRank], checks: Sequence[Checked]) -> Spread:
+    """The spread of predictions; the checks' error shifts those over the measured link, and only widens all others."""
+    computing = compute_spread(rehearsals)
+    if link.origin != "measured":
+        return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
+    error = model_error(checks)
+    return Spread(computing, link.spread, error.spread, error.shift)
 
 
 def _chance(check: Checked) -> float:

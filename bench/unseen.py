@@ -1,0 +1,135 @@
+"""How well the steps of scripts are foreseen on which nothing was tuned: rehearsed first, really run minutes later.
+
+Every model is rehearsed for each number of ranks that fits, then all of them are run with their real ranks, in rounds,
+so that a prediction and what it is held against lie minutes apart, and repeats of a run as well. The runs stay in the
+folder; `--from FOLDER` judges what lies there once more, by the model of today.
+
+Of the development set, further runs take the time apart: the rehearsal of a rank alone (what its company costs), ranks
+that exchange nothing (what a rehearsal is off by itself), and ranks that wait for each other at every bucket but send
+one number only (what waiting for the slowest costs; the rest is the bytes and what they cost computing).
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bench.unseen_judge import SCRIPTS, judged
+from scalewise.jobs.link_probe import probe_link
+from scalewise.jobs.measure import Here
+from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.jobs.rehearse_stage import RehearsalStage
+from scalewise.jobs.reporter import SILENT
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.this_machine import machine_facts
+from scalewise.plan.seating import Seating, seating
+from scalewise.records.codec import write_json
+from scalewise.records.load import Run
+from scalewise.records.machine import MachineFacts
+from scalewise.records.spec import Change
+
+Which = Literal["unseen", "development"]
+RANKS = (2, 4, 8)  # those that leave every rank two cores, or two ranks of one core each
+ROUNDS = 3
+STEPS = 40
+QUICK = 4  # every so manieth model is a look
+PROBES = 2  # of the link: before the rehearsals and after them
+NO_MESSAGES = Change("remove_communication")
+
+
+@dataclass(frozen=True)
+class Made:
+    """The runs of one model."""
+
+    name: str
+    stage: RehearsalStage
+    counts: tuple[int, ...]
+
+
+def run(quick: bool, cuda: bool, which: Which, folder: Path | None, minutes: float) -> dict[str, object]:
+    """Makes the runs, unless the folder holds them already, and prints how well they were foreseen."""
+    if folder is not None and (folder / which).is_dir():
+        return judged(folder / which)
+    place = (folder or Path("runs") / f"bench-{time.strftime('%Y%m%d-%H%M%S')}") / which
+    end = time.monotonic() + 60 * minutes
+    with Servers() as servers:
+        here = Here(servers, machine_facts(servers))
+        seats = seating(here.facts, "cpu", _fitting(here.facts))
+        names = list(_models(which))[:: QUICK if quick else 1]
+        print(f"\n{len(names)} models of the {which} set on {', '.join(map(str, seats.counts))} ranks of "
+              f"{seats.cores_per_rank} cores each; runs in {place}", flush=True)  # fmt: skip
+        made = _rehearsals(here, seats, place, which, names, end)
+        for number in range(1 if quick else ROUNDS):
+            _round(made, number, which, end)
+    return judged(place)
+
+
+def _fitting(facts: MachineFacts) -> tuple[int, ...]:
+    cores = len(facts.cores)
+    return tuple(ranks for ranks in RANKS if 2 * ranks <= cores) or (2,)
+
+
+def _models(which: Which) -> Iterator[str]:
+    """Yields the names in the set's file, in their order: this process imports no torch."""
+    import ast
+
+    tree = ast.parse((SCRIPTS / f"{which}_models.py").read_text(encoding="utf-8"))
+    table = next(
+        one.value for one in tree.body
+        if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") == "SUBJECTS"
+    )  # fmt: skip
+    assert isinstance(table, ast.Dict)
+    yield from (str(key.value) for key in table.keys if isinstance(key, ast.Constant))
+
+
+def _rehearsals(
+    here: Here, seats: Seating, place: Path, which: Which, names: list[str], end: float
+) -> tuple[Made, ...]:
+    made: list[Made] = []
+    place.mkdir(parents=True)
+    write_json(place / "probe0.json", probe_link(here, seats))
+    for name in names:
+        request = RehearseRequest(
+            script=SCRIPTS / "train_unseen.py",
+            args=(which, name, "--steps", str(STEPS)),
+            ranks=seats.counts,
+            check=False,
+            advice=False,
+            device="cpu",
+            limit_seconds=60.0,
+            out=place / name,
+        )
+        one = Made(name, RehearsalStage(request, SILENT, here), seats.counts)
+        began = time.monotonic()
+        good = all(_told(one.stage.rehearse(ranks)) for ranks in (1, *one.counts))
+        if which == "development":
+            for ranks in one.counts:
+                _told(one.stage.rehearse(ranks, company=1, name="-alone"))
+        print(f"rehearsed {name} in {time.monotonic() - began:.1f} s", flush=True)
+        made += [one] * good
+        if time.monotonic() > end:
+            break
+    write_json(place / "probe1.json", probe_link(here, seats))
+    return tuple(made)
+
+
+def _round(made: tuple[Made, ...], number: int, which: Which, end: float) -> None:
+    """Runs everything once; the order rotates, so that no model is always right after the rehearsals."""
+    for one in (*made[number:], *made[:number]):
+        if time.monotonic() > end:
+            print(f"no time was left for round {number} of {one.name}", flush=True)
+            continue
+        for ranks in (1, *one.counts):
+            _told(one.stage.measure(ranks, name=f"-round{number}"))
+        if which == "development" and number == 0:
+            for ranks in one.counts:
+                _told(one.stage.measure(ranks, name="-no-messages", changes=(NO_MESSAGES,)))
+                _told(one.stage.measure(ranks, name="-one-number", args=("--one-number",)))
+
+
+def _told(run: Run) -> bool:
+    if not run.measured:
+        outcome = run.outcome
+        print(f"{run.spec.name} of {run.spec.args[1]}: {outcome.sentence if outcome else 'no end'}", flush=True)
+    return run.measured

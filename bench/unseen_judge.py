@@ -1,0 +1,190 @@
+"""Holds what was foreseen against what was measured, from the folders that `bench.unseen` leaves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import log
+from pathlib import Path
+from statistics import median
+
+from scalewise.analysis.estimate import Estimate, estimate
+from scalewise.analysis.series import series
+from scalewise.plan.seating import seating
+from scalewise.predict.answer import Checked
+from scalewise.predict.link import Link
+from scalewise.predict.links import AskedLink, Links
+from scalewise.predict.prediction import LEVEL, predict
+from scalewise.predict.probe import LinkProbe
+from scalewise.predict.rehearsed import RehearsedRank, rehearsed
+from scalewise.predict.self_check import measured, spread_over
+from scalewise.records.codec import read_json
+from scalewise.records.load import Run, load
+
+SCRIPTS = Path(__file__).parent / "scripts"
+GOALS = (0.05, 0.15)  # of errors: median and largest
+COVERED = (0.85, 0.95)  # share of points inside the interval
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model on one number of ranks."""
+
+    model: str
+    ranks: int
+    predicted: Estimate
+    measured: Estimate
+    checked: Estimate | None  # predicted after one run of each number of ranks; held against `others`
+    others: Estimate | None  # measured without the run that was the check
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted.value / self.measured.value - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the interval holds what was measured."""
+        return self.predicted.low <= self.measured.value <= self.predicted.high
+
+    @property
+    def width(self) -> float:
+        """Half the interval, as a logarithm."""
+        return log(self.predicted.high / self.predicted.low) / 2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The runs of one model, by their names."""
+
+    model: str
+    runs: Mapping[str, Run]
+
+    def rehearsal(self, ranks: int, name: str = "") -> RehearsedRank | None:
+        """The rehearsal of that many ranks."""
+        run = self.runs.get(f"rehearse{ranks}{name}")
+        found = rehearsed(run) if run is not None else None
+        return found if isinstance(found, RehearsedRank) else None
+
+    def rounds(self, ranks: int) -> list[Run]:
+        """The measured runs of that many ranks, in their order."""
+        named = sorted(name for name in self.runs if name.startswith(f"measure{ranks}-round"))
+        return [self.runs[name] for name in named if self.runs[name].measured]
+
+
+def seen(folder: Path) -> list[Seen]:
+    """What lies in the folder of a set."""
+    found: list[Seen] = []
+    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
+        runs: dict[str, Run] = {}
+        for suite in sorted(path.parent for path in place.glob("*/machine.json")):
+            runs |= {run.spec.name: run for run in load(suite).runs}
+        found.append(Seen(place.name, runs))
+    return found
+
+
+def judged(folder: Path) -> dict[str, object]:
+    """Prints a table with a row for every model and number of ranks, and what they are like together."""
+    from bench.unseen_effects import effects
+
+    models = seen(folder)
+    probes = [read_json(path, LinkProbe) for path in sorted(folder.glob("probe*.json"))]
+    points = [point for one in models for point in predicted_points(one, probes)]
+    print(f"\n{'model':14}{'ranks':>5}  {'predicted, ms':>24}{'measured, ms':>22}{'error':>9}      after a check")
+    for point in points:
+        _show(point)
+    found: dict[str, object] = {"points": [_plain(point) for point in points]}
+    for what, chosen in (
+        ("all", points),
+        *((f"{ranks} ranks", [one for one in points if one.ranks == ranks])
+          for ranks in sorted({one.ranks for one in points})),
+    ):  # fmt: skip
+        found[what] = _summary(what, chosen)
+    found["effects"] = effects(models)
+    return found
+
+
+def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
+    """The points of one model: predicted as `scalewise rehearse` does, without a check and after one."""
+    counts = sorted({run.spec.rehearsed.world_size for run in one.runs.values() if run.spec.rehearsed})
+    taken = {ranks: found for ranks in counts if (found := one.rehearsal(ranks)) is not None}
+    several = [ranks for ranks in taken if ranks > 1]
+    if not several:
+        return []
+    machine = next(run.machine for run in one.runs.values() if run.machine is not None)
+    seats = seating(machine, "cpu", several)
+    links = Links(AskedLink(None, False, None, max(several)), seats, probes[0], taken)
+    points = []
+    checks = list(_checks(one, links, taken))
+    for ranks in several:
+        link = links.asked(ranks)
+        rounds = one.rounds(ranks)
+        if not isinstance(link, Link) or not rounds:
+            continue
+        kept = tuple(found for number, found in taken.items() if number > 1)
+        step = predict(taken[ranks], link, links.sharing, spread_over(link, kept, ())).step
+        after = predict(taken[ranks], link, links.sharing, spread_over(link, kept, checks)).step
+        rest = rounds[1:]
+        points.append(
+            Point(one.model, ranks, step, step_of(rounds), after if rest else None, step_of(rest) if rest else None)
+        )
+    return points
+
+
+def _checks(one: Seen, links: Links, taken: Mapping[int, RehearsedRank]) -> list[Checked]:
+    """The first run of each number of ranks, as the check of `scalewise rehearse` would have made it."""
+    checks = []
+    for ranks, found in taken.items():
+        link = links.asked(ranks)
+        runs = one.rounds(ranks)[:1]
+        made = measured(runs[0], loop=found.uneven) if runs and ranks > 1 else None
+        if made is not None and isinstance(link, Link):
+            others = tuple(one for number, one in taken.items() if number > 1)
+            told = predict(found, link, links.sharing, spread_over(link, others, ())).step
+            checks.append(Checked(ranks, told, made.step))
+    return checks
+
+
+def step_of(runs: Sequence[Run]) -> Estimate:
+    """The step as `scalewise run` tells it of these repeats."""
+    medians = [found.median() for run in runs if (found := series(run)) is not None]
+    return estimate(medians, level=LEVEL)
+
+
+def _show(point: Point) -> None:
+    text = f"{point.model:14}{point.ranks:5}  {_ms(point.predicted):>24}{_ms(point.measured):>22}"
+    text += f"{100 * point.error:+8.1f} % {'in ' if point.inside else 'OUT'}"
+    if point.checked and point.others:
+        error = point.checked.value / point.others.value - 1
+        where = "in" if point.checked.low <= point.others.value <= point.checked.high else "OUT"
+        text += f"{_ms(point.checked):>22}{100 * error:+7.1f} % {where}"
+    print(text, flush=True)
+
+
+def _ms(step: Estimate) -> str:
+    return f"{step.value * 1e3:.1f} [{step.low * 1e3:.1f}, {step.high * 1e3:.1f}]"
+
+
+def _summary(what: str, points: Sequence[Point]) -> dict[str, float]:
+    if not points:
+        return {}
+    errors = sorted(abs(one.error) for one in points)
+    inside = sum(one.inside for one in points) / len(points)
+    found = {
+        "points": float(len(points)),
+        "median error": median(errors),
+        "largest error": errors[-1],
+        "median signed error": median(one.error for one in points),
+        "inside": inside,
+        "median half width": median(one.width for one in points),
+        "median half width of measured": median(one.measured.half_width for one in points),
+    }
+    print(
+        f"{what}, {len(points)} points: median error {100 * found['median error']:.1f} % (goal {100 * GOALS[0]:g} %), "
+        f"largest {100 * found['largest error']:.1f} % (goal {100 * GOALS[1]:g} %), signed "
+        f"{100 * found['median signed error']:+.1f} %; inside {100 * inside:.0f} % (goal {100 * COVERED[0]:.0f} to "
+        f"{100 * COVERED[1]:.0f} %), half width {100 * found['median half width']:.0f} %"
+    )
+    return found
+
+
+def _plain(point: Point) -> dict[str, object]:
+    return {**asdict(point), "error": point.error, "inside": point.inside}
