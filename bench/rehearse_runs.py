@@ -14,7 +14,7 @@ from bench.emulated_link import emulated_link, with_real_messages
 from bench.rehearse_points import LINEAR, Point
 from bench.runs import made, run_spec
 from scalewise.analysis.estimate import Estimate
-from scalewise.jobs.link_probe import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
+from scalewise.jobs.machine_probes import OVERLAP_REPEATS, OVERLAP_SIZES, SIZES, collectives_of
 from scalewise.launch.forkserver import Servers
 from scalewise.plan.seating import seats
 from scalewise.predict.collective_times import seconds

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from bench.unseen_judge import SCRIPTS, judged
-from scalewise.jobs.link_probe import probe_link
+from scalewise.jobs.machine_probes import probe_link
 from scalewise.jobs.measure import Here
+from scalewise.jobs.rehearse import RehearsalStage
 from scalewise.jobs.rehearse_request import RehearseRequest
-from scalewise.jobs.rehearse_stage import RehearsalStage
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts

@@ -44,7 +44,7 @@ def lend_to_jobs(servers: SharedServers, monkeypatch: pytest.MonkeyPatch) -> Non
     """Gives every module of the product that opens servers these ones."""
     import scalewise.jobs.calls
     import scalewise.jobs.course
-    import scalewise.jobs.machine  # noqa: F401
+    import scalewise.jobs.machine_probes  # noqa: F401
 
     for name, module in list(sys.modules.items()):
         uses = name.startswith("scalewise.") and getattr(module, "Servers", None) is Servers

@@ -59,7 +59,6 @@ FILES_OF_ONE_NAME = {
     "group": ["watch/hooks", "watch/rehearsal"],
     "groups": ["watch/examination", "watch/redirect"],
     "layers": ["course/homework3", "subjects"],
-    "machine": ["jobs", "records"],
     "memory": ["watch/hooks", "watch/redirect"],
     "optimizer": ["watch/examination", "watch/hooks"],
     "precision": ["watch/examination", "watch/redirect"],

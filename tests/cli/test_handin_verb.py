@@ -6,7 +6,7 @@ import pytest
 
 from run_folders import write_run
 from scalewise.cli.verbs import main
-from scalewise.jobs import handin
+from scalewise.jobs import course
 
 pytestmark = pytest.mark.processes
 
@@ -47,7 +47,7 @@ def test_a_zip_that_cannot_be_written_in_the_end_is_a_sentence(measured, monkeyp
     def refuses(path, files):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(handin, "write_zip", refuses)
+    monkeypatch.setattr(course, "write_zip", refuses)
     assert code("homework2", "--name", "A", "--id", "1", "--runs", str(measured)) == 1
     assert "homework2-a.zip: No space left on device." in capsys.readouterr().err
 
@@ -62,7 +62,7 @@ def test_a_zip_that_cannot_be_written_in_the_end_is_a_sentence(measured, monkeyp
     ],
 )
 def test_any_name_gives_the_name_of_a_file(name, file):
-    assert handin._file_name(name) == file
+    assert course._file_name(name) == file
 
 
 def test_a_script_that_was_saved_after_measuring_and_a_zip_that_was_there_are_told(measured, capsys):

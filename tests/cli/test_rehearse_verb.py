@@ -16,7 +16,7 @@ from scalewise.cli import main
 from scalewise.cli.request import requested_rehearsal
 from scalewise.cli.verbs import rehearsal_code, verbs
 from scalewise.errors import BadRequest
-from scalewise.jobs import rehearse, rehearse_stage
+from scalewise.jobs import rehearse
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.campaign import run_campaign
@@ -297,7 +297,7 @@ def test_ctrl_c_while_a_run_is_just_ending_is_not_lost(rehearsed, monkeypatch):
         args[-1].asked = True
         return outcomes
 
-    monkeypatch.setattr(rehearse_stage, "run_campaign", campaign)
+    monkeypatch.setattr(rehearse, "run_campaign", campaign)
     with pytest.raises(KeyboardInterrupt):
         rehearsed(RIGHT)
 

@@ -12,7 +12,7 @@ from scalewise import course
 from scalewise.course.homework import course_suites, pages_of, predictions_of
 from scalewise.course.predictions import FILE, keep
 from scalewise.errors import BadRequest
-from scalewise.jobs.handin import hand_in
+from scalewise.jobs.course import hand_in
 from scalewise.jobs.reporter import SILENT
 from scalewise.plan import find
 from scalewise.plan.suite import load_suite

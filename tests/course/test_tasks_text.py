@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalewise.course.tasks import anywhere, task_named
+from scalewise.course.tasks import requirement, task_named
 from scalewise.course.tasks.requirement import Seen
 from scalewise.doctor.case import Abstain
 from scalewise.errors import BadRequest
@@ -52,7 +52,7 @@ def test_a_task_that_is_not_there_is_told_with_all_that_are():
     ],
 )
 def test_steps_that_are_left_out_are_counted_as_they_are_written(text, measured):
-    found = anywhere._warm_up_left_out(seen(text))
+    found = requirement._warm_up_left_out(seen(text))
     assert found.measured == f"{measured} are left out"
     assert (found.state == "fulfilled") == (int(measured[0]) >= 5)
 
@@ -68,10 +68,10 @@ def test_steps_that_are_left_out_are_counted_as_they_are_written(text, measured)
 )
 def test_a_number_that_is_compared_with_something_else_leaves_no_step_out(text):
     with pytest.raises(Abstain):
-        anywhere._warm_up_left_out(seen(text))
+        requirement._warm_up_left_out(seen(text))
 
 
 def test_a_print_of_all_ranks_is_told_from_one_of_rank_0():
     text = "if rank == 0:\n    print('mine')\nfor step in steps:\n    if step:\n        print(1)\nif r == 0: print(2)\n"
-    lines = [call.lineno for call in anywhere._prints_of_all(ast.parse(text))]
+    lines = [call.lineno for call in requirement._prints_of_all(ast.parse(text))]
     assert lines == [5]

@@ -16,8 +16,8 @@ from rehearsal_specimen import full_answer
 from scalewise.analysis.caveats import Caveat
 from scalewise.analysis.comparison import Comparison
 from scalewise.doctor.finding import Diagnosis, Finding
+from scalewise.jobs.calls import CompareResult, DiagnoseResult, MeasureResult, RehearseResult
 from scalewise.jobs.diagnose import ExaminedScript
-from scalewise.jobs.results import CompareResult, DiagnoseResult, MeasureResult, RehearseResult
 from scalewise.predict.conclusion import conclusions_from
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"

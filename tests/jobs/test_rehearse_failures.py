@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from factories import make_outcome, make_run, quiet_sample
-from scalewise.jobs.rehearse_failures import loaded, made_up, refused, warnings_of, why_unmeasured
+from scalewise.jobs.failure_messages import loaded, made_up, refused, warnings_of, why_unmeasured
 from scalewise.predict.rehearsed import NotRehearsed
 from scalewise.records.load import Run
 from scalewise.records.outcome import OutcomeKind, RankEnd

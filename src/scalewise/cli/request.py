@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalewise.errors import BadRequest
-from scalewise.jobs.arguments import Arguments
-from scalewise.jobs.measure_request import MeasureRequest
+from scalewise.jobs.requests import Arguments, MeasureRequest
 from scalewise.plan.words import PLAIN, parse_changes, parse_ranks, ranks_problem
 from scalewise.records.spec import Nodes
 

@@ -52,7 +52,7 @@ def verbs() -> None:
 def machine(measure: bool, as_json: bool, quiet: bool) -> int:
     """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
     from scalewise.jobs.as_json import machine_json
-    from scalewise.jobs.machine import look
+    from scalewise.jobs.machine_probes import look
     from scalewise.report.documents.machine_document import machine_document
 
     output, reporter = _streams(quiet)
@@ -102,7 +102,7 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
     """
     from scalewise.cli.request import requested_measurement, requested_nodes, spelled
     from scalewise.jobs.measure import Where, measure
-    from scalewise.jobs.measure_request import suite_of
+    from scalewise.jobs.requests import suite_of
 
     output, reporter = _streams(quiet)
     suite, where = (
@@ -298,7 +298,7 @@ def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: 
 
     scalewise handin homework2 --name "Ada Lovelace" --id 1815
     """
-    from scalewise.jobs.handin import hand_in
+    from scalewise.jobs.course import hand_in
 
     output, reporter = _streams(quiet)
     output.show(str(hand_in(homework, runs, out, report_options(options, Path("reports")), reporter)))

@@ -18,8 +18,6 @@ SeriesStyle = Literal["measured", "emulated", "predicted"]
 BRACKET = "brackets: 95 % intervals"
 SHOWN = {"DIM": "DIM", "DEPTH": "DEPTH", "BATCH": "batch", "ACCUM_STEPS": "ACCUM_STEPS", "LR": "LR", "STEPS": "steps"}
 INSPECTED = "from one inspected run each"
-AT_PEAK = "What existed together when the tensors of rank 0 held most, in a steady inspected step."
-MOST_OF_EACH = "From inspected runs, rank 0, each storage counted once; the rest lives only in passing."
 
 
 def setting(

@@ -49,7 +49,7 @@ def measure_here(
     """Does the same as `measure`, on a machine whose facts are known already."""
     plan = planned(suite, reporter, here, nodes)
     if any(spec.inspected for spec in plan.runs):
-        from scalewise.jobs.peak_probe import with_peaks
+        from scalewise.jobs.machine_probes import with_peaks
 
         here = with_peaks(here, plan.runs, reporter)
     folder = suite_folder(suite, plan, here.facts, where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.errors import BadRequest
-from scalewise.jobs.arguments import Spelled
+from scalewise.jobs.requests import Spelled
 from scalewise.plan.experiment import DeviceChoice
 from scalewise.predict.answer import Scaling
 from scalewise.predict.catalogue import named_link

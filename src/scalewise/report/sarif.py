@@ -7,8 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from scalewise import __version__
-from scalewise.doctor.diagnosis_text import price_text, root_of, sure_text
-from scalewise.doctor.finding import Check, Diagnosis, Finding, Unchecked, rules
+from scalewise.doctor.finding import Check, Diagnosis, Finding, Unchecked, price_text, root_of, rules, sure_text
 from scalewise.records.examination import PlaceRow
 from scalewise.report.view import plain_text
 

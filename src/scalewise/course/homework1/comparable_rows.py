@@ -10,8 +10,7 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.scaling import BY_REMOVAL
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.work import drift_of, with_drift
-from scalewise.course.measured_arms import COURSE_LEVEL, runs_of
-from scalewise.course.seen import label_refusal
+from scalewise.course.measured_arms import COURSE_LEVEL, label_refusal, runs_of
 from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Answer

@@ -7,6 +7,7 @@ from textwrap import dedent
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
+from scalewise.course.handin_parts import lines_listing
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     Again,
@@ -17,10 +18,8 @@ from scalewise.course.homework1.comparable_rows import (
     scaling_rows,
     shaken_by,
 )
-from scalewise.course.listings import lines_listing
-from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.measured_arms import COURSE_LEVEL, refusals
 from scalewise.course.page_pieces import setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import (
     Answer,

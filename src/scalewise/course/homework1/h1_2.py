@@ -48,9 +48,8 @@ from scalewise.course.homework1.rank_points import (
     speedup_series,
     told,
 )
-from scalewise.course.measured_arms import step_ratio
+from scalewise.course.measured_arms import refusals, step_ratio
 from scalewise.course.page_pieces import setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 from scalewise.units import listed, ranks_phrase

@@ -33,9 +33,8 @@ from scalewise.course.homework1.rank_points import (
     predicted_ranks,
     told,
 )
-from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.measured_arms import COURSE_LEVEL, refusals
 from scalewise.course.page_pieces import setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, BarPlot, Block, Cell, Column, Figure, Mark, Part, Section, Table
 from scalewise.units import listed, ranks_phrase

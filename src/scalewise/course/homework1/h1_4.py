@@ -36,9 +36,8 @@ from scalewise.course.homework1.h1_4_devices import (
     strips_figure,
     why_steadier,
 )
-from scalewise.course.measured_arms import figures_of, step_ratio
+from scalewise.course.measured_arms import figures_of, refusals, step_ratio
 from scalewise.course.page_pieces import setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Mark, Section, Table
 from scalewise.units import listed

@@ -23,9 +23,8 @@ from scalewise.course.homework1.comparable_rows import (
     why_no_scaling,
 )
 from scalewise.course.homework1.rank_points import predicted_ranks
-from scalewise.course.measured_arms import COURSE_LEVEL, step_ratio
+from scalewise.course.measured_arms import COURSE_LEVEL, refusals, step_ratio
 from scalewise.course.page_pieces import estimates_series, setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import estimate_cell, number_cell, said, said_with_interval, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, Mark, PlotSeries, Section, Table
 from scalewise.units import listed, ranks_phrase

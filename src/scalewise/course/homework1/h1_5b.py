@@ -32,9 +32,8 @@ from scalewise.course.homework1.rank_points import (
     predicted_ranks,
     told,
 )
-from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.measured_arms import COURSE_LEVEL, refusals
 from scalewise.course.page_pieces import SeriesStyle, cells_series, estimates_series, setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
 from scalewise.units import ranks_phrase

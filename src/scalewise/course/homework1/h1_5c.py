@@ -11,9 +11,8 @@ from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import NOT_FROM_THESE_RUNS, agreeing_rows, measured_runs, shaken_by
-from scalewise.course.measured_arms import COURSE_LEVEL
+from scalewise.course.measured_arms import COURSE_LEVEL, refusals
 from scalewise.course.page_pieces import setting
-from scalewise.course.seen import refusals
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
 from scalewise.report.document import Answer, Cell, Column, Mark, Section, Table
 from scalewise.units import listed

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 
 from scalewise.analysis.figures import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
-from scalewise.course.tasks.anywhere import MEASURING, on_gpu, seeds
-from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
+from scalewise.course.tasks.requirement import MEASURING, Found, Requirement, Seen, Task, decided, on_gpu, seeds
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.queries.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
 from scalewise.records.examination import PlaceRow

@@ -4,8 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scalewise.analysis.inspected_run import Inspection, Pipeline, contiguous, pipeline_of, placement_rule
-from scalewise.course.tasks.anywhere import call_named, on_gpu, seeds, synchronised
-from scalewise.course.tasks.requirement import Found, Requirement, Seen, Task, decided
+from scalewise.course.tasks.requirement import (
+    Found,
+    Requirement,
+    Seen,
+    Task,
+    call_named,
+    decided,
+    on_gpu,
+    seeds,
+    synchronised,
+)
 from scalewise.doctor.case import Abstain
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote, ForwardNote

@@ -3,20 +3,23 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scalewise.doctor.diagnosis_text import (
+from scalewise.doctor.finding import (
+    Check,
+    Diagnosis,
+    Finding,
     observed,
     place_text,
     price_text,
     reasons,
     relative,
     root_of,
+    rules,
     sort_findings,
     source_around,
     summary_text,
     sure_text,
     verdict_text,
 )
-from scalewise.doctor.finding import Check, Diagnosis, Finding, rules
 from scalewise.records.examination import PlaceRow
 from scalewise.report.document import Block, Code, Document, Judgement, Only, Paragraph, Quote, QuotedPlace, Section
 

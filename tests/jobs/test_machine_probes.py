@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from factories import make_machine
-from scalewise.jobs import link_probe
-from scalewise.jobs.link_probe import known_link, probe_link
+from scalewise.jobs import machine_probes
+from scalewise.jobs.machine_probes import known_link, probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.this_machine import usable_cores
@@ -50,7 +50,7 @@ def test_two_ranks_measure_their_link_and_keep_it(servers, tmp_path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name, value in {**FEWER, "MOST_SECONDS": 200.0}.items():
-        monkeypatch.setattr(link_probe, name, value)
+        monkeypatch.setattr(machine_probes, name, value)
     machine = replace(make_machine(isa_cap="AVX512_CORE"), cores=usable_cores()[:2])
     here, seats = Here(servers, machine), seating(machine, "cpu", (2,))
     probe = probe_link(here, seats)
@@ -58,5 +58,5 @@ def test_two_ranks_measure_their_link_and_keep_it(servers, tmp_path, monkeypatch
     assert {point.kind for point in probe.points} == {"all_reduce", "all_gather", "reduce_scatter"}
     assert {one.size_bytes for one in probe.overlaps} == set(FEWER["OVERLAP_SIZES"])
     # On a busy machine few messages may fit no line, and then a kept link would be measured again.
-    monkeypatch.setattr(link_probe, "measured_link", lambda *_: Link("kept", Wire(1e-4, 0.0, 1e9)))
+    monkeypatch.setattr(machine_probes, "measured_link", lambda *_: Link("kept", Wire(1e-4, 0.0, 1e9)))
     assert known_link(here, seats, SILENT) == probe
