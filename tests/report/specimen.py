@@ -256,8 +256,8 @@ VARIANCE = StripPlot(
 DDP_STEP = TimelinePlot(
     (
         Lane("computing", ((0, 3.1, "forward"), (3.1, 9.4, "backward"), (12.2, 13.4, "optimizer"))),
-        Lane("buckets fill", ((3.1, 5.2, "bucket 1"), (5.2, 7.4, "bucket 2"), (7.4, 9.4, "bucket 3"))),
-        Lane("all-reduce", ((5.2, 7.0, "all-reduce 1"), (7.4, 9.6, "all-reduce 2"), (9.6, 12.2, "all-reduce 3"))),
+        Lane("buckets fill", ((3.1, 5.2, "bucket"), (5.2, 7.4, "bucket"), (7.4, 9.4, "bucket")), (1, 2, 3)),
+        Lane("all-reduce", ((5.2, 7.0, "all-reduce"), (7.4, 9.6, "all-reduce"), (9.6, 12.2, "all-reduce")), (1, 2, 3)),
     ),
     "ms since the step began",
 )
@@ -269,16 +269,16 @@ def schedule(micro_batches: int, devices: int = 4) -> TimelinePlot:
     turn = micro_batches + devices - 1
     lanes = []
     for device in range(devices):
-        forward = [((device + m) * scale, (device + m + 1) * scale, f"forward {m + 1}") for m in range(micro_batches)]
+        forward = [((device + m) * scale, (device + m + 1) * scale, "forward") for m in range(micro_batches)]
         backward = [
             (
                 (turn + 2 * (devices - 1 - device + m)) * scale,
                 (turn + 2 * (devices - device + m)) * scale,
-                f"backward {m + 1}",
+                "backward",
             )
             for m in range(micro_batches)
         ]
-        lanes.append(Lane(f"GPU {device}", (*forward, *backward)))
+        lanes.append(Lane(f"GPU {device}", (*forward, *backward), (*range(1, micro_batches + 1),) * 2))
     return TimelinePlot(tuple(lanes), "time, in forwards of an eighth of the batch")
 
 

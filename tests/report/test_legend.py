@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.report.legend import bar_name, elided, legend_columns, legend_points
+from scalewise.report.canvas import bar_name, elided, legend_columns, legend_points
 
 NAMES = st.lists(st.text(max_size=80), min_size=1, max_size=12)
 

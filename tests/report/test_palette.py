@@ -4,7 +4,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import scalewise.report
-from scalewise.report.palette import MEANINGS, SERIES, VARIABLES, colours_of
+from scalewise.report.canvas import MEANINGS, SERIES, VARIABLES, colours_of
 
 
 def grey(colour: str) -> float:

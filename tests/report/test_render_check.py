@@ -5,7 +5,7 @@ from dataclasses import replace
 from specimen import SPEEDUP, TABLE, specimen
 
 from scalewise.report.document import Document, Figure, LinePlot, Paragraph, PlotSeries, Section
-from scalewise.report.render_check import showable
+from scalewise.report.write import showable
 
 
 def holes(*blocks) -> tuple[list[str], list[str]]:

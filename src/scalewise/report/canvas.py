@@ -1,15 +1,49 @@
-"""The common style of all figures, and the rendering of a figure to SVG text that is the same on every machine."""
+"""The common style of all figures: colours, legends, and SVG text that is the same on every machine."""
 
 import io
 import re
+import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalewise.report.palette import FAINT, GREY, INK, PAPER
+# Colours are distinct for colour-blind readers, in an order in which neighbours of a stack and
+# of a legend differ in grey, too.
+SERIES = ("#12436d", "#e8752a", "#17766e", "#3f0b29", "#b79fe0", "#6b6b3a")
+INK, GREY, FAINT, SHADE, PAPER = "#1a1a1a", "#7a7a7a", "#d4d4d4", "#efece4", "#fefefe"
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+# One meaning, one colour, in every figure of every report; any two of them differ in grey print.
+MEANINGS: Mapping[str, str] = {
+    "forward": SERIES[0],
+    "backward": SERIES[1],
+    "optimizer": SERIES[2],
+    "communication": SERIES[3],
+    "all-reduce": SERIES[3],
+    "data": SERIES[4],
+    "rest": "#d9d9d9",
+}
+
+# In HTML the colours are variables, so that the dark mode can lighten them.
+VARIABLES: Mapping[str, str] = {
+    **{colour: f"--s{number}" for number, colour in enumerate(SERIES, 1)},
+    INK: "--ink",
+    GREY: "--grey",
+    FAINT: "--faint",
+    SHADE: "--shade",
+    PAPER: "--paper",
+    MEANINGS["rest"]: "--rest",
+}
+
+LETTER_POINTS = 3.5  # average width of a letter of 7.5 points
+HANDLE_POINTS = 20.5  # the symbol before a name and the gap after it
+ROW_POINTS = 11.5
+LONGEST_NAME = 44
+LONGEST_LABEL = 60
+BAR_NAME_LETTERS = 22
 
 FONTS = ("STIXGeneral", "DejaVu Sans")  # both come with matplotlib; the second has more characters
 POINTS_PER_INCH = 72
@@ -146,3 +180,46 @@ def _bare(svg: str) -> str:
     bare = re.sub(r"<!--.*?-->\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     bare = re.sub(r"\s*<metadata>.*?</metadata>", "", bare, flags=re.DOTALL)
     return re.sub(r"\n\s*", "\n", bare)
+
+
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """Returns a colour for each name: that of its meaning if it has one, else the next free one."""
+    meant = {name: MEANINGS[name] for name in names if name in MEANINGS}
+    free = [colour for colour in SERIES if colour not in meant.values()] or list(SERIES)
+    others = [name for name in dict.fromkeys(names) if name not in meant]
+    return {**meant, **{name: free[index % len(free)] for index, name in enumerate(others)}}
+
+
+def legend_columns(names: Sequence[str], width_points: float) -> int:
+    """Returns how many columns fit, each as wide as its longest name."""
+    widths = [len(elided(name)) * LETTER_POINTS + HANDLE_POINTS for name in names]
+    for columns in range(len(names), 1, -1):
+        if sum(max(widths[column::columns]) for column in range(columns)) <= width_points:
+            return columns
+    return 1
+
+
+def legend_points(names: Sequence[str], width_points: float) -> float:
+    """Returns the height of the legend."""
+    return -(-len(names) // legend_columns(names, width_points)) * ROW_POINTS + 2
+
+
+def paint_legend(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """Draws the legend row by row, the first name first."""
+    columns = legend_columns(names, float(figure.bbox.width))
+    # matplotlib fills columns first, but people read rows first.
+    order = [index for column in range(columns) for index in range(column, len(names), columns)]
+    figure.legend([handles[index] for index in order], [elided(names[index]) for index in order],
+                  loc="outside upper left", ncols=columns)  # fmt: skip
+
+
+def elided(text: str, most: int = LONGEST_NAME) -> str:
+    """Returns the text shortened for a figure; the tables show it in full."""
+    single = "".join(char if char.isprintable() else "?" for char in " ".join(text.split()))
+    return single if len(single) <= most else f"{single[: most - 1]}…"
+
+
+def bar_name(text: str) -> str:
+    """Returns the name on two lines at most."""
+    lines = textwrap.wrap(elided(text), BAR_NAME_LETTERS)
+    return "\n".join([lines[0], elided(" ".join(lines[1:]), BAR_NAME_LETTERS)]) if len(lines) > 1 else elided(text)

@@ -128,14 +128,11 @@ class BarPlot:
 
 @dataclass(frozen=True)
 class Lane:
-    """One device of a timeline, or one kind of work, with the stretches in which it worked.
-
-    A number at the end of a phase, as in `forward 3` or `all-reduce 2`, is written into the stretch, and the stretch
-    has the colour of the phase without it. This tells micro-batches and buckets apart.
-    """
+    """One device of a timeline, or one kind of work, with the stretches in which it worked."""
 
     name: str
     stretches: tuple[tuple[float, float, str], ...]  # begin, end, phase
+    numbers: tuple[int, ...] = ()  # of its micro-batches or buckets, one for each stretch, written into it
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,25 @@ from itertools import pairwise
 from math import floor, inf, log10
 from typing import Any
 
-from scalewise.report.canvas import Hit, place, text_width
+from scalewise.report.canvas import (
+    GREY,
+    INK,
+    LETTER_POINTS,
+    LONGEST_LABEL,
+    LONGEST_NAME,
+    MARKERS,
+    PAPER,
+    SERIES,
+    SHADE,
+    Hit,
+    colours_of,
+    elided,
+    legend_points,
+    paint_legend,
+    place,
+    text_width,
+)
 from scalewise.report.document import LinePlot, PlotSeries
-from scalewise.report.legend import LETTER_POINTS, LONGEST_LABEL, LONGEST_NAME, elided, legend_points, paint_legend
-from scalewise.report.palette import GREY, INK, MARKERS, PAPER, SERIES, SHADE, colours_of
 
 NAME_SIZE = 7.5
 WIDEST_NAME = 0.36  # share of the figure: longer names at the lines' ends leave too little room for the lines

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from scalewise.records.folder import RunFolder
-from scalewise.report.canvas import Drawing
+from scalewise.report.canvas import VARIABLES, Drawing
 from scalewise.report.document import (
     Answer,
     Block,
@@ -30,7 +30,6 @@ from scalewise.report.document import (
     Table,
 )
 from scalewise.report.draw import draw
-from scalewise.report.palette import VARIABLES
 from scalewise.report.tables import csv_text
 from scalewise.report.view import (
     NARROW,

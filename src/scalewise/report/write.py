@@ -9,7 +9,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.report.build_document import PagesOf, Say, document_of, evidence_of, no_pages
-from scalewise.report.document import Document, TitleBlock
+from scalewise.report.document import Block, Document, Figure, Paragraph, Table, TitleBlock
 
 FORMATS = ("pdf", "html", "tables")
 DEFAULT_OUT = Path("reports")
@@ -129,7 +129,6 @@ def write_document(
 
     The page links to the raw rows only on request: such links break when the page is handed in without the runs.
     """
-    from scalewise.report.render_check import showable
     from scalewise.report.tables import file_name
 
     document = showable(document, say)
@@ -189,3 +188,38 @@ def _replace(path: Path, content: bytes) -> None:
     aside = path.with_name(f".{path.name}.part")
     aside.write_bytes(content)
     aside.replace(path)
+
+
+def showable(document: Document, say: Say) -> Document:
+    """Returns the document with a sentence for each figure that cannot be drawn or table whose rows do not fit."""
+    sections = tuple(
+        replace(section, blocks=tuple(_shown(block, say) for block in section.shown_on("page")))
+        for section in document.sections
+    )
+    return replace(document, sections=sections)
+
+
+def _shown(block: Block, say: Say) -> Block:
+    why = _table_trouble(block) if isinstance(block, Table) else _figure_trouble(block)
+    if not why or not isinstance(block, (Table, Figure)):
+        return block
+    what = "table" if isinstance(block, Table) else "figure"
+    say(f"{what} {block.id} could not be shown: {why}")
+    return Paragraph(f"A {what} is missing here ({block.title or block.id}): {why}.")
+
+
+def _table_trouble(table: Table) -> str:
+    lengths = {len(row) for row in table.rows} - {len(table.columns)}
+    return f"rows of {min(lengths)} cells under {len(table.columns)} columns" if lengths else ""
+
+
+def _figure_trouble(block: Block) -> str:
+    if not isinstance(block, Figure):
+        return ""
+    from scalewise.report.draw import draw
+
+    try:
+        draw(block)
+    except Exception as error:  # whatever is wrong with a plot, the rest of the report is made
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -230,7 +230,6 @@ def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
     notes = () if rows else (f"The experiment {SEEDS} has no pair of finished runs.",)
     if any(one.thinned for one in pairs):
         notes = (*notes, "In a loop this fast only some steps are looked at; the losses of the others were not read.")
-    caption = setting(evidence, SEEDS).partition(";")[0]
     return Table(
         SEED_TABLE,
         "Two runs with a fixed seed and two without, loss by loss",
@@ -238,7 +237,7 @@ def _seed_table(evidence: Evidence, pairs: tuple[SeedPair, ...]) -> Table:
         rows,
         (*notes, *refusals(evidence, SEEDS)),
         tuple(one.runs for one in pairs),
-        caption=f"{caption}." if caption else "",
+        caption=setting(evidence, SEEDS, bracket=False),
     )
 
 

@@ -276,7 +276,7 @@ def _schedule_figure(one: Schedule) -> Figure:
     unit = one.work.value * 1e3 / MANY
     forward, backward = unit * one.forward_share, unit * (1 - one.forward_share)
     turn = (one.micro_batches + MANY - 1) * forward  # end of the last forward
-    lanes = []
+    lanes, micro_batches = [], range(1, one.micro_batches + 1)
     for device in range(MANY):
         there = [
             ((device + index) * forward, (device + index + 1) * forward, "forward")
@@ -286,7 +286,7 @@ def _schedule_figure(one: Schedule) -> Figure:
         back = [
             (first + index * backward, first + (index + 1) * backward, "backward") for index in range(one.micro_batches)
         ]
-        lanes.append(Lane(f"{device}", (*there, *back)))
+        lanes.append(Lane(f"{device}", (*there, *back), numbers=(*micro_batches, *micro_batches)))
     how = "as it is" if one.micro_batches == 1 else f"pipeline, m = {one.micro_batches}"
     caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} %."
     return Figure(

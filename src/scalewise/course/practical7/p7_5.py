@@ -257,7 +257,8 @@ def _memory(found: Compared) -> Answer:
         f"{said(two.peak_mb, 'MB')} with mixed precision."
     )
     signs = [memory_sign(base.peak_bytes, each.peak_bytes) for each in (one, two)]
-    if "less" not in signs:
+    neither = "less" not in signs
+    if neither:
         verdict = "Neither saves memory at this size."
     elif signs == ["less", "less"] and memory_sign(one.peak_bytes, two.peak_bytes) == "same":
         verdict = "Both save the same."
@@ -274,7 +275,7 @@ def _memory(found: Compared) -> Answer:
         (
             "They save memory where activations are most of it: a large batch on a narrow model. Here weights are most"
             " of it, and those stay in float32."
-            if verdict.startswith("Neither")
+            if neither
             else "They save most where activations are most of the memory: a large batch on a narrow model."
         ),
         decided=f"Peaks within {100 * SAME:.0f} % count as the same.",
