@@ -6,7 +6,7 @@ import matplotlib
 import pytest
 from specimen import ANATOMY, BAND, MANY, MEMORY, NASTY, PIPELINE, SPEEDUP, TRACE
 
-from scalewise.report.document import BarPlot, Figure, LinePlot, Part, PlotSeries, TimelinePlot
+from scalewise.report.document import BarPlot, Figure, Lane, LinePlot, Part, PlotSeries, TimelinePlot
 from scalewise.report.draw import draw, width_points
 from scalewise.report.draw_lines import in_height
 
@@ -35,6 +35,14 @@ def test_every_place_to_hover_over_lies_in_the_figure(name):
     for hit in made.hits:
         assert -6 <= hit.x <= made.width_points + 6 and -6 <= hit.y <= made.height_points + 6
         assert hit.width > 0 and hit.height > 0 and hit.text
+
+
+def test_the_number_of_a_stretch_is_told_where_it_has_one():
+    stretches = ((0.0, 1.0, "forward"), (1.0, 3.0, "backward"))
+    bare, numbered = (drawing(TimelinePlot((Lane("GPU 0", stretches, own),), "ms")) for own in ((), (4, 4)))
+    assert [hit.text.partition(":")[0] for hit in bare.hits] == ["GPU 0, forward", "GPU 0, backward"]
+    assert [hit.text.partition(":")[0] for hit in numbered.hits] == ["GPU 0, forward 4", "GPU 0, backward 4"]
+    assert bare.svg != numbered.svg
 
 
 def test_the_user_s_settings_of_matplotlib_change_nothing_and_are_left_alone():

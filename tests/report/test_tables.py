@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from specimen import NASTY_TABLE, STRONG, TABLE, specimen
 
 from scalewise.report.cells import empty_cell
 from scalewise.report.document import Cell, Column, Table
-from scalewise.report.tables import csv_text, file_name, markdown_text, table_files
+from scalewise.report.tables import csv_text, file_name, json_text, markdown_text, table_files
 
 
 def rows_of(table: Table) -> list[list[str]]:
@@ -89,3 +90,14 @@ def test_every_table_has_both_files():
 def test_a_mark_with_a_star_is_no_markdown():
     table = Table("t", "t", (Column("a"), Column("b")), ((Cell("1", 1.0, mark="predicted*"),) * 2,))
     assert "predicted\\*" in markdown_text(table) and "predicted*" not in markdown_text(table)
+
+
+def test_json_holds_each_cell_as_the_document_has_it():
+    table = json.loads(json_text(TABLE))
+    assert [column["title"] for column in table["columns"]] == [column.title for column in TABLE.columns]
+    assert [[cell["number"] for cell in row] for row in table["rows"]] == [
+        [c.number for c in row] for row in TABLE.rows
+    ]
+    assert {"text", "low", "high", "level", "mark", "doubt"} <= set(table["rows"][0][0])
+    nothing = Table("t", "t", (Column("x"),), ((Cell("-", float("nan")),),))
+    assert json.loads(json_text(nothing))["rows"][0][0]["number"] is None

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 import click
 
 from scalewise import __version__
-from scalewise.cli.options import author_options, rehearse_options, report_options
+from scalewise.cli.options import (
+    author_options,
+    device_option,
+    out_option,
+    page_option,
+    rehearse_options,
+    report_options,
+)
 from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
@@ -79,7 +86,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: one process, no process group.")
 @click.option("--devices", type=int, default=None, metavar="N", help="Show each process N GPUs; where fewer are "
               "there, all are stand-ins on one GPU or on the CPU, with real copies between them.")  # fmt: skip
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@device_option
 @click.option("--launcher", type=click.Choice(get_args(LauncherName)), default=None, help="[default: fork]")
 @click.option("--steps", type=int, default=None, metavar="N", help="End each run when every rank has made so many "
               "steps.  [default: the script ends it]")  # fmt: skip
@@ -91,7 +98,7 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--master", default="", metavar="HOST:PORT", help="Where host 0 listens.")
 @click.option("--full", is_flag=True, help="A suite's own sizes, even where the machine is small for them.")
 @_in_place
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@out_option
 @click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
 @_as_json
 @_quiet
@@ -125,19 +132,19 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
 @click.option("--change", default=None, metavar="WHAT", help="Examine it with one thing changed from outside, such as "
               "emulate_link:1ms,1GB/s.")  # fmt: skip
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@device_option
 @click.option("--limit", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
               "until then.")  # fmt: skip
 @click.option("--stall", type=float, default=20.0, show_default=True, metavar="SECONDS", help="A hang is a standstill "
               "of so long.")  # fmt: skip
 @click.option("--no-replay", is_flag=True, help="Only observe: nothing is run again with a fix applied.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a page.")
+@page_option
 @click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write SARIF, which "
               "editors and code hosts show at the line.")  # fmt: skip
 @click.option("--list", "list_checks", is_flag=True, help="What can be found.")
 @click.option("--explain", metavar="NAME", default=None, help="More about one check.")
 @_in_place
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@out_option
 @_as_json
 @_quiet
 def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
@@ -194,8 +201,8 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
 
 @verbs.command()
 @click.option("--full", is_flag=True, help="The course's own sizes, even where the machine is small for them.")
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@device_option
+@out_option
 @click.option("--reports", type=click.Path(path_type=Path, file_okay=False), default=Path("reports"), show_default=True)
 @click.option("--again", is_flag=True, help="Measure anew, beside what was measured before.")
 @click.option(
@@ -314,10 +321,10 @@ def handin(homework: str, runs: Path, out: Path | None, quiet: bool, **options: 
 @click.option("--ranks", type=int, default=2, show_default=True)
 @click.option("--on", type=click.Choice(["cpu"]), default=None, help="Let CPU cores stand in for GPUs, as "
               "they do where there are too few.")  # fmt: skip
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default=None, help="[default: auto]")
+@device_option
 @click.option("--limit", type=float, default=120.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
               "until then.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True)
+@out_option
 @_as_json
 @_quiet
 def check(task: str, script: Path, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:

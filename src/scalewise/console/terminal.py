@@ -192,7 +192,7 @@ def _head(column: Column) -> str:
 
 
 def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
-    """Returns the table without some columns; a row's mark stands at its first number, and a word for it after that."""
+    """Returns the table without some columns; a row's sign stands at its first number, a word for it after its first cell."""
     rows = [row_view(row) for row in table.rows]
     words = _in_words(table)
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
@@ -205,7 +205,7 @@ def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
         if column.within == "share":
             level = next((cells[index].level for cells in table.rows if cells[index].interval), CONFIDENCE)
             shown.add_column(f"{level_text(level)} ±", justify="right", no_wrap=True)
-        if words and index == marked:
+        if words and index == kept[0]:
             shown.add_column("", no_wrap=True)
     groups = dict(table.groups)
     for number, (row, cells) in enumerate(zip(rows, table.rows, strict=True)):
@@ -219,7 +219,7 @@ def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
             texts.append(text)
             if table.columns[index].within == "share":
                 texts.append(Text(_share(cells[index])))
-            if words and index == marked:
+            if words and index == kept[0]:
                 texts.append(Text("measured" if not row.mark else row.mark if row.mark not in _SIGNS else ""))
         shown.add_row(*texts)
     return shown

@@ -326,9 +326,8 @@ def _lighter(colour: str) -> tuple[float, float, float]:
 def _stretch_hits(axes: Any, plot: TimelinePlot) -> list[Hit]:
     found = []
     for row, lane in enumerate(plot.lanes):
-        for (begin, end, phase), number in zip(
-            lane.stretches, lane.numbers or [None] * len(lane.stretches), strict=True
-        ):
+        numbers = [f" {number}" for number in lane.numbers] or [""] * len(lane.stretches)
+        for (begin, end, phase), number in zip(lane.stretches, numbers, strict=True):
             left, top = place(axes, begin, row - 0.33)
             right, bottom = place(axes, end, row + 0.33)
             text = f"{lane.name}, {phase}{number}: {begin:.4g} to {end:.4g}, {end - begin:.3g} long ({plot.x_label})"

@@ -25,7 +25,6 @@ def _table(comparisons: Sequence[Comparison]) -> Table:
         Column("B", numeric=False),
         Column("A's step", "ms"),
         Column("B's step", "ms"),
-        Column("B's step less A's", "% of A's"),
         Column("B is", numeric=False),
     )
     rows = tuple(
@@ -34,12 +33,12 @@ def _table(comparisons: Sequence[Comparison]) -> Table:
             text_cell(one.b),
             estimate_cell(one.a_step_seconds, 1e3),
             estimate_cell(one.b_step_seconds, 1e3),
-            estimate_cell(one.change, 100),
             text_cell("not to be told" if one.answer == "cannot tell" else one.answer),
         )
         for one in comparisons
     )
-    return Table("comparison", "B against A", columns, rows)
+    levels = " and ".join(dict.fromkeys(level_text(one.level) for one in comparisons))
+    return Table("comparison", "B against A", columns, rows, caption=f"Brackets: {levels} intervals.")
 
 
 def _pair(one: Comparison) -> Iterator[Block | Only]:
