@@ -5,8 +5,10 @@ script could notice from which folder torch was imported. Nothing that these tes
 """
 
 import contextlib
+import importlib
 import io
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+import scalewise.jobs
 from scalewise.cli import main
 from scalewise.launch.forkserver import ForkServer, Servers
 
@@ -22,6 +25,8 @@ CommandLine = Callable[..., CompletedProcess[str]]
 
 class SharedServers(Servers):
     """Fork servers that stand in no run's folder, so that runs of every folder can come from one of them."""
+
+    kept = 6  # numbers of threads and what else a server is started with are few, but more than in one campaign
 
     def get(self, python: str, cwd: str, environment: Mapping[str, str], preload: bool) -> ForkServer:
         """Returns a live server whose ranks go to their folder after the fork, as all ranks do."""
@@ -42,10 +47,8 @@ class SharedServers(Servers):
 
 def lend_to_jobs(servers: SharedServers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives every module of the product that opens servers these ones."""
-    import scalewise.jobs.calls
-    import scalewise.jobs.course
-    import scalewise.jobs.machine_probes  # noqa: F401
-
+    for found in pkgutil.iter_modules(scalewise.jobs.__path__):
+        importlib.import_module(f"{scalewise.jobs.__name__}.{found.name}")  # the verbs import them only when they run
     for name, module in list(sys.modules.items()):
         uses = name.startswith("scalewise.") and getattr(module, "Servers", None) is Servers
         if uses and name != Servers.__module__:

@@ -57,8 +57,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.processes
-def test_the_examples_of_the_page_run_and_print_what_they_say(here: Path) -> None:
+def test_the_examples_of_the_page_run_and_print_what_they_say(here: Path, jobs_share_servers: None) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 4
     names: dict[str, object] = {}
@@ -100,8 +99,7 @@ def test_it_runs_in_a_thread_of_an_event_loop_and_on_the_loop_itself(here: Path)
     assert [folder.parent.name for folder in asyncio.run(calls())] == ["thread", "loop"]
 
 
-@pytest.mark.processes
-def test_a_script_that_fails_is_a_result(here: Path) -> None:
+def test_a_script_that_fails_is_a_result(here: Path, jobs_share_servers: None) -> None:
     (here / "broken.py").write_text("raise ValueError('no data')\n")
     result = scalewise.measure("broken.py")
     assert result.failed and "no data" in result.arms[0].reason and result.arms[0].speedup is None

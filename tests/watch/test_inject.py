@@ -74,11 +74,11 @@ def test_a_script_under_torchrun_is_watched_as_a_forked_one_is(runner, tmp_path,
 
 
 def test_a_watched_script_sees_the_environment_that_torchrun_gives_it_and_nothing_more(tmp_path) -> None:
-    cwd, out = _folders(tmp_path, "environment.py")
+    cwd, out = _folders(tmp_path, "environment.py", ("untrained",))
     (tmp_path / "raw").mkdir()
 
-    raw_code, raw, _ = _torchrun("environment.py", (), tmp_path / "raw")
-    code, printed, _ = _torchrun("environment.py", (), cwd, _variables(out.path))
+    raw_code, raw, _ = _torchrun("environment.py", ("untrained",), tmp_path / "raw")
+    code, printed, _ = _torchrun("environment.py", ("untrained",), cwd, _variables(out.path))
 
     assert (code, raw_code) == (0, 0)
     for alone, watched in zip(raw, printed, strict=True):

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, ClassVar, Protocol
 
 import scalewise
 from scalewise.errors import BadRequest
@@ -31,8 +31,6 @@ _BOOT = (
 )
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
-_SERVERS_KEPT = 3
-
 # Variables read only once, when the interpreter or a native library is loaded: a rank forked later ignores them.
 _READ_AT_START = (
     "PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_",
@@ -237,6 +235,8 @@ class ServerSource(Protocol):
 class Servers:
     """The fork servers of one campaign: started when first needed, kept while runs can use them."""
 
+    kept: ClassVar[int] = 3
+
     def __init__(self) -> None:
         self._servers: OrderedDict[ServerKey, ForkServer] = OrderedDict()
 
@@ -251,7 +251,7 @@ class Servers:
             server = ForkServer(key, environment)
         self._servers[key] = server
         idle = [old for old, one in self._servers.items() if not one.branches and one is not server]
-        for old in idle[: max(0, len(self._servers) - _SERVERS_KEPT)]:
+        for old in idle[: max(0, len(self._servers) - self.kept)]:
             self._servers.pop(old).close()
         return server
 

@@ -1,4 +1,4 @@
-"""Prints all that it can see of how it was started, and then trains."""
+"""Prints all that it can see of how it was started, and then trains, unless its argument is `untrained`."""
 
 import os
 import sys
@@ -13,6 +13,8 @@ for name in sorted(os.environ):
 print(sys.path, sys.argv, sys.flags, __name__, flush=True)
 print(threading.active_count(), torch.get_num_threads(), torch.get_default_dtype(), flush=True)
 
+if "untrained" in sys.argv:
+    sys.exit()
 torch.manual_seed(0)
 model = nn.Linear(32, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
