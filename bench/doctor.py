@@ -1,9 +1,9 @@
 """How good the doctor is: over the corpus, how many planted mistakes it finds, what it finds that is not there, and
-whether its prices are those of the mended script.
+whether its prices are those of the fixed script.
 
-Every broken script is examined as it is and mended, every correct one as it is. *Recall* is the share of the planted
+Every broken script is examined as it is and fixed, every correct one as it is. *Recall* is the share of the planted
 mistakes that are found. *Precision* is the share of all findings that are true: planted, or a consequence that the
-script's header names. A mended script counts as a correct one.
+script's header names. A fixed script counts as a correct one.
 """
 
 import sys
@@ -29,10 +29,10 @@ def run(quick: bool, cuda: bool) -> dict[str, object]:
     broken, correct = scripts("broken"), scripts("correct")
     if quick:
         broken, correct = broken[::ONE_IN], correct[::ONE_IN]
-    print(f"\nDoctor: {len(broken)} broken scripts, the same mended, and {len(correct)} correct ones")
+    print(f"\nDoctor: {len(broken)} broken scripts, the same fixed, and {len(correct)} correct ones")
     with clinic() as opened:
         sick = [opened.examine(script) for script in broken]
-        cured = [opened.examine(script, mend=True) for script in broken]
+        cured = [opened.examine(script, fixed=True) for script in broken]
         sound = [opened.examine(script) for script in correct]
         results = {**_recall(sick), **_precision(sick, cured, sound), **_seconds([*sick, *cured, *sound])}
         return {**results, "prices": price_table(opened, sick, cured)}
@@ -51,12 +51,12 @@ def _precision(
     sick: Sequence[Examined], cured: Sequence[Examined], sound: Sequence[Examined]
 ) -> dict[str, object]:  # fmt: skip
     false = [f"{one.script.name}: {name}" for one in sick for name in sorted(one.surplus)]
-    false += [f"{one.script.name}, mended: {name}" for one in cured for name in sorted(one.found)]
+    false += [f"{one.script.name}, fixed: {name}" for one in cured for name in sorted(one.found)]
     false += [f"{one.script.name}: {name}" for one in sound for name in sorted(one.found)]
     true = sum(len(one.found - one.surplus) for one in sick)
     share = _line("precision: findings that are true", true, true + len(false), "100 %")
     silent = [one for one in (*cured, *sound) if not one.found]
-    _line("correct and mended scripts without any finding", len(silent), len(cured) + len(sound), "100 %")
+    _line("correct and fixed scripts without any finding", len(silent), len(cured) + len(sound), "100 %")
     for name in false:
         print(f"    false   {name}")
     crashed = sorted({text for one in (*sick, *cured, *sound) for text in one.crashed})

@@ -1,7 +1,7 @@
-"""The doctor on a real GPU: every script of `tests/doctor/corpus_cuda` as it is and mended, with replays.
+"""The doctor on a real GPU: every script of `tests/doctor/corpus_cuda` as it is and fixed, with replays.
 
 Each line is one planted mistake: whether it was found, how it was proved, its price with the interval, and whether the
-mended script gave no finding. What a replay dismisses is no finding; a suspicion is one.
+fixed script gave no finding. What a replay dismisses is no finding; a suspicion is one.
 """
 
 import shutil
@@ -28,7 +28,7 @@ class Judged:
     """A script, and what the doctor said of it after its replays."""
 
     script: Script
-    mended: bool
+    fixed: bool
     diagnosis: Diagnosis
 
     @property
@@ -39,7 +39,7 @@ class Judged:
     @property
     def false(self) -> list[str]:
         """What was found and is not there."""
-        allowed = frozenset() if self.mended else self.script.expect | self.script.also
+        allowed = frozenset() if self.fixed else self.script.expect | self.script.also
         return sorted(set(self.found) - allowed)
 
 
@@ -61,7 +61,7 @@ def table(quick: bool = False, names: Sequence[str] = (), twins: bool = True) ->
         print(f"\nDoctor on {here.facts.gpus[0].name}: {len(broken)} broken scripts, and {len(correct)} correct ones")
         for script in broken:
             sick = _judged(opened, here, script)
-            rows.append(_print(sick, _judged(opened, here, script, mend=True) if twins else None))
+            rows.append(_print(sick, _judged(opened, here, script, fixed=True) if twins else None))
         sound = [_judged(opened, here, script) for script in correct]
     for one in sound:
         print(f"  {one.script.name:<28}correct  {'silent' if not one.false else 'FALSE ' + ', '.join(one.false)}")
@@ -75,12 +75,12 @@ def table(quick: bool = False, names: Sequence[str] = (), twins: bool = True) ->
     return {"gpu": here.facts.gpus[0].name, "rows": rows, "correct": len(sound), "false": false}
 
 
-def _judged(opened: Clinic, here: Here, script: Script, mend: bool = False) -> Judged:
-    examined = opened.examine(script, mend=mend, device="cuda")
+def _judged(opened: Clinic, here: Here, script: Script, fixed: bool = False) -> Judged:
+    examined = opened.examine(script, fixed=fixed, device="cuda")
     diagnosis = examined.diagnosis
     outcome = examined.case.run.outcome
     if outcome is None or outcome.kind != "finished":
-        print(f"  {script.name}{', mended' if mend else ''} did not get through: {outcome.sentence if outcome else ''}")
+        print(f"  {script.name}{', fixed' if fixed else ''} did not get through: {outcome.sentence if outcome else ''}")
     if any(one.change for one in diagnosis.findings):
         folder = Path(tempfile.mkdtemp(dir=opened.folder))
         make = maker(SuiteFolder(folder), here, Tolerant())
@@ -89,7 +89,7 @@ def _judged(opened: Clinic, here: Here, script: Script, mend: bool = False) -> J
         except Exception as error:  # one script that cannot be replayed must not end the table
             print(f"  {script.name}: the replays failed: {type(error).__name__}: {error}")
         shutil.rmtree(folder, ignore_errors=True)
-    return Judged(script, mend, diagnosis)
+    return Judged(script, fixed, diagnosis)
 
 
 def _print(sick: Judged, twin: Judged | None) -> dict[str, object]:
@@ -102,7 +102,7 @@ def _print(sick: Judged, twin: Judged | None) -> dict[str, object]:
         interval = f" [{price.low:.3g}, {price.high:.3g}]" if price.low is not None and price.high is not None else ""
         told = f"{price.value:.3g}{interval} {price.unit}"
     false = [
-        f"{one.script.name}{', mended' if one.mended else ''}: {name}"
+        f"{one.script.name}{', fixed' if one.fixed else ''}: {name}"
         for one in (sick, twin)
         if one
         for name in one.false

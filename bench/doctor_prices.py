@@ -1,4 +1,4 @@
-"""The doctor's prices beside what mending the script really changes: time per step, gradient, messages, files."""
+"""The doctor's prices beside what fixing the script really changes: time per step, gradient, messages, files."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from corpus_scripts import Clinic, Examined, Script, machine_here
 from bench.runs import Silent
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Finding, TimeSaved
-from scalewise.doctor.replay import replay_findings, spared
+from scalewise.doctor.replay import replay_findings, time_saved
 from scalewise.errors import BadRequest
 from scalewise.launch.campaign import run_campaign
 from scalewise.records.folder import SuiteFolder
@@ -28,7 +28,7 @@ WHOLE_LOOP = ("input-bound", "straggler")
 
 
 class Tolerant(Silent):
-    """A script that fails when it is mended is told of in the table, not by an end of the benchmark."""
+    """A script that fails when it is fixed is told of in the table, not by an end of the benchmark."""
 
     def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
         """Nothing to say."""
@@ -36,7 +36,7 @@ class Tolerant(Silent):
 
 @dataclass(frozen=True)
 class Checked:
-    """One price, and the same thing measured on the mended script."""
+    """One price, and the same thing measured on the fixed script."""
 
     script: str
     check: str
@@ -70,7 +70,7 @@ class Checked:
 
 def price_table(opened: Clinic, sick: Sequence[Examined], cured: Sequence[Examined]) -> list[dict[str, object]]:
     """Prints the prices that can be measured otherwise, each beside its measurement."""
-    print(f"\n{'price against the mended script':<44}{'price':>10}{'measured':>12}{'ratio':>8}  95 %")
+    print(f"\n{'price against the fixed script':<44}{'price':>10}{'measured':>12}{'ratio':>8}  95 %")
     rows = []
     for before, after in zip(sick, cured, strict=True):
         settled = _settled(opened, before)
@@ -82,7 +82,7 @@ def price_table(opened: Clinic, sick: Sequence[Examined], cured: Sequence[Examin
         _print(row)
     agreeing = sum(row.agrees for row in rows)
     vague = sum(row.interval is None for row in rows)
-    print(f"{agreeing} of {len(rows)} prices agree with what mending the script changed, within their intervals;")
+    print(f"{agreeing} of {len(rows)} prices agree with what fixing the script changed, within their intervals;")
     print(f"{vague} measurements cannot be told from nothing on this machine")
     return [{**vars(row), "ratio": row.ratio, "agrees": row.agrees} for row in rows]
 
@@ -133,7 +133,7 @@ def _checked(opened: Clinic, finding: Finding, before: Examined, after: Examined
 
 
 def _spared(opened: Clinic, script: Script, whole_loop: bool) -> TimeSaved | None:
-    """How much shorter the mended script's step is, both watched as ever; in turns where only steps count."""
+    """How much shorter the fixed script's step is, both watched as ever; in turns where only steps count."""
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat in range(REPEATS):
         for index, side in enumerate(sides):
@@ -146,16 +146,16 @@ def _spared(opened: Clinic, script: Script, whole_loop: bool) -> TimeSaved | Non
     except BadRequest:
         return None
     found = {run.spec.name: run for run in runs}
-    plain, mended = ([found[spec.name] for spec in side] for side in sides)
-    alike = [replace(run, spec=replace(run.spec, script=plain[0].spec.script)) for run in mended]
-    return spared(plain, alike, whole_loop)
+    plain, fixed = ([found[spec.name] for spec in side] for side in sides)
+    alike = [replace(run, spec=replace(run.spec, script=plain[0].spec.script)) for run in fixed]
+    return time_saved(plain, alike, whole_loop)
 
 
 def _gradient(opened: Clinic, before: Examined, after: Examined) -> float | None:
     """How many times as long the first step's gradient is."""
     norms = []
-    for mend in (False, True):
-        case = opened.examine(before.script, mend=mend, kind=Inspected()).case
+    for fixed in (False, True):
+        case = opened.examine(before.script, fixed=fixed, kind=Inspected()).case
         rank = min(case.run.ranks, key=lambda one: one.rank, default=None)
         rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, GradientRow)]
         norms.append(rows[0].norm if rows else 0.0)

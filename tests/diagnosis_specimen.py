@@ -7,7 +7,7 @@ from scalewise.doctor.finding import Diagnosis, Finding, Price, Unchecked, rules
 from scalewise.records.examination import PlaceRow
 
 TIMES = make_estimate(4.0, 3.99, 4.01)
-SPARED = make_estimate(12.3456, 11.2, 13.4)
+SAVED = make_estimate(12.3456, 11.2, 13.4)
 SCRIPT = """import torch
 
 
@@ -89,7 +89,7 @@ def _synchronised(script: Path) -> Finding:
             "ms per step",
             "communication that no_sync would spare",
             "measured",
-            SPARED,
+            SAVED,
         ),
         steps_seen=10,
         ranks=(0, 1),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import scalewise
-from doctor.corpus_scripts import mended
+from doctor.corpus_scripts import fixed_text
 from run_folders import write_run
 from scalewise.records.load import Run, load
 from scalewise.report.build_document import evidence_of
@@ -64,8 +64,8 @@ with Servers() as servers:
 """
 COMMANDS = {
     "mistake": ["doctor", "mistake.py", "--plain", "--no-replay", "--json"],
-    "mended": ["doctor", "mended.py", "--plain", "--no-replay", "--json"],
-    "change": ["run", "mended.py", "--plain", "--change", "slow_storage:0.02", "--out", "changed"],
+    "fixed": ["doctor", "fixed.py", "--plain", "--no-replay", "--json"],
+    "change": ["run", "fixed.py", "--plain", "--change", "slow_storage:0.02", "--out", "changed"],
     "suite": ["run", "batch", "--out", "measured"],
     "report": ["report", "measured", "--format", "tables"],
     "launcher": ["run", "ranks.py", "--ranks", "2", "--launcher", "tool", "--out", "launched", "--json"],
@@ -115,7 +115,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ran(house: Path) -> dict[str, str]:
     """What each command of COMMANDS printed."""
     (house / "mistake.py").write_text(text_of(BROKEN))
-    (house / "mended.py").write_text(mended(text_of(BROKEN)))
+    (house / "fixed.py").write_text(fixed_text(text_of(BROKEN)))
     (house / "ranks.py").write_text(RANKS)
     variables = {"PYTHONPATH": str(house / "src"), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
     variables["SCALEWISE_TOOL"] = "env SEAT=seat-{rank}"
@@ -136,9 +136,9 @@ def found(diagnosis: str) -> set[str]:
     return {one["check"] for one in told["findings"]}
 
 
-def test_the_check_finds_its_mistake_and_is_silent_once_it_is_mended(ran):
+def test_the_check_finds_its_mistake_and_is_silent_once_it_is_fixed(ran):
     assert found(ran["mistake"]) == {"checkpoint-every-step"}
-    assert found(ran["mended"]) == set()
+    assert found(ran["fixed"]) == set()
 
 
 def test_the_change_delays_every_batch_and_is_counted(ran, house):

@@ -82,11 +82,11 @@ def diagnosed(**changes):
 
 def test_examined_runs_are_in_no_row_and_a_timed_replay_says_what_was_changed():
     (experiment,) = summarise(diagnosed()).experiments
-    plain, mended = experiment.rows
-    assert (plain.run_names, mended.run_names) == (("r1-plain",), ("r1-mended",))
-    assert plain.step_seconds.value == pytest.approx(0.010) and mended.step_seconds.value == pytest.approx(0.008)
-    assert (plain.label, mended.label) == ("2 ranks", "no_sync window=4, 2 ranks")
-    assert (plain.change, mended.change) == ("none", "no_sync:window=4")
+    plain, fixed = experiment.rows
+    assert (plain.run_names, fixed.run_names) == (("r1-plain",), ("r1-mended",))
+    assert plain.step_seconds.value == pytest.approx(0.010) and fixed.step_seconds.value == pytest.approx(0.008)
+    assert (plain.label, fixed.label) == ("2 ranks", "no_sync window=4, 2 ranks")
+    assert (plain.change, fixed.change) == ("none", "no_sync:window=4")
 
 
 def test_a_folder_of_the_doctor_says_what_its_runs_are(capsys):

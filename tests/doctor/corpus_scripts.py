@@ -1,6 +1,6 @@
-"""The doctor's corpus: scripts with a known mistake, the same mended, and right ones that look suspicious.
+"""The doctor's corpus: scripts with a known mistake, the same fixed, and right ones that look suspicious.
 
-`python tests/doctor/corpus_scripts.py [NAME ...] [--mended] [--notes] [--log]` prints what the doctor finds in them.
+`python tests/doctor/corpus_scripts.py [NAME ...] [--fixed] [--notes] [--log]` prints what the doctor finds in them.
 """
 
 import argparse
@@ -148,12 +148,12 @@ def scripts(kind: str, corpus: Path = CORPUS) -> tuple[Script, ...]:
     return tuple(read_script(path) for path in sorted((corpus / kind).glob("*.py")))
 
 
-def has_mending(text: str) -> bool:
-    """Whether the file says how it is mended."""
-    return mended(text) != text
+def has_fix(text: str) -> bool:
+    """Whether the file says how it is fixed."""
+    return fixed_text(text) != text
 
 
-def mended(text: str) -> str:
+def fixed_text(text: str) -> str:
     """The corrected script: lines marked `# wrong` are dropped, those that begin with `#+` take their place."""
     kept = (line for line in text.splitlines() if not _WRONG.search(line))
     return "\n".join(_MENDING.sub(r"\1", line) for line in kept) + "\n"
@@ -177,22 +177,22 @@ class Clinic:
         self.wrong_looks: list[str] = []
         self._runs = 0
 
-    def examine_calmly(self, script: Script, *, mend: bool = False) -> Examined:
+    def examine_calmly(self, script: Script, *, fixed: bool = False) -> Examined:
         """Looks once more where times alone have found something that is not there."""
-        examined = self.examine(script, mend=mend)
-        not_there = examined.found if mend else examined.surplus
+        examined = self.examine(script, fixed=fixed)
+        not_there = examined.found if fixed else examined.surplus
         if not not_there or not not_there <= TIMED:
             return examined
         self.wrong_looks.append(examined.told())
-        return self.examine(script, mend=mend)
+        return self.examine(script, fixed=fixed)
 
-    def examine(self, script: Script, *, mend: bool = False, **changes: object) -> Examined:
-        """What the doctor says to a script, or to its mended version; `changes` are of the run's spec."""
+    def examine(self, script: Script, *, fixed: bool = False, **changes: object) -> Examined:
+        """What the doctor says to a script, or to its fixed version; `changes` are of the run's spec."""
         began = time.monotonic()
         self._runs += 1
-        folder = RunFolder(self.folder / f"{self._runs}-{script.name}{'-mended' if mend else ''}")
+        folder = RunFolder(self.folder / f"{self._runs}-{script.name}{'-mended' if fixed else ''}")
         folder.path.mkdir(parents=True)
-        spec = self.spec(script, mend, **changes)
+        spec = self.spec(script, fixed, **changes)
         write_json(folder.spec, spec)
         launcher = launcher_of(spec, machine_here(), self.servers)
         write_json(folder.outcome, run_one(spec, folder, launcher, lambda pulses, seconds: None, lambda: False))
@@ -200,8 +200,8 @@ class Clinic:
         case = case_of(run)
         return Examined(script, case, diagnosis_of(case), time.monotonic() - began)
 
-    def spec(self, script: Script, mend: bool, **changes: object) -> RunSpec:
-        """How the script, or its mended version, is run."""
+    def spec(self, script: Script, fixed: bool, **changes: object) -> RunSpec:
+        """How the script, or its fixed version, is run."""
         # One working folder for all, as each folder would need a server of its own; emptied before every run.
         cwd = self.folder / "cwd"
         cwd.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ class Clinic:
             "name": script.name,
             "suite": "corpus",
             "experiment": script.name,
-            "script": str(self._file(script) if mend else script.path.resolve()),
+            "script": str(self._file(script) if fixed else script.path.resolve()),
             "args": script.args,
             "cwd": str(cwd),
             "mode": script.mode,
@@ -235,7 +235,7 @@ class Clinic:
     def _file(self, script: Script) -> Path:
         path = self.folder / "mended" / script.path.name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(mended(script.text), encoding="utf-8")
+        path.write_text(fixed_text(script.text), encoding="utf-8")
         return path
 
 
@@ -288,7 +288,7 @@ def main() -> None:
     """For the author of a check or of a script."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="scripts of the corpus, or part of their names; default: all")
-    parser.add_argument("--mended", action="store_true", help="the mended version, too")
+    parser.add_argument("--fixed", action="store_true", help="the fixed version, too")
     parser.add_argument("--notes", action="store_true", help="all rows and notes of rank 0")
     parser.add_argument("--unchecked", action="store_true", help="why checks abstained")
     parser.add_argument("--log", action="store_true", help="what the script printed")
@@ -300,9 +300,9 @@ def main() -> None:
     with clinic() as opened:
         for script in asked:
             _print(opened.examine(script), args)
-            if args.mended and has_mending(script.text):
-                print("mended:")
-                _print(opened.examine(script, mend=True), args)
+            if args.fixed and has_fix(script.text):
+                print("fixed:")
+                _print(opened.examine(script, fixed=True), args)
 
 
 if __name__ == "__main__":

@@ -60,13 +60,13 @@ def two(first: Sheet, second: Sheet, **run: Any) -> Case:
 def replay(
     name: str,
     plain: Case,
-    mended: Case,
+    fixed: Case,
     *,
     applied: int = 3,
-    spared: tuple[float, float, float] | None = None,
+    saved: tuple[float, float, float] | None = None,
     trouble: str = "",
 ) -> Replayed:
-    """What a replay of a change showed; `spared` in milliseconds with its interval, of a step of 20 ms."""
+    """What a replay of a change showed; `saved` in milliseconds with its interval, of a step of 20 ms."""
     how = "measured with the fix applied, in turns with the script as it is"
-    saving = None if spared is None else TimeSaved(make_estimate(*spared), 20.0, how)
-    return Replayed(Change(name), plain, mended, applied, saving, trouble)
+    saving = None if saved is None else TimeSaved(make_estimate(*saved), 20.0, how)
+    return Replayed(Change(name), plain, fixed, applied, saving, trouble)

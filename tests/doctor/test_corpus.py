@@ -11,8 +11,8 @@ from corpus_scripts import (
     Clinic,
     Script,
     clinic,
-    has_mending,
-    mended,
+    fixed_text,
+    has_fix,
     read_script,
     scripts,
 )
@@ -76,7 +76,7 @@ def test_ranks_that_share_out_one_batch_inside_the_model_are_told_apart_from_tho
 @pytest.mark.parametrize("script", first_of_each_check(), ids=name_of)
 def test_nothing_is_found_once_the_mistake_is_mended(room: Clinic, script: Script):
     """One script of each check; `python -m bench doctor` tries them all."""
-    examined = room.examine_calmly(script, mend=True)
+    examined = room.examine_calmly(script, fixed=True)
     assert not examined.found and not examined.crashed, examined.told()
 
 
@@ -92,8 +92,8 @@ def test_on_a_gpu_the_planted_mistake_is_found(room: Clinic, script: Script):
 def test_a_broken_script_says_what_it_expects_and_how_it_is_mended(script: Script):
     assert script.expect, "a broken script expects a finding"
     assert script.expect | script.also <= CHECKS
-    assert has_mending(script.text)
-    compile(mended(script.text), str(script.path), "exec")
+    assert has_fix(script.text)
+    compile(fixed_text(script.text), str(script.path), "exec")
     compile(script.text, str(script.path), "exec")
 
 
@@ -114,8 +114,8 @@ def test_no_script_of_the_corpus_knows_of_the_doctor():
 
 def test_a_mended_script_has_the_right_lines_and_no_wrong_ones():
     text = "for x in loader:\n    loss.backward()  # wrong\n    #+ (loss / 4).backward()\n    # + step()\n    x += 1\n"
-    assert mended(text) == "for x in loader:\n    (loss / 4).backward()\n    step()\n    x += 1\n"
-    assert not has_mending("loss.backward()  # wrongly placed comment\n")
+    assert fixed_text(text) == "for x in loader:\n    (loss / 4).backward()\n    step()\n    x += 1\n"
+    assert not has_fix("loss.backward()  # wrongly placed comment\n")
 
 
 def test_a_header_is_read_whole(tmp_path):

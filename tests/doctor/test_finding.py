@@ -34,8 +34,8 @@ FINDING = Finding("tiny-buckets", "slow", "Small.", ("8 buckets",), "fix")
 
 def settled(low=1.0, high=3.0, applied=2, trouble="", timed=True, settle=priced_by_time):
     case = make_case(Sheet().windows(2))
-    spared = TimeSaved(make_estimate((low + high) / 2, low, high), 10.0, "measured in turns") if timed else None
-    return settle(FINDING, Replayed(Change("ddp_option"), case, case, applied, spared, trouble), "small pieces")
+    saved = TimeSaved(make_estimate((low + high) / 2, low, high), 10.0, "measured in turns") if timed else None
+    return settle(FINDING, Replayed(Change("ddp_option"), case, case, applied, saved, trouble), "small pieces")
 
 
 def test_a_faster_step_is_the_price():

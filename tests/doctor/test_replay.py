@@ -10,7 +10,7 @@ import pytest
 from factories import make_outcome, make_run, make_start
 from scalewise.doctor.case import Case, case_of
 from scalewise.doctor.finding import Check, Diagnosis, Finding, GradientPair, Replayed, Rule
-from scalewise.doctor.replay import MOST_REPLAYS, plan_replays, replay_findings, spared
+from scalewise.doctor.replay import MOST_REPLAYS, plan_replays, replay_findings, time_saved
 from scalewise.errors import BadRequest
 from scalewise.plan.replays import LEAST_SECONDS, LEAST_STEPS, MOST_SECONDS, STEPS, replay_seconds
 from scalewise.records.examination import AppliedRow
@@ -40,20 +40,20 @@ def to_replay(*changes: Change | None) -> Diagnosis:
 def test_a_change_of_the_observed_run_stays_in_both_sides_unless_the_change_is_another_of_its_kind() -> None:
     slow, few = Change("emulate_link", {"seconds": 1e-3, "bytes_per_second": 1e9}), Change("no_sync", {"window": 2})
     (replay,) = plan_replays(a_case(changes=(slow, few)), to_replay(NO_SYNC))
-    plain, mended = replay.pairs[0]
-    assert (plain.changes, mended.changes) == ((slow, few), (slow, NO_SYNC))
+    plain, fixed = replay.pairs[0]
+    assert (plain.changes, fixed.changes) == ((slow, few), (slow, NO_SYNC))
 
 
 def test_a_replay_is_the_observed_run_twice_in_turns_once_with_the_change() -> None:
     case = a_case()
     (replay,) = plan_replays(case, to_replay(None, NO_SYNC, NO_SYNC))
-    plain, mended = replay.pairs[0]
-    assert (plain.name, mended.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
-    assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
-    assert (plain.turns.index, mended.turns.index, plain.turns.size) == (0, 1, 2)
-    assert (plain.changes, mended.changes) == ((), (NO_SYNC,))
+    plain, fixed = replay.pairs[0]
+    assert (plain.name, fixed.name) == ("replay-no-sync-window-4-r0-plain", "replay-no-sync-window-4-r0-mended")
+    assert plain.turns and fixed.turns and plain.turns.ring == fixed.turns.ring
+    assert (plain.turns.index, fixed.turns.index, plain.turns.size) == (0, 1, 2)
+    assert (plain.changes, fixed.changes) == ((), (NO_SYNC,))
     assert plain.shows_gradients and plain.enough_steps == LEAST_STEPS
-    assert replace(mended, name=plain.name, turns=plain.turns, changes=()) == plain
+    assert replace(fixed, name=plain.name, turns=plain.turns, changes=()) == plain
     assert (plain.script, plain.args, plain.ranks) == (case.run.spec.script, case.run.spec.args, 2)
 
 
@@ -140,7 +140,7 @@ def test_ranks_of_a_launcher_of_its_own_take_no_turns() -> None:
 
 
 SLOW = Finding("sync-every-micro-batch", "slow", "It is.", ("1",), "fix", change=NO_SYNC)
-EXAMINING_SECONDS = 0.003  # that a mended step has no waiting to hide: no price may hold it
+EXAMINING_SECONDS = 0.003  # that a fixed step has no waiting to hide: no price may hold it
 NOTE = StepNote(1, 0, 0, 5, False, False, 1.0, 2, 2)
 
 
@@ -157,10 +157,10 @@ def a_diagnosis(*findings: Finding) -> Diagnosis:
 
 
 class Bench:
-    """Makes runs of values: 10 ms a step as it is, and something else mended."""
+    """Makes runs of values: 10 ms a step as it is, and something else fixed."""
 
-    def __init__(self, mended_seconds: float = 0.006, **mended: Any) -> None:
-        self.mended_seconds, self.mended = mended_seconds, mended
+    def __init__(self, fixed_seconds: float = 0.006, **fixed: Any) -> None:
+        self.fixed_seconds, self.fixed = fixed_seconds, fixed
         self.plain: dict[str, Any] = {}
         self.made: list[str] = []
 
@@ -169,10 +169,10 @@ class Bench:
         return [self._run(spec) for spec in specs]
 
     def _run(self, spec: RunSpec) -> Run:
-        seconds = self.mended_seconds if spec.changes else 0.01
+        seconds = self.fixed_seconds if spec.changes else 0.01
         seconds += EXAMINING_SECONDS * (spec.examined is not None) * bool(spec.changes)
         noise = 1 + 0.01 * np.random.default_rng(sum(spec.name.encode())).normal(size=50)
-        changes = dict(self.mended if spec.changes else self.plain)
+        changes = dict(self.fixed if spec.changes else self.plain)
         turn = {"turn_ns": 5} if spec.turns else {}
         run = make_run(seconds * noise, ranks=2, step=turn, outcome=changes.pop("outcome", None))
         told = (AppliedRow("no_sync", 1), AppliedRow("no_sync", 48)) if spec.changes else ()
@@ -243,7 +243,7 @@ def test_the_same_change_is_replayed_once_for_two_findings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mended", "words"),
+    ("fixed", "words"),
     [
         ({"examination": ()}, "the fix could not be applied from outside: it never took effect"),
         (
@@ -253,8 +253,8 @@ def test_the_same_change_is_replayed_once_for_two_findings() -> None:
         ({"outcome": make_outcome("hung", "Rank 0 hung.")}, "with the fix applied the script did not get through"),
     ],
 )
-def test_a_replay_that_says_nothing_leaves_the_finding_and_gives_the_reason(mended: Any, words: str) -> None:
-    found = settled(Bench(**mended), replace(SLOW, severity="wrong"))
+def test_a_replay_that_says_nothing_leaves_the_finding_and_gives_the_reason(fixed: Any, words: str) -> None:
+    found = settled(Bench(**fixed), replace(SLOW, severity="wrong"))
     assert (found.proof, found.price) == ("observed", None)
     assert words in found.evidence[-1]
     assert found.evidence[-1].startswith("a replay with the fix could not settle it: ")
@@ -304,7 +304,7 @@ def test_a_folder_that_takes_no_pipes_leaves_the_finding() -> None:
 
 def test_a_price_of_a_gpu_script_on_the_cpu_says_so() -> None:
     runs = [make_run([0.01] * 40, ranks=2, on_cpu=True) for _ in range(2)]
-    found = spared(runs[:1], runs[1:])
+    found = time_saved(runs[:1], runs[1:])
     assert found and found.how.endswith("on the CPU, where it may weigh otherwise than on a GPU")
 
 
@@ -335,7 +335,7 @@ def test_findings_without_a_change_stay_as_they_are() -> None:
 def test_what_waiting_for_data_costs_is_read_from_the_whole_loop() -> None:
     waiting = [make_run([0.01] * 40, ranks=2, repeat=n, step={"data_ns": 30_000_000}) for n in range(2)]
     cached = [make_run([0.01] * 40, ranks=2, repeat=n, step={"data_ns": 0}) for n in range(2)]
-    steps, loops = spared(waiting, cached), spared(waiting, cached, whole_loop=True)
+    steps, loops = time_saved(waiting, cached), time_saved(waiting, cached, whole_loop=True)
     assert steps and abs(steps.milliseconds.value) < 1e-6
     assert loops and loops.milliseconds.value == pytest.approx(30.0, rel=0.01)
     assert loops.step_milliseconds == pytest.approx(40.0, rel=0.01)
@@ -343,5 +343,5 @@ def test_what_waiting_for_data_costs_is_read_from_the_whole_loop() -> None:
 
 
 def test_runs_of_other_work_are_not_compared() -> None:
-    assert spared([make_run([0.01] * 40)], [make_run([0.01] * 40, samples_in_all=8)]) is None
-    assert spared([make_run([0.01] * 40)], [make_run([0.01] * 40, outcome=make_outcome("raised"))]) is None
+    assert time_saved([make_run([0.01] * 40)], [make_run([0.01] * 40, samples_in_all=8)]) is None
+    assert time_saved([make_run([0.01] * 40)], [make_run([0.01] * 40, outcome=make_outcome("raised"))]) is None

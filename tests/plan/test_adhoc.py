@@ -82,11 +82,11 @@ def test_an_examined_script_has_an_arm_for_every_change_and_a_folder_of_its_own(
     changes = ((), (Change("divide_loss", {"by": 4}),))
     examination = Examination(on_cpu=True, enough_steps=30)
     suite = script_suite(script, ranks=(2,), device="cuda", turns=True, examination=examination, changes=changes)
-    plain, mended = expand(suite, make_machine(), tmp_path).runs
+    plain, fixed = expand(suite, make_machine(), tmp_path).runs
     assert (plain.kind, plain.on_cpu, plain.enough_steps, plain.device) == (Examined(), True, 30, "cpu")
-    assert (plain.changes, mended.changes) == changes
-    assert plain.name != mended.name and "divide_loss" in mended.name
-    assert plain.turns and mended.turns and plain.turns.ring == mended.turns.ring
+    assert (plain.changes, fixed.changes) == changes
+    assert plain.name != fixed.name and "divide_loss" in fixed.name
+    assert plain.turns and fixed.turns and plain.turns.ring == fixed.turns.ring
     assert read_suite(suite.source, script.parent / "suite.toml").experiments[0].examination is None
 
 

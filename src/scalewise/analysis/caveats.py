@@ -35,7 +35,7 @@ OUT_OF_TURN_SHARE = 0.05  # so few could not move a median, even if they counted
 class Caveat:
     """A reason to doubt a number. A `doubt` makes it untrustworthy, a `note` helps to read it.
 
-    A doubt that only says how far the number may be off is `imprecise`: more steps mend it. Any other is a reason not
+    A doubt that only says how far the number may be off is `imprecise`: more steps cure it. Any other is a reason not
     to believe the number at all.
     """
 

@@ -255,7 +255,7 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bflo
 TOLERATED_ROUNDINGS = 8
 ALL_BUT_NONE = 0.99  # share of gradients that are zero from which on nothing is left to train with
 LATE_SKIPS = 0.05  # share of the later steps: a scaler that grows its scale loses one step in 2000
-SETTLING = 1 / 3  # of the steps: in these a scaler still searches for its scale
+SCALE_SEARCH = 1 / 3  # of the steps: in these a scaler still searches for its scale
 
 
 @dataclass(frozen=True)
@@ -368,8 +368,8 @@ def _curve(run: RunFigures, reference: RunFigures | None) -> LossCurve | None:
 
 
 def _late_skips(run: RunFigures) -> int:
-    """The skipped steps that settling does not explain: each early one halved the scale."""
-    early = int(len(run.step_seconds) * SETTLING)
+    """The skipped steps that the search for a scale does not explain: each early one halved the scale."""
+    early = int(len(run.step_seconds) * SCALE_SEARCH)
     known = [(step, scale) for step, scale in enumerate(run.scales) if scale]
     halvings = [
         round(log2(before / after)) for (step, before), (_, after) in pairwise(known) if step < early and after < before

@@ -55,7 +55,7 @@ class Headline:
     verdict: str
     held_back: HeldBack | None  # None: nothing large enough to name
     doubts: tuple[str, ...]  # names of the caveats that cast doubt on the number
-    imprecise: tuple[str, ...] = ()  # names of those that more steps would mend
+    imprecise: tuple[str, ...] = ()  # names of those that more steps would cure
 
     def text(self) -> str:
         """The whole answer as one paragraph."""

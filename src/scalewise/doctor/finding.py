@@ -39,7 +39,7 @@ class SweepPoint:
     """One value of a sweep, replayed, with the time that the loop saves with it."""
 
     change: Change
-    milliseconds: Estimate  # spared; negative: it takes longer
+    milliseconds: Estimate  # saved; negative: it takes longer
 
 
 @dataclass(frozen=True)
@@ -112,16 +112,16 @@ class GradientPair:
 
     step: int
     plain_norm: float
-    mended_norm: float
+    fixed_norm: float
     plain_projection: float  # onto a fixed direction: two gradients agree if norm and projection do
-    mended_projection: float
+    fixed_projection: float
     plain_zeros: float  # share of elements that are exactly zero
     mended_zeros: float
 
     @property
     def factor(self) -> float | None:
-        """The length of the mended gradient over that of the plain one; None if the plain one is zero."""
-        return self.mended_norm / self.plain_norm if self.plain_norm else None
+        """The length of the fixed gradient over that of the plain one; None if the plain one is zero."""
+        return self.fixed_norm / self.plain_norm if self.plain_norm else None
 
 
 @dataclass(frozen=True)
@@ -130,31 +130,31 @@ class Replayed:
 
     change: Change
     plain: Case
-    mended: Case
+    fixed: Case
     applied: int  # how often the change took effect; 0: it could not be applied
-    spared: TimeSaved | None  # None: the times cannot be compared
+    saved: TimeSaved | None  # None: the times cannot be compared
     trouble: str = ""  # how the script ended with the change, if it runs only without
     gradients: GradientPair | None = None  # None: not seen in both runs
 
 
 def priced_by_time(finding: Finding, replayed: Replayed, of: str) -> Finding:
-    """Prices the finding by the time its change saves; a suspicion if the mended script fails or is not faster."""
+    """Prices the finding by the time its change saves; a suspicion if the fixed script fails or is not faster."""
     if replayed.trouble:
         words = f"with {replayed.change.label()} the script did not run: {replayed.trouble}"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
-    spared = replayed.spared
-    if not replayed.applied or spared is None:
+    saved = replayed.saved
+    if not replayed.applied or saved is None:
         return finding
-    less = spared.milliseconds
+    less = saved.milliseconds
     if less.high <= 0:
         words = f"a step takes {-less.value:.3g} ms longer with {replayed.change.label()}, not less"
         return replace(finding, proof="suspected", evidence=(*finding.evidence, words))
     if less.low <= 0:
         words = f"the time it costs cannot be told from nothing here ({less.low:.3g} to {less.high:.3g} ms a step)"
         return replace(finding, evidence=(*finding.evidence, words))
-    price = Price(less.value, "ms per step", of, spared.how, less)
-    share = less.value / spared.step_milliseconds if spared.step_milliseconds else 0.0
-    words = f"a step takes {spared.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.change.label()}"
+    price = Price(less.value, "ms per step", of, saved.how, less)
+    share = less.value / saved.step_milliseconds if saved.step_milliseconds else 0.0
+    words = f"a step takes {saved.step_milliseconds:.3g} ms, {share:.1%} less with {replayed.change.label()}"
     return replace(finding, price=price, proof="replayed", evidence=(*finding.evidence, words))
 
 
@@ -168,11 +168,11 @@ def priced_or_dismissed(finding: Finding, replayed: Replayed, of: str) -> Findin
     If the interval is too wide to tell, the finding stays a suspicion.
     """
     settled = priced_by_time(finding, replayed, of)
-    spared = replayed.spared
-    if replayed.trouble or not replayed.applied or spared is None:
+    saved = replayed.saved
+    if replayed.trouble or not replayed.applied or saved is None:
         return settled
-    step = spared.step_milliseconds
-    if spared.milliseconds.value < MATTERS * step and spared.milliseconds.high < SURELY_NOT * step:
+    step = saved.step_milliseconds
+    if saved.milliseconds.value < MATTERS * step and saved.milliseconds.high < SURELY_NOT * step:
         return None
     return settled if settled.proof == "replayed" else replace(settled, proof="suspected", price=None)
 
@@ -195,7 +195,7 @@ class Check:
     detects: str  # one sentence
     why: str  # why the mistake is bad
     example: str  # the mistake, a few lines
-    fix: str  # the same, mended
+    fix: str  # the same, fixed
     needs: str  # what must have been seen; without it the check abstains
     silent: str = ""  # what looks like the mistake and is not, so that the check is silent on purpose
 

@@ -28,7 +28,7 @@ def explain_text(name: str) -> str:
     if check is None:
         raise BadRequest(f"There is no check {name!r}.", _where_else(name))
     parts = [f"{check.name} ({check.severity}, {check.group})", "", _filled(check.detects), "", _filled(check.why)]
-    parts += ["", "The mistake:", "", _indented(check.example), "", "Mended:", "", _indented(check.fix)]
+    parts += ["", "The mistake:", "", _indented(check.example), "", "Fixed:", "", _indented(check.fix)]
     parts += ["", _filled(f"Needs {check.needs.rstrip('.')}; else it abstains.")]
     return "\n".join([*parts, *(["", _filled(check.silent)] if check.silent else [])])
 
@@ -70,7 +70,7 @@ def _section(check: Check) -> Iterator[str]:
     yield ""
     yield check.why
     yield ""
-    yield from ("```python", check.example.rstrip(), "```", "", "Mended:", "", "```python", check.fix.rstrip(), "```")
+    yield from ("```python", check.example.rstrip(), "```", "", "Fixed:", "", "```python", check.fix.rstrip(), "```")
     yield ""
     yield f"Needs {check.needs.rstrip('.')}."
     if check.silent:

@@ -127,30 +127,28 @@ def _made(replay: Replay, make: Make) -> list[Run]:
 def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
     """Compares the two sides of a replay; raises Unusable if they say nothing."""
     found = {run.spec.name: run for run in runs}
-    plain, mended = (
-        [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.mended)
+    plain, fixed = (
+        [found[spec.name] for spec in specs if spec.name in found] for specs in (replay.plain, replay.fixed)
     )
     for run in plain:
         if not run.measured:
             raise Unusable(f"the script as it is did not get through again: {_end(run)}")
     name = replay.change.name
-    broken = [
-        row.error for run in mended for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"
-    ]
+    broken = [row.error for run in fixed for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"]
     if broken:
         raise Unusable(f"the fix could not be applied from outside: {broken[0][:MOST_LETTERS]}")
-    applied = sum(run.applied(name) for run in mended)
-    failed = next((_end(run) for run in mended if not run.measured), "")
+    applied = sum(run.applied(name) for run in fixed)
+    failed = next((_end(run) for run in fixed if not run.measured), "")
     if not applied and not failed:
         raise Unusable("the fix could not be applied from outside: it never took effect")
     return Replayed(
         change=replay.change,
         plain=case_of(plain[0]),
-        mended=case_of(mended[0]),
+        fixed=case_of(fixed[0]),
         applied=applied,
-        spared=None if failed else spared(_timed(plain), _timed(mended), declared(name).between_steps),
+        saved=None if failed else time_saved(_timed(plain), _timed(fixed), declared(name).between_steps),
         trouble=failed,
-        gradients=_gradients(plain[0], mended[0]),
+        gradients=_gradients(plain[0], fixed[0]),
     )
 
 
@@ -159,9 +157,9 @@ def _timed(runs: Sequence[Run]) -> Sequence[Run]:
     return [run for run in runs if run.spec.timed] or runs
 
 
-def spared(plain: Sequence[Run], mended: Sequence[Run], whole_loop: bool = False) -> TimeSaved | None:
+def time_saved(plain: Sequence[Run], fixed: Sequence[Run], whole_loop: bool = False) -> TimeSaved | None:
     """Returns the difference of the step times with its interval; None if too little was measured or work differs."""
-    a, b = arm_of(plain), arm_of(mended)
+    a, b = arm_of(plain), arm_of(fixed)
     if not a.measured or not b.measured:
         return None
     if not equal_work(a.measured[0].work, b.measured[0].work, allow=("changes",)).allowed:
@@ -232,9 +230,9 @@ def _end(run: Run) -> str:
     return f"{run.outcome.sentence}{resumed}"
 
 
-def _gradients(plain: Run, mended: Run) -> GradientPair | None:
+def _gradients(plain: Run, fixed: Run) -> GradientPair | None:
     sides = []
-    for run in (plain, mended):
+    for run in (plain, fixed):
         rank = min(run.ranks, key=lambda one: one.rank, default=None)
         rows = [row for row in (rank.inspection if rank else ()) if isinstance(row, GradientRow)]
         sides.append(rows[0] if rows else None)

@@ -10,7 +10,7 @@ from scalewise.doctor.queries.times import loading_lines
 from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
 
-# Consequence -> its causes: if both are found, mending the cause mends the consequence as well.
+# Consequence -> its causes: if both are found, fixing the cause fixes the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "parameters-diverge": ("never-synchronised", "ddp-bypassed", "unused-parameters"),
     "sync-every-micro-batch": ("no-sync-around-backward-only",),

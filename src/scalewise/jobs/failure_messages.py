@@ -257,8 +257,8 @@ def made_up(run: Run) -> str:
 
 def _rows(run: Run) -> Sequence[RehearsalRow]:
     """The rows of the rank that failed; those of all ranks if none is to blame."""
-    blamed = run.outcome.first_failed_rank if run.outcome else None
-    return [row for rank in run.ranks if blamed in (None, rank.rank) for row in rank.rehearsal]
+    culprit = run.outcome.first_failed_rank if run.outcome else None
+    return [row for rank in run.ranks if culprit in (None, rank.rank) for row in rank.rehearsal]
 
 
 def _objects(rows: Sequence[RehearsalRow]) -> list[UnrehearsedRow]:

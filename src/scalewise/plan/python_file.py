@@ -34,7 +34,7 @@ def check_is_python(path: Path) -> None:
         if path.suffix == ".py" and isinstance(error, SyntaxError):
             line = f": {error.text.strip()[:120]}" if error.text else ""
             sentence = f"{path}, line {error.lineno}: {error.msg}{line}."
-            raise BadRequest(sentence, "Python cannot read the script; mend that line first.") from None
+            raise BadRequest(sentence, "Python cannot read the script; fix that line first.") from None
         raise BadRequest(f"{path} is not Python.", "Name the .py file that torchrun would run.") from None
 
 

@@ -35,12 +35,12 @@ class Replay:
 
     change: Change
     plain: tuple[RunSpec, ...]
-    mended: tuple[RunSpec, ...]
+    fixed: tuple[RunSpec, ...]
 
     @property
     def pairs(self) -> tuple[tuple[RunSpec, RunSpec], ...]:
-        """The pairs of runs, plain and mended, in the order in which they are made."""
-        return tuple(zip(self.plain, self.mended, strict=True))
+        """The pairs of runs, plain and fixed, in the order in which they are made."""
+        return tuple(zip(self.plain, self.fixed, strict=True))
 
 
 def replay_seconds(wall_seconds: float) -> float:
@@ -62,7 +62,7 @@ def takes_turns(observed: Observed, change: Change) -> bool:
 def replay_of(observed: Observed, change: Change, timed: bool) -> Replay:
     """The first two are examined; `timed`: the change is a matter of milliseconds, which those are not asked for.
 
-    To examine takes time of its own. A rank that waits for messages has it for nothing, a mended one has not.
+    To examine takes time of its own. A rank that waits for messages has it for nothing, a fixed one has not.
     """
     compiles = declared(change.name).compiles
     seconds = MOST_SECONDS if compiles else replay_seconds(observed.wall_seconds)
@@ -72,7 +72,7 @@ def replay_of(observed: Observed, change: Change, timed: bool) -> Replay:
     repeats = _repeats(observed, seconds, 1 if turns else 2 if change.name == "cached_input" else 3) if timed else 0
     steps = _steps(observed.loop_seconds, seconds / max(1, repeats))
     label = re.sub(r"[^a-z0-9]+", "-", change.label().lower()).strip("-")
-    mended = (*(one for one in observed.spec.changes if one.name != change.name), change)
+    fixed = (*(one for one in observed.spec.changes if one.name != change.name), change)
     sides: tuple[list[RunSpec], list[RunSpec]] = ([], [])
     for repeat, (index, side) in product(range(1 + repeats), enumerate(sides)):
         ring = f"replay-{label}-r{repeat}"
@@ -81,7 +81,7 @@ def replay_of(observed: Observed, change: Change, timed: bool) -> Replay:
             name=f"{ring}-{('plain', 'mended')[index]}",
             repeat=repeat,
             kind=Timed() if repeat else Examined(show_gradients=True),
-            changes=mended if index else observed.spec.changes,
+            changes=fixed if index else observed.spec.changes,
             turns=Turns(ring, index, 2) if turns else None,
             enough_steps=LEAST_STEPS if timed and not repeat else steps,
             limit_seconds=seconds,

@@ -50,15 +50,15 @@ def sarif_log(diagnosis: Diagnosis) -> dict[str, Any]:
 def _rule(check: Check) -> dict[str, Any]:
     silent = f"\n\n{check.silent}" if check.silent else ""
     needs = f"Needs {check.needs.rstrip('.')}."
-    mended = f"The mistake:\n\n```python\n{check.example}\n```\n\nMended:\n\n```python\n{check.fix}\n```"
+    fixed = f"The mistake:\n\n```python\n{check.example}\n```\n\nFixed:\n\n```python\n{check.fix}\n```"
     return {
         "id": check.name,
         "name": "".join(word.capitalize() for word in check.name.split("-")),
         "shortDescription": {"text": check.detects},
         "fullDescription": {"text": f"{check.detects} {check.why}"},
         "help": {
-            "text": f"{check.why}\n\nThe mistake:\n{check.example}\n\nMended:\n{check.fix}\n\n{needs}{silent}",
-            "markdown": f"{check.why}\n\n{mended}\n\n{needs}{silent}",
+            "text": f"{check.why}\n\nThe mistake:\n{check.example}\n\nFixed:\n{check.fix}\n\n{needs}{silent}",
+            "markdown": f"{check.why}\n\n{fixed}\n\n{needs}{silent}",
         },
         "defaultConfiguration": {"level": LEVELS[check.severity]},
         "properties": {

@@ -10,12 +10,12 @@ SUSPICION = Finding(CHECK.name, "wrong", "It is.", ("1",), "fix", proof="suspect
 
 
 @pytest.mark.parametrize(
-    ("mended_norm", "applied", "trouble", "proof"),
+    ("fixed_norm", "applied", "trouble", "proof"),
     [(1.0, 3, "", "replayed"), (1e-5, 3, "", "suspected"), (1.0, 0, "", "suspected"), (1.0, 3, "hung", "suspected")],
 )
-def test_another_gradient_is_the_proof(mended_norm: float, applied: int, trouble: str, proof: str) -> None:
+def test_another_gradient_is_the_proof(fixed_norm: float, applied: int, trouble: str, proof: str) -> None:
     case = make_case(Sheet().window(1), ranks=2)
-    pair = GradientPair(0, 1e-5, mended_norm, 0.0, 0.0, 0.0, 0.0)
+    pair = GradientPair(0, 1e-5, fixed_norm, 0.0, 0.0, 0.0, 0.0)
     found = settle(case, SUSPICION, Replayed(CHANGE, case, case, applied, None, trouble, pair))
     assert found.proof == proof
     if proof == "replayed":

@@ -77,9 +77,9 @@ def test_unknown_norms_are_not_judged():
         examine(case_of(rank([None] * 4), rank([None] * 4)))
 
 
-def replayed(plain, mended, applied=4, trouble=""):
+def replayed(plain, fixed, applied=4, trouble=""):
     found = examine(plain)[0]
-    return found, settle(plain, found, Replayed(found.change, plain, mended, applied, None, trouble))
+    return found, settle(plain, found, Replayed(found.change, plain, fixed, applied, None, trouble))
 
 
 def test_a_replay_with_the_norm_of_all_shards_proves_and_prices_it():

@@ -44,8 +44,8 @@ def test_few_steps_are_not_enough_to_call_it_needless():
 def test_a_script_that_fails_without_the_search_needs_it():
     seen = case(make_use(), options=ASKING)
     (finding,) = needless_find_unused.examine(seen)
-    spared = TimeSaved(make_estimate(0.2, 0.1, 0.3), 5.0, "measured in turns")
-    priced = needless_find_unused.settle(seen, finding, Replayed(finding.change, seen, seen, 2, spared))
+    saved = TimeSaved(make_estimate(0.2, 0.1, 0.3), 5.0, "measured in turns")
+    priced = needless_find_unused.settle(seen, finding, Replayed(finding.change, seen, seen, 2, saved))
     assert priced.price.value == 0.2 and priced.proof == "replayed"
     failed = Replayed(finding.change, seen, seen, 2, None, "rank 0 raised RuntimeError")
     assert needless_find_unused.settle(seen, finding, failed).proof == "suspected"

@@ -81,10 +81,10 @@ def on_gpu(*rows, act=lambda sheet: None, steps=40, settings=None, **run):
     return make_case(sheet, ranks=1, wrapped=False, **run)
 
 
-def replayed(finding, low, high, step=10.0, case=None, mended=None, trouble=""):
+def replayed(finding, low, high, step=10.0, case=None, fixed=None, trouble=""):
     case = case or make_case(Sheet().windows(2))
-    spared = TimeSaved(make_estimate((low + high) / 2, low, high), step, "measured")
-    return Replayed(finding.change or Change("none"), case, mended or case, 3, spared, trouble)
+    saved = TimeSaved(make_estimate((low + high) / 2, low, high), step, "measured")
+    return Replayed(finding.change or Change("none"), case, fixed or case, 3, saved, trouble)
 
 
 @pytest.mark.parametrize("check", CHECKS_OF_A_GPU)
@@ -112,9 +112,9 @@ def test_float32_matmuls_are_a_suspicion_until_tf32_is_measured():
 
 
 def test_the_losses_of_both_precisions_are_compared():
-    plain, mended = (on_gpu(make_graph(), step={"loss": loss}) for loss in (2.0, 2.001))
+    plain, fixed = (on_gpu(make_graph(), step={"loss": loss}) for loss in (2.0, 2.001))
     (finding,) = tf32_off.examine(plain)
-    settled = tf32_off.settle(plain, finding, replayed(finding, 4.0, 6.0, case=plain, mended=mended))
+    settled = tf32_off.settle(plain, finding, replayed(finding, 4.0, 6.0, case=plain, fixed=fixed))
     assert "first 8 steps in both precisions: 5.0e-04 apart" in settled.evidence[-1]
 
 
@@ -291,7 +291,7 @@ def test_a_function_that_is_compiled_again_and_again_is_found_with_its_guard():
     (finding,) = recompiled_in_loop.examine(case)
     assert "compiles forward again 6 times in 20 steps: size mismatch" in finding.sentence
     assert finding.price.value == pytest.approx(6 * 50 / 20) and finding.counts
-    settled = recompiled_in_loop.settle(case, finding, replayed(finding, 0, 0, case=case, mended=recompiles(1)))
+    settled = recompiled_in_loop.settle(case, finding, replayed(finding, 0, 0, case=case, fixed=recompiles(1)))
     assert settled.proof == "replayed" and "6 times as it is, 1 times" in settled.evidence[-1]
 
 

@@ -111,23 +111,23 @@ def test_too_few_steps_say_nothing():
 def test_the_replay_gives_the_price_or_doubt():
     case = make_case(loop([15.0] * 12), ranks=2)
     (finding,) = examine(case)
-    settled = settle(case, finding, replay("cached_input", case, case, spared=(14.0, 13.0, 15.0)))
+    settled = settle(case, finding, replay("cached_input", case, case, saved=(14.0, 13.0, 15.0)))
     assert settled.proof == "replayed" and settled.price.value == 14.0
-    assert settle(case, finding, replay("cached_input", case, case, spared=(-1.0, -2.0, -0.5))).proof == "suspected"
-    assert settle(case, finding, replay("cached_input", case, case, spared=(0.3, 0.1, 0.5))).proof == "suspected"
+    assert settle(case, finding, replay("cached_input", case, case, saved=(-1.0, -2.0, -0.5))).proof == "suspected"
+    assert settle(case, finding, replay("cached_input", case, case, saved=(0.3, 0.1, 0.5))).proof == "suspected"
     assert settle(case, finding, replay("cached_input", case, case, applied=0)) == finding
 
 
-def swept(case, finding, count, spared, trouble=""):
-    shown = replay("workers", case, case, spared=spared, trouble=trouble)
+def swept(case, finding, count, saved, trouble=""):
+    shown = replay("workers", case, case, saved=saved, trouble=trouble)
     return settle(case, finding, replace(shown, change=Change("workers", {"count": count})))
 
 
 def test_the_smallest_number_of_workers_that_is_as_good_as_the_best_becomes_the_fix():
     case = make_case(loop([15.0] * 12), ranks=2)
     (finding,) = examine(case)
-    for count, spared in ((1, (8.0, 7.0, 9.0)), (2, (12.0, 11.0, 14.0)), (4, (13.0, 12.0, 14.0))):
-        finding = swept(case, finding, count, spared)
+    for count, saved in ((1, (8.0, 7.0, 9.0)), (2, (12.0, 11.0, 14.0)), (4, (13.0, 12.0, 14.0))):
+        finding = swept(case, finding, count, saved)
     assert "num_workers=2, persistent_workers=True" in finding.fix and "enough" in finding.fix
     assert [one.milliseconds.value for one in finding.tried] == [8.0, 12.0, 13.0]
     assert any("num_workers=4" in fact for fact in finding.evidence)

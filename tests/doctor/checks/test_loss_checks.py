@@ -137,9 +137,9 @@ def test_behind_clipping_the_norm_before_it_is_compared(known):
             sheet.clip(norm=norm, ratio=1.0).step(left=left).zero()
         return with_gradient(make_case(sheet, ranks=2), 1.0)
 
-    plain, mended = clipped(known["norm"], 4.0), clipped(known["norm"] and known["norm"] / 4, 1.0)
+    plain, fixed = clipped(known["norm"], 4.0), clipped(known["norm"] and known["norm"] / 4, 1.0)
     (finding,) = loss_not_divided.examine(plain)
-    settled = loss_not_divided.settle(plain, finding, Replayed(finding.change, plain, mended, 16, None))
+    settled = loss_not_divided.settle(plain, finding, Replayed(finding.change, plain, fixed, 16, None))
     assert settled.proof == "replayed" and settled.price.value == pytest.approx(4)
     assert "before it is clipped" in settled.evidence[-1]
 

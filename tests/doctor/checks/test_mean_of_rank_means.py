@@ -61,9 +61,9 @@ def test_one_rank_without_notes_is_not_judged():
         examine(make_case(rank(30).row(wrapper)))
 
 
-def shown(case, mended):
+def shown(case, fixed):
     gradients = GradientPair(0, 2.0, 1.5, 0.1, 0.4, 0.0, 0.0)
-    return replace(replay("weigh_ranks", case, mended), gradients=gradients)
+    return replace(replay("weigh_ranks", case, fixed), gradients=gradients)
 
 
 def test_a_replay_shows_the_gradient_only_where_both_runs_began_alike():

@@ -109,11 +109,11 @@ def test_tensor_parallel_ranks_must_see_the_same():
 def test_a_replay_with_sharded_data_proves_it():
     plain = two(fed(EPOCH), fed(EPOCH))
     (finding,) = examine(plain)
-    mended = two(fed(EPOCH[:3]), fed(EPOCH[3:]))
-    assert settle(plain, finding, replay("shard_data", plain, mended)).proof == "replayed"
+    fixed = two(fed(EPOCH[:3]), fed(EPOCH[3:]))
+    assert settle(plain, finding, replay("shard_data", plain, fixed)).proof == "replayed"
     assert settle(plain, finding, replay("shard_data", plain, plain)) == finding
-    assert settle(plain, finding, replay("shard_data", plain, mended, applied=0)) == finding
-    assert settle(plain, finding, replay("shard_data", plain, mended, trouble="it raised")) == finding
+    assert settle(plain, finding, replay("shard_data", plain, fixed, applied=0)) == finding
+    assert settle(plain, finding, replay("shard_data", plain, fixed, trouble="it raised")) == finding
 
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=2, max_size=4))

@@ -56,8 +56,8 @@ def test_the_rank_and_its_cause_are_named(slow, cause, line):
     assert finding.where.text == line
     own = 5.6
     gap = sum({"data": 0.1, "forward": 2.0, "compute": 3.0, "host": 0.5, **slow}.values()) - own
-    spared = gap / 2 if cause == "more computing" else gap  # what one rank has too much, two would have to share
-    assert finding.price.value == pytest.approx(spared, rel=0.01)
+    saved = gap / 2 if cause == "more computing" else gap  # what one rank has too much, two would have to share
+    assert finding.price.value == pytest.approx(saved, rel=0.01)
     assert "Rank 0 waits" in finding.evidence[2]
 
 

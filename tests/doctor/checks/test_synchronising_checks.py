@@ -65,16 +65,16 @@ def test_one_rank_and_no_wrapper_abstain():
             sync_every_micro_batch.examine(case)
 
 
-def replayed(case, change, spared, trouble="", mended=None):
-    return Replayed(change, case, mended or case, 12, spared, trouble)
+def replayed(case, change, saved, trouble="", fixed=None):
+    return Replayed(change, case, fixed or case, 12, saved, trouble)
 
 
 def test_a_replay_prices_it_in_milliseconds():
     case = make_case(trained(True), ranks=2, collectives={"all_reduce": (4, 16_000)})
     (finding,) = sync_every_micro_batch.examine(case)
-    mended = make_case(trained(LAST), ranks=2, collectives={"all_reduce": (1, 4_000)})
-    spared = TimeSaved(make_estimate(3.0, 2.5, 3.5), 10.0, "in turns")
-    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.change, spared, mended=mended))
+    fixed = make_case(trained(LAST), ranks=2, collectives={"all_reduce": (1, 4_000)})
+    saved = TimeSaved(make_estimate(3.0, 2.5, 3.5), 10.0, "in turns")
+    settled = sync_every_micro_batch.settle(case, finding, replayed(case, finding.change, saved, fixed=fixed))
     assert settled.proof == "replayed" and (settled.price.value, settled.price.unit) == (3.0, "ms per step")
     assert (settled.price.interval.low, settled.price.interval.high) == (2.5, 3.5)
     assert any("with the fix: 1 all-reduce" in line for line in settled.evidence)
@@ -164,7 +164,7 @@ def test_ranks_that_come_together_are_right(case):
 def test_a_replay_shows_that_the_ranks_agree_with_the_fix():
     case = apart(lambda: trained(False))
     (finding,) = never_synchronised.examine(case)
-    good = replayed(case, finding.change, None, mended=apart(lambda: trained(LAST), equal=True))
+    good = replayed(case, finding.change, None, fixed=apart(lambda: trained(LAST), equal=True))
     assert never_synchronised.settle(case, finding, good).proof == "replayed"
-    bad = replayed(case, finding.change, None, mended=case)
+    bad = replayed(case, finding.change, None, fixed=case)
     assert never_synchronised.settle(case, finding, bad) == finding

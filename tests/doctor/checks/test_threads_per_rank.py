@@ -71,10 +71,10 @@ def test_a_rank_that_is_alone_may_use_all():
 def test_a_replay_with_fewer_threads_proves_and_prices_it():
     case = threaded(4, anywhere)
     (finding,) = examine(case)
-    faster = settle(case, finding, replay("threads", case, case, spared=(6.0, 5.0, 7.0)))
+    faster = settle(case, finding, replay("threads", case, case, saved=(6.0, 5.0, 7.0)))
     assert faster.proof == "replayed" and faster.counts and faster.price.value == 6.0
-    assert settle(case, finding, replay("threads", case, case, spared=(-1.0, -2.0, -0.1))).proof == "suspected"
-    assert settle(case, finding, replay("threads", case, case, spared=(0.1, -1.0, 1.0))).proof == "suspected"
+    assert settle(case, finding, replay("threads", case, case, saved=(-1.0, -2.0, -0.1))).proof == "suspected"
+    assert settle(case, finding, replay("threads", case, case, saved=(0.1, -1.0, 1.0))).proof == "suspected"
 
 
 @given(st.integers(1, 16), st.integers(2, 4), st.integers(1, 16))

@@ -93,8 +93,8 @@ def test_a_step_through_a_scaler_does_not_name_the_scaler():
     ],
 )
 def test_the_line_that_keeps_is_pointed_to(tmp_path, lines, fix):
-    keeping = line_that_keeps(script(tmp_path, lines))
-    assert (keeping.fix, keeping.place.line) == (fix, len(lines) + 1)
+    kept = line_that_keeps(script(tmp_path, lines))
+    assert (kept.fix, kept.place.line) == (fix, len(lines) + 1)
 
 
 @pytest.mark.parametrize(

@@ -124,11 +124,11 @@ def _finding(case: Case, wrapper: WrapperRow, small: Sequence[_Layer], layers: i
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Adds to the finding what the messages of SyncBatchNorm cost per step."""
-    spared = replayed.spared
-    if replayed.trouble or spared is None:
+    saved = replayed.saved
+    if replayed.trouble or saved is None:
         return finding
     words = (
-        f"replayed with SyncBatchNorm a step takes {-spared.milliseconds.value:.3g} ms more "
-        f"({-spared.milliseconds.high:.3g} to {-spared.milliseconds.low:.3g}) of {spared.step_milliseconds:.3g} ms"
+        f"replayed with SyncBatchNorm a step takes {-saved.milliseconds.value:.3g} ms more "
+        f"({-saved.milliseconds.high:.3g} to {-saved.milliseconds.low:.3g}) of {saved.step_milliseconds:.3g} ms"
     )
     return replace(finding, evidence=(*finding.evidence, words))

@@ -113,6 +113,6 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     pair = replayed.gradients
     if replayed.trouble or not replayed.applied or pair is None:
         return finding
-    text = f"norm of the first applied gradient: {pair.plain_norm:.3g} as it is, {pair.mended_norm:.3g} with unscale_"
-    differs = not math.isclose(pair.plain_norm, pair.mended_norm, rel_tol=0.01)
+    text = f"norm of the first applied gradient: {pair.plain_norm:.3g} as it is, {pair.fixed_norm:.3g} with unscale_"
+    differs = not math.isclose(pair.plain_norm, pair.fixed_norm, rel_tol=0.01)
     return replace(finding, evidence=(*finding.evidence, text), proof="replayed" if differs else finding.proof)

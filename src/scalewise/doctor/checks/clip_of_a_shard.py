@@ -166,21 +166,21 @@ def _finding(case: Case, found: _Clipped) -> Finding:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Prices the finding by how much longer the applied gradient is than one clipped by the norm of all shards."""
-    plain, mended = (_first_norm(one, finding) for one in (replayed.plain, replayed.mended))
-    if replayed.trouble or not replayed.applied or plain is None or not mended:
+    plain, fixed = (_first_norm(one, finding) for one in (replayed.plain, replayed.fixed))
+    if replayed.trouble or not replayed.applied or plain is None or not fixed:
         return finding
     told = (
-        f"norm of the whole gradient that the first step applies: {plain:.4g} as it is, {mended:.4g} clipped by the "
+        f"norm of the whole gradient that the first step applies: {plain:.4g} as it is, {fixed:.4g} clipped by the "
         "norm over all ranks"
     )
-    if plain <= (1 + SAME) * mended:
+    if plain <= (1 + SAME) * fixed:
         return replace(finding, evidence=(*finding.evidence, told))
     return replace(
         finding,
         evidence=(*finding.evidence, told),
         proof="replayed",
         price=Price(
-            plain / mended,
+            plain / fixed,
             "times",
             "as long as with the right norm is the gradient that is applied",
             "measured in the first step, with the fix applied",

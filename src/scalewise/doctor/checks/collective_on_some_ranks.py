@@ -39,7 +39,7 @@ CHECK = Check(
 
 
 @dataclass(frozen=True)
-class _Parting:
+class _Mismatch:
     """The point at which the ranks of a group diverged."""
 
     lonely: Operation  # the operation that not all ranks entered
@@ -62,18 +62,20 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if ring_of(stood) or any(uneven(case, group) for group in replica_groups(case)):
         return ()
     for by_rank in sequences(case, stood).values():
-        parting = _parting(by_rank, stood, stood_still=outcome.kind not in ("raised", "killed"))
-        if parting is not None:
-            return (_finding(case, parting, stood),)
+        mismatch = _first_mismatch(by_rank, stood, stood_still=outcome.kind not in ("raised", "killed"))
+        if mismatch is not None:
+            return (_finding(case, mismatch, stood),)
     return ()
 
 
-def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, RankState], stood_still: bool) -> _Parting | None:
+def _first_mismatch(
+    by_rank: dict[int, list[Operation]], stood: dict[int, RankState], stood_still: bool
+) -> _Mismatch | None:
     different = first_mismatch(by_rank)
     if different is not None:
         lonely = min(different.values(), key=lambda operation: _lonely(operation, by_rank))
         inside = [rank for rank, operation in different.items() if operation.matches(lonely)]
-        return _Parting(lonely, inside, [rank for rank in by_rank if rank not in inside], by_rank)
+        return _Mismatch(lonely, inside, [rank for rank in by_rank if rank not in inside], by_rank)
     waiting = missing_ranks(by_rank, stood)
     if waiting is None or any(stood[rank].left and left_before(stood[rank], *waiting, by_rank) for rank in waiting[1]):
         return None
@@ -83,7 +85,7 @@ def _parting(by_rank: dict[int, list[Operation]], stood: dict[int, RankState], s
     sure = all(stood[rank].left or stood[rank].blocked for rank in missing)
     if not sure and not stood_still:
         return None  # the others miss a rank that failed by itself; its failure is reported elsewhere
-    return _Parting(operation, inside, missing, by_rank, "observed" if sure else "suspected")
+    return _Mismatch(operation, inside, missing, by_rank, "observed" if sure else "suspected")
 
 
 def _lonely(operation: Operation, by_rank: dict[int, list[Operation]]) -> tuple[int, bool, int]:
@@ -103,55 +105,55 @@ def left_before(
     return been or made < most
 
 
-def _finding(case: Case, parting: _Parting, stood: dict[int, RankState]) -> Finding:
-    lonely = parting.lonely
-    steps = min(standing.steps for standing in stood.values())
+def _finding(case: Case, mismatch: _Mismatch, stood: dict[int, RankState]) -> Finding:
+    lonely = mismatch.lonely
+    steps = min(state.steps for state in stood.values())
     outcome = case.run.outcome
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=_sentence(parting, stood),
+        sentence=_sentence(mismatch, stood),
         evidence=(
-            *(standing.told() for standing in stood.values()),
-            _counts(parting),
+            *(state.told() for state in stood.values()),
+            _counts(mismatch),
             f"how the run ended: {outcome.sentence if outcome else 'not known'}",
         ),
-        fix=_fix(lonely, parting.inside),
+        fix=_fix(lonely, mismatch.inside),
         where=lonely.place,
-        also=_others(parting, stood),
+        also=_others(mismatch, stood),
         price=Price(steps, "steps", "made before the run could not go on", "counted"),
-        proof=parting.proof,
-        ranks=tuple(sorted((*parting.inside, *parting.outside))),
+        proof=mismatch.proof,
+        ranks=tuple(sorted((*mismatch.inside, *mismatch.outside))),
         steps_seen=steps,
     )
 
 
-def _sentence(parting: _Parting, stood: dict[int, RankState]) -> str:
-    lonely = parting.lonely
+def _sentence(mismatch: _Mismatch, stood: dict[int, RankState]) -> str:
+    lonely = mismatch.lonely
     at = f" at {short(lonely.place)}" if lonely.place else ""
-    enter = "enters" if len(parting.inside) == 1 else "enter"
-    other = stood[parting.outside[0]]
+    enter = "enters" if len(mismatch.inside) == 1 else "enter"
+    other = stood[mismatch.outside[0]]
     there = f" at {short(other.place)}" if other.place else ""
     if other.left:
-        elsewhere = f"{named_ranks(parting.outside, small=True)} had left"
+        elsewhere = f"{named_ranks(mismatch.outside, small=True)} had left"
     elif other.operation is not None:
-        elsewhere = f"{named_ranks(parting.outside, small=True)} was in {other.operation.told()}{there}"
+        elsewhere = f"{named_ranks(mismatch.outside, small=True)} was in {other.operation.told()}{there}"
     else:
-        elsewhere = f"{named_ranks(parting.outside, small=True)} did not come to it{there}"
-    return f"{named_ranks(parting.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
+        elsewhere = f"{named_ranks(mismatch.outside, small=True)} did not come to it{there}"
+    return f"{named_ranks(mismatch.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
 
 
-def _counts(parting: _Parting) -> str:
-    line = parting.lonely.line
+def _counts(mismatch: _Mismatch) -> str:
+    line = mismatch.lonely.line
     runs = ", ".join(
-        f"{sum(one.line == line for one in operations)} on rank {rank}" for rank, operations in parting.by_rank.items()
+        f"{sum(one.line == line for one in operations)} on rank {rank}" for rank, operations in mismatch.by_rank.items()
     )
     return f"times that line was come to: {runs}"
 
 
-def _others(parting: _Parting, stood: dict[int, RankState]) -> tuple[PlaceRow, ...]:
-    places = [stood[rank].place for rank in parting.outside]
-    return tuple(dict.fromkeys(place for place in places if place is not None and place != parting.lonely.place))
+def _others(mismatch: _Mismatch, stood: dict[int, RankState]) -> tuple[PlaceRow, ...]:
+    places = [stood[rank].place for rank in mismatch.outside]
+    return tuple(dict.fromkeys(place for place in places if place is not None and place != mismatch.lonely.place))
 
 
 def _fix(lonely: Operation, inside: Sequence[int]) -> str:

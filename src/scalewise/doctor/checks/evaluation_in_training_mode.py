@@ -137,7 +137,7 @@ def _finding(rank: RankCase, found: Sequence[_Passes], proved: bool) -> Finding:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Prices the finding by how far the model's outputs in both modes lie apart on the same inputs, in a replay."""
-    rows = [row for rank in replayed.mended.ranks for row in rank.record.examination]
+    rows = [row for rank in replayed.fixed.ranks for row in rank.record.examination]
     apart = [row.value for row in rows if isinstance(row, MeasuredRow) and row.what == "output"]
     if replayed.trouble or not apart:
         return finding

@@ -132,22 +132,22 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if replayed.change.name == "workers":
         return _with_workers(case, finding, replayed)
     settled = priced_by_time(finding, replayed, "waiting for data, against the same batch from memory")
-    spared = replayed.spared
-    if settled.proof == "replayed" and spared is not None and spared.milliseconds.low < 0.05 * spared.step_milliseconds:
+    saved = replayed.saved
+    if settled.proof == "replayed" and saved is not None and saved.milliseconds.low < 0.05 * saved.step_milliseconds:
         return replace(settled, proof="suspected")
     return settled
 
 
 def _with_workers(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Adds the result for one number of workers; the fix names the smallest number that is as good as the best."""
-    count, spared = replayed.change.settings["count"], replayed.spared
+    count, saved = replayed.change.settings["count"], replayed.saved
     named = f"num_workers={count}"
     if replayed.trouble:
         words = f"with {named} the script did not run: {replayed.trouble}"
         return replace(finding, evidence=(*finding.evidence, words))
-    if spared is None:
+    if saved is None:
         return finding
-    less = spared.milliseconds
+    less = saved.milliseconds
     change = f"{abs(less.value):.3g} ms {'less' if less.value > 0 else 'more'}"
     sure = f"{less.low:.3g} to {less.high:.3g} ms less, {level_text(less.level)}"
     words = f"replayed with {named}, a round of the loop takes {change} ({sure})"

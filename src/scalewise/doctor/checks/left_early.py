@@ -42,7 +42,7 @@ def examine(case: Case) -> tuple[Finding, ...]:
     if len(case.ranks) < 2:
         raise Abstain("only one rank left notes")
     stood = rank_states(case)
-    if outcome.kind not in ENDED_BADLY or not any(standing.left for standing in stood.values()):
+    if outcome.kind not in ENDED_BADLY or not any(state.left for state in stood.values()):
         return ()
     if any(uneven(case, group) for group in replica_groups(case)):
         return ()
@@ -76,7 +76,7 @@ def _finding(
         sentence=f"{named_ranks(ranks)} left after {counted(left, 'step')} while {others} waited in "
         f"{operation.told()}{at}, in step {most + 1}.",
         evidence=(
-            *(standing.told() for standing in stood.values()),
+            *(state.told() for state in stood.values()),
             f"collectives entered until the end: {made}",
             f"how the run ended: {case.run.outcome.sentence if case.run.outcome else 'not known'}",
         ),

@@ -98,12 +98,12 @@ def _unscale(windows: Sequence[Weighed]) -> float:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Marks the finding as proved if dividing the loss changes the first step's gradient by the expected factor."""
-    pairs = [(read(replayed.plain), read(replayed.mended), what) for read, what in NORMS]
-    plain, mended, what = next((pair for pair in pairs if pair[0] and pair[1]), (None, None, ""))
-    if replayed.trouble or not replayed.applied or not plain or not mended or finding.price is None:
+    pairs = [(read(replayed.plain), read(replayed.fixed), what) for read, what in NORMS]
+    plain, fixed, what = next((pair for pair in pairs if pair[0] and pair[1]), (None, None, ""))
+    if replayed.trouble or not replayed.applied or not plain or not fixed or finding.price is None:
         return finding
-    times = plain / mended
-    text = f"norm of {what}: {plain:.4g} as it is, {mended:.4g} with the loss divided"
+    times = plain / fixed
+    text = f"norm of {what}: {plain:.4g} as it is, {fixed:.4g} with the loss divided"
     if not close(times, finding.price.value, 0.1):
         otherwise = f"{text}: not {finding.price.value:.3g} times, so something else acts on it"
         return replace(finding, evidence=(*finding.evidence, otherwise))

@@ -2,7 +2,7 @@
 
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import Check, Finding, Price
-from scalewise.doctor.queries.source import Keeping, line_that_keeps
+from scalewise.doctor.queries.source import KeptLoss, line_that_keeps
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, KeptNote
 from scalewise.units import bytes_text, counted
@@ -53,7 +53,7 @@ def _keeps(most: KeptNote) -> bool:
 
 def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
     rank, most = keepers[0]
-    where, keeping = _where(rank)
+    where, kept = _where(rank)
     growth = _growth(rank, most)
     per_step = f", {bytes_text(growth)} more with each" if growth else ""
     notes = [note for note in rank.all(KeptNote) if note.step <= most.step]
@@ -67,7 +67,7 @@ def _finding(keepers: list[tuple[RankCase, KeptNote]]) -> Finding:
             f"graphs held at the end of a step: {', '.join(f'{note.graphs} up to step {note.step}' for note in notes)}",
             f"the losses themselves alive at step {alive.step}: {alive.alive} of {alive.seen}",
         ),
-        fix=keeping.fix if keeping is not None else CHECK.fix,
+        fix=kept.fix if kept is not None else CHECK.fix,
         where=where,
         price=Price(growth, "bytes", "memory that each step adds", HOW) if growth else None,
         ranks=tuple(rank.rank for rank, _ in keepers),
@@ -90,8 +90,8 @@ def _growth(rank: RankCase, most: KeptNote) -> float | None:
     return grown / (after.step - before.step) if grown > 0 else None
 
 
-def _where(rank: RankCase) -> tuple[PlaceRow | None, Keeping | None]:
+def _where(rank: RankCase) -> tuple[PlaceRow | None, KeptLoss | None]:
     """Returns the line that keeps the losses, if the script's text shows it, and else the line of the backward pass."""
     backward = rank.place(next(iter(rank.all(BackwardNote)), None))
-    keeping = line_that_keeps(backward)
-    return (keeping.place if keeping is not None else backward), keeping
+    kept = line_that_keeps(backward)
+    return (kept.place if kept is not None else backward), kept

@@ -135,16 +135,16 @@ def _finding(rank: RankCase, group: Replicas, uneven: Sequence[_Step], known: in
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Adds how the first step's gradient changes with ranks weighted by their targets, if both runs began alike."""
     pair = replayed.gradients
-    if replayed.trouble or not replayed.applied or pair is None or not pair.mended_norm:
+    if replayed.trouble or not replayed.applied or pair is None or not pair.fixed_norm:
         return finding
     if not _began_alike(replayed):
         words = "a replay cannot show the gradient: the script begins with other weights or data every time"
         return replace(finding, evidence=(*finding.evidence, words))
-    apart = max(abs(pair.mended_projection - pair.plain_projection), abs(pair.mended_norm - pair.plain_norm))
+    apart = max(abs(pair.fixed_projection - pair.plain_projection), abs(pair.fixed_norm - pair.plain_norm))
     words = (
-        f"with each rank weighted by its targets, the first step's gradient changes by {apart / pair.mended_norm:.1%} "
-        f"of its length or more (norm {pair.mended_norm:.4g}, not {pair.plain_norm:.4g}; projection on a fixed "
-        f"direction {pair.mended_projection:.4g}, not {pair.plain_projection:.4g})"
+        f"with each rank weighted by its targets, the first step's gradient changes by {apart / pair.fixed_norm:.1%} "
+        f"of its length or more (norm {pair.fixed_norm:.4g}, not {pair.plain_norm:.4g}; projection on a fixed "
+        f"direction {pair.fixed_projection:.4g}, not {pair.plain_projection:.4g})"
     )
     return replace(finding, proof="replayed", evidence=(*finding.evidence, words))
 
@@ -152,15 +152,15 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
 def _began_alike(replayed: Replayed) -> bool:
     """Returns True if the first loss is the plain one times the weight of its rank, on every rank."""
     firsts = [
-        [next(iter(rank.all(BackwardNote)), None) for rank in side.ranks] for side in (replayed.plain, replayed.mended)
+        [next(iter(rank.all(BackwardNote)), None) for rank in side.ranks] for side in (replayed.plain, replayed.fixed)
     ]
     pairs = list(zip(*firsts, strict=False))
     if not pairs or any(one is None or not one.loss or not one.elements for pair in pairs for one in pair):
         return False
     total = sum(plain.elements or 0 for plain, _ in pairs if plain is not None)
     return all(
-        plain.elements == mended.elements
-        and close((mended.loss or 0.0) / (plain.loss or 1.0), (plain.elements or 0) * len(pairs) / total, 1e-3)
-        for plain, mended in pairs
-        if plain is not None and mended is not None
+        plain.elements == fixed.elements
+        and close((fixed.loss or 0.0) / (plain.loss or 1.0), (plain.elements or 0) * len(pairs) / total, 1e-3)
+        for plain, fixed in pairs
+        if plain is not None and fixed is not None
     )

@@ -133,10 +133,10 @@ def _finding(
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Marks the finding as proved if the ranks' parameters agree once the last micro-batch is reduced."""
-    wrapper = next((row for row in replayed.mended.trained_wrappers() if len(row.ranks) > 1), None)
+    wrapper = next((row for row in replayed.fixed.trained_wrappers() if len(row.ranks) > 1), None)
     if replayed.trouble or not replayed.applied or wrapper is None:
         return finding
-    compared = comparisons(replayed.mended, wrapper)
+    compared = comparisons(replayed.fixed, wrapper)
     if not compared or compared[-1].gaps:
         return finding
     text = f"with the fix all {compared[-1].tensors} tensors agree between ranks after step {compared[-1].step}"

@@ -158,13 +158,13 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
         return finding
     left = [
         overlap
-        for group in replica_groups(replayed.mended)
-        for row in training_lines(replayed.mended.first)
-        if (overlap := _overlap(replayed.mended, group, row)) is not None and _shows(overlap)
+        for group in replica_groups(replayed.fixed)
+        for row in training_lines(replayed.fixed.first)
+        if (overlap := _overlap(replayed.fixed, group, row)) is not None and _shows(overlap)
     ]
     if left:
         return finding
-    before, after = (_batches(one) for one in (replayed.plain, replayed.mended))
+    before, after = (_batches(one) for one in (replayed.plain, replayed.fixed))
     counts = f": {before} batches an epoch become {after}" if before and after and after < before else ""
     words = f"with the dataset sharded by a DistributedSampler no row is met by two ranks{counts}"
     return replace(finding, proof="replayed", evidence=(*finding.evidence, words))

@@ -105,8 +105,8 @@ def _told(line: PlaceRow, reads: dict[int, list[HostReadNote]], windows: int) ->
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Prices the finding by what the loop gains if the line reads once in fifty steps; waiting may cost nothing."""
     settled = priced_by_time(finding, replayed, "the loop waiting for these reads")
-    spared = replayed.spared
-    if settled.proof == "replayed" or spared is None:
+    saved = replayed.saved
+    if settled.proof == "replayed" or saved is None:
         return settled
     return replace(settled, proof="suspected", price=None)
 

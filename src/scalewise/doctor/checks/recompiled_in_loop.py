@@ -92,9 +92,9 @@ def _kind(reason: str) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Marks the finding as proved if the function is compiled less than half as often when sizes may change."""
-    if replayed.trouble or not replayed.applied or not replayed.mended.ranks:
+    if replayed.trouble or not replayed.applied or not replayed.fixed.ranks:
         return finding
-    before, after = (len(late(side.first)) for side in (replayed.plain, replayed.mended))
+    before, after = (len(late(side.first)) for side in (replayed.plain, replayed.fixed))
     words = f"compiled again {before} times as it is, {after} times with sizes and numbers left open"
     proof = "replayed" if 2 * after < before else finding.proof
     return replace(finding, evidence=(*finding.evidence, words), proof=proof)

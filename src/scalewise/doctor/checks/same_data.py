@@ -124,7 +124,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Marks the finding as proved if the ranks' inputs differ once the data is sharded; else the cause is another."""
     if replayed.trouble or not replayed.applied:
         return finding
-    left = [same for group in replica_groups(replayed.mended) for same in same_inputs(replayed.mended, group)]
+    left = [same for group in replica_groups(replayed.fixed) for same in same_inputs(replayed.fixed, group)]
     if left:
         return finding
     words = "with the dataset sharded by a DistributedSampler the ranks' batches are all different"

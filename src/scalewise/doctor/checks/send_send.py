@@ -36,26 +36,26 @@ def examine(case: Case) -> tuple[Finding, ...]:
 def ring_of(stood: dict[int, RankState]) -> tuple[RankState, ...]:
     """Returns the ranks of a ring in the order in which they wait for each other; empty if there is none."""
     waits_for = {
-        rank: standing.operation.peer
-        for rank, standing in stood.items()
-        if standing.blocked and standing.operation is not None and standing.operation.name in ("send", "recv")
+        rank: state.operation.peer
+        for rank, state in stood.items()
+        if state.blocked and state.operation is not None and state.operation.name in ("send", "recv")
     }
     for start in waits_for:
         way = [start]
         while waits_for.get(way[-1]) not in (None, *way):
             way.append(waits_for[way[-1]])
         ring = tuple(stood[rank] for rank in way if rank in waits_for)
-        directions = {standing.operation.name for standing in ring if standing.operation is not None}
+        directions = {state.operation.name for state in ring if state.operation is not None}
         if len(ring) == len(way) > 1 and waits_for[way[-1]] == start and len(directions) == 1:
             return ring
     return ()
 
 
 def _finding(case: Case, ring: tuple[RankState, ...]) -> Finding:
-    names = {standing.operation.name for standing in ring if standing.operation is not None}
+    names = {state.operation.name for state in ring if state.operation is not None}
     name = names.pop()
-    ranks = [standing.rank for standing in ring]
-    places = list(dict.fromkeys(standing.place for standing in ring if standing.place is not None))
+    ranks = [state.rank for state in ring]
+    places = list(dict.fromkeys(state.place for state in ring if state.place is not None))
     lines = ", ".join(dict.fromkeys(short(place) for place in places))
     doing = "sends to" if name == "send" else "receives from"
     arrows = ", ".join(f"rank {one.rank} {doing} rank {one.operation.peer}" for one in ring if one.operation)
@@ -66,7 +66,7 @@ def _finding(case: Case, ring: tuple[RankState, ...]) -> Finding:
         sentence=f"{named_ranks(sorted(ranks))} wait for each other in a blocking {name} at {lines}: {arrows}, and "
         f"nobody {opposite}.",
         evidence=(
-            *(standing.told() for standing in ring),
+            *(state.told() for state in ring),
             f"how the run ended: {case.run.outcome.sentence if case.run.outcome else 'not known'}",
         ),
         fix="requests = [dist.isend(outgoing, dst), dist.irecv(incoming, src)]  # neither waits for the other\n"

@@ -153,7 +153,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     """Marks the finding as proved if the parts are equal with one seed for all splits; else they have another cause."""
     if replayed.trouble or not replayed.applied:
         return finding
-    pairs = list(_pairs(replayed.mended))
+    pairs = list(_pairs(replayed.fixed))
     if not pairs or any(one.mine.order != one.theirs.order for one in pairs):
         return finding
     words = "with random_split seeded alike on every rank the parts are the same"

@@ -188,9 +188,9 @@ def _price(one: Behind, steps: str) -> Price:
     """Returns what the others wait. If the rank has more to compute, that work remains and is shared by all ranks."""
     if one.phase != "forward":
         return Price(one.gap / 1e6, "ms per step", f"waiting for rank {one.rank}", f"measured in the {steps} steps")
-    spared = one.gap * (one.among - 1) / one.among
+    saved = one.gap * (one.among - 1) / one.among
     how = f"by the {steps} steps: all ranks with the same to compute"
-    return Price(spared / 1e6, "ms per step", f"rank {one.rank}'s surplus, shared equally", how)
+    return Price(saved / 1e6, "ms per step", f"rank {one.rank}'s surplus, shared equally", how)
 
 
 def _evidence(case: Case, one: Behind) -> Iterator[str]:

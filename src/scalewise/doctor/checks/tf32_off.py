@@ -59,7 +59,7 @@ def _losses_told(replayed: Replayed) -> str:
     """Returns a sentence on how far the losses of both runs differ; they begin with the same parameters and data."""
     sides = [
         {row.step: row.loss for row in side.first.record.steps[:LOSSES] if row.loss is not None}
-        for side in (replayed.plain, replayed.mended)
+        for side in (replayed.plain, replayed.fixed)
         if side.ranks
     ]
     if len(sides) < 2 or not (common := sorted(sides[0].keys() & sides[1].keys())):

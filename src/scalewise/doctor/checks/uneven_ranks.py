@@ -106,8 +106,8 @@ def _small_before_forward(rank: RankCase) -> bool:
 def _is_over(rank: RankCase) -> bool:
     """Returns True if the last note of the loaders that feed training says that one had no more batches."""
     feeding = training_loaders(rank)
-    heard = [note for note in rank.notes if isinstance(note, BatchNote | ExhaustedNote) and note.loader in feeding]
-    return bool(heard) and isinstance(heard[-1], ExhaustedNote)
+    noted = [note for note in rank.notes if isinstance(note, BatchNote | ExhaustedNote) and note.loader in feeding]
+    return bool(noted) and isinstance(noted[-1], ExhaustedNote)
 
 
 def _apart(short: RankCase, row: LoaderRow, members: list[RankCase]) -> Uneven | None:

@@ -163,7 +163,7 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     if replayed.trouble or not replayed.applied:
         return finding
     try:
-        left = examine(replayed.mended)
+        left = examine(replayed.fixed)
     except Abstain:
         return finding
     if left:

@@ -105,24 +105,24 @@ def needless_bytes(over: Oversync) -> Price | None:
     """Returns the bytes that are sent for nothing, as a price; a replay is needed for a price in time."""
     if over.reductions is None:
         return None
-    spared = over.reductions.size_bytes * (over.syncs - 1) / over.syncs
+    saved = over.reductions.size_bytes * (over.syncs - 1) / over.syncs
     how = f"computed: {over.syncs - 1} of {over.syncs} reductions of what DDP's buckets hold"
-    return Price(spared, "bytes", "all-reduced per step and rank for nothing", how)
+    return Price(saved, "bytes", "all-reduced per step and rank for nothing", how)
 
 
 def settle_by_time(finding: Finding, replayed: Replayed) -> Finding:
     """Prices the finding in milliseconds if a replay measured it; a step that got no shorter keeps its bytes."""
-    if replayed.trouble or not replayed.applied or replayed.spared is None:
+    if replayed.trouble or not replayed.applied or replayed.saved is None:
         return finding
-    spared = replayed.spared
-    less, step = spared.milliseconds, spared.step_milliseconds
+    saved = replayed.saved
+    less, step = saved.milliseconds, saved.step_milliseconds
     text = f"with the fix a step takes {step - less.value:.2f} ms, not {step:.2f} ms "
-    text += f"(spared: {less.low:.2f} to {less.high:.2f} ms, {level_text(less.level)})"
-    after = reductions_of(replayed.mended.first)
+    text += f"(saved: {less.low:.2f} to {less.high:.2f} ms, {level_text(less.level)})"
+    after = reductions_of(replayed.fixed.first)
     evidence = (*finding.evidence, text, *((f"with the fix: {after}",) if after else ()))
     if less.low <= 0:
         return replace(finding, evidence=evidence, proof="replayed")
-    price = Price(less.value, "ms per step", "communication that no_sync() spares", spared.how, less)
+    price = Price(less.value, "ms per step", "communication that no_sync() spares", saved.how, less)
     return replace(finding, evidence=evidence, proof="replayed", price=price)
 
 

@@ -195,7 +195,7 @@ def sequences(case: Case, stood: dict[int, RankState]) -> dict[tuple[int, ...], 
     }
 
 
-def _operations(rank: RankCase, standing: RankState) -> list[Operation]:
+def _operations(rank: RankCase, state: RankState) -> list[Operation]:
     found = []
     armed = False
     called: list[Note] = []
@@ -207,7 +207,7 @@ def _operations(rank: RankCase, standing: RankState) -> list[Operation]:
             found.append(Operation(BACKWARD, 0, rank.place(note), _group_of(rank, called)))
         elif isinstance(note, CollectiveNote) and not _is_message(note.operation):
             found.append(_operation(rank, note))
-    last = standing.operation
+    last = state.operation
     if last is not None and last.name == BACKWARD:
         found.append(last)
     return found
@@ -241,8 +241,8 @@ def missing_ranks(
     return None
 
 
-def _line_of(standing: RankState) -> tuple[str, int] | None:
-    return standing.operation.line if standing.operation else None
+def _line_of(state: RankState) -> tuple[str, int] | None:
+    return state.operation.line if state.operation else None
 
 
 LEAST_WINDOWS = 3

@@ -82,14 +82,14 @@ _KEEPING = ("append", "extend", "add", "appendleft", "insert", "update")
 
 
 @dataclass(frozen=True)
-class Keeping:
+class KeptLoss:
     """The line that keeps the loss, and the same line with the loss detached."""
 
     place: PlaceRow
     fix: str
 
 
-def line_that_keeps(backward: PlaceRow | None) -> Keeping | None:
+def line_that_keeps(backward: PlaceRow | None) -> KeptLoss | None:
     """Returns the line that adds up or collects what `backward` was called on; None if no line plainly does."""
     if backward is None:
         return None
@@ -104,7 +104,7 @@ def line_that_keeps(backward: PlaceRow | None) -> Keeping | None:
         for node in _kept_in(around, name):
             line = lines[node.lineno - 1].strip()
             place = PlaceRow(NOWHERE, backward.file, node.lineno, backward.function, line)
-            return Keeping(place, _let_go(text_of(place, line), name))
+            return KeptLoss(place, _let_go(text_of(place, line), name))
     return None
 
 
