@@ -12,6 +12,7 @@ from scalewise.analysis.work import Work, work_of
 from scalewise.plan.words import changes_text, value_text
 from scalewise.records.load import Run
 from scalewise.records.spec import ARM, RunSpec
+from scalewise.units import counted
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ArmRuns:
         parts = [f"{name} {value_text(value)}" for name, value in self.spec.axes.items()]
         parts += [one.label() for one in self.spec.changes]
         world = self.spec.world_size
-        return ", ".join([*parts, f"{world} rank{'s' if world > 1 else ''}"])
+        return ", ".join([*parts, counted(world, "rank")])
 
     @property
     def change(self) -> str:

@@ -15,7 +15,7 @@ from scalewise.records.changes import declared
 from scalewise.records.load import Run
 from scalewise.records.spec import Change, RunSpec
 from scalewise.records.wrapped import CONCERNS, not_observed
-from scalewise.units import seconds_text
+from scalewise.units import counted, seconds_text
 
 FEWEST_STEPS = 20  # over all runs: with fewer, the correlation of neighbouring steps cannot be estimated
 LEAST_STEPS = 30  # the course asks for 30; with fewer, an interval of a median is wider than most effects
@@ -81,7 +81,7 @@ def oversubscribed(arm: ArmRuns) -> Caveat | None:
     return Caveat(
         "oversubscribed",
         "note",
-        f"{arm.spec.ranks} ranks share {shares} share{'s' if shares > 1 else ''} of cores",
+        f"{arm.spec.ranks} ranks share {counted(shares, 'share')} of cores",
         "read it as a test that it runs, not as scaling; use a machine with more cores",
     )
 
@@ -278,7 +278,7 @@ def _gaps(one: Measured) -> list[str]:
             gaps.append(f"rank {rank.rank}: {rank.trouble[0].where}: {rank.trouble[0].error}")
         if rank.torn_lines or rank.bad_lines:
             lines = rank.torn_lines + len(rank.bad_lines)
-            gaps.append(f"rank {rank.rank}: {lines} line{'s' if lines > 1 else ''} torn or damaged")
+            gaps.append(f"rank {rank.rank}: {counted(lines, 'line')} torn or damaged")
         if rank.end is None and run.outcome and run.outcome.kind == "finished":
             gaps.append(f"rank {rank.rank}: no end row, later rows may be missing")
     return gaps

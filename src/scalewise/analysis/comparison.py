@@ -13,6 +13,7 @@ from scalewise.analysis.work import equal_work
 from scalewise.errors import BadRequest
 from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import ARM
+from scalewise.units import counted
 
 # The interval that is shown decides the verdict. It is one of 98 %: at 95 %, one comparison in twenty of two equal
 # things would be called different, which would often mislead a person who compares often.
@@ -162,7 +163,7 @@ def _sentence(answer: Answer, change: Estimate, smallest: float) -> str:
 def _advice(difference: Difference) -> tuple[str, ...]:
     advice = []
     if difference.turns:
-        advice.append(f"They took turns step by step, in {difference.turns} pair{'s' if difference.turns > 1 else ''}.")
+        advice.append(f"They took turns step by step, in {counted(difference.turns, 'pair')}.")
     if difference.assumed_run_cv is not None:
         what = "pairs" if difference.turns else "runs"
         advice.append(

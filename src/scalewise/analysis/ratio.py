@@ -23,6 +23,7 @@ from scalewise.analysis.estimate import (
 )
 from scalewise.analysis.series import Series
 from scalewise.records.load import Run
+from scalewise.units import counted
 
 # Spread from pair to pair of two runs, measured: 0.4 to 0.5 % over 20 and 30 pairs of 160 and 200 steps of 4 to 7 ms,
 # on one core of two virtual machines on which fresh processes one after the other differed by ten percent and more.
@@ -125,7 +126,7 @@ class Difference:
         """A text about how it was computed, for the page."""
         parts = ["paired by repeat" if self.paired else "not paired"]
         if self.turns:
-            parts = [f"step by step in turns, {self.turns} pair{'s' if self.turns > 1 else ''}"]
+            parts = [f"step by step in turns, {counted(self.turns, 'pair')}"]
         if self.assumed_run_cv is not None:
             parts.append(
                 f"spread between {'pairs' if self.turns else 'runs'} partly assumed ({self.assumed_run_cv * 100:.1f} %)"

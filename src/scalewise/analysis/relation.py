@@ -13,6 +13,7 @@ from typing import Literal
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import StepRow
 from scalewise.records.traffic import Moment, StepTraffic, Traffic
+from scalewise.units import counted
 
 RelationKind = Literal["alone", "data parallel", "sharded", "tensor parallel", "pipeline", "apart", "unknown"]
 
@@ -111,7 +112,7 @@ def _not_judged(run: Run, seen: _Seen, trained: Sequence[RankRecord]) -> str:
     if any(row.where in ("collective", "DistributedDataParallel") for rank in seen.ranks for row in rank.trouble):
         return "the watcher failed at a collective"
     if seen.steps < LEAST_STEPS:
-        return f"a rank made {seen.steps} step{'s' if seen.steps != 1 else ''}, {LEAST_STEPS} are needed"
+        return f"a rank made {counted(seen.steps, 'step')}, {LEAST_STEPS} are needed"
     if not seen.parameter_bytes:
         return "the parameters were not seen"
     return ""

@@ -9,6 +9,7 @@ from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Rule, Unche
 from scalewise.doctor.queries.times import loading_lines
 from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
+from scalewise.units import counted
 
 # Consequence -> its causes: if both are found, fixing the cause fixes the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
@@ -136,7 +137,7 @@ def _troubles(run: Run) -> Iterator[str]:
     for record in run.ranks:
         lost = record.torn_lines + len(record.bad_lines)
         if lost:
-            yield f"{lost} damaged line{'s' if lost > 1 else ''} of rank {record.rank}'s notes could not be read."
+            yield f"{counted(lost, 'damaged line')} of rank {record.rank}'s notes could not be read."
 
 
 def _unseen_on_cpu(ranks: Sequence[RankCase]) -> Iterator[str]:

@@ -28,6 +28,7 @@ from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import Run, load
 from scalewise.records.spec import Examined
+from scalewise.units import counted
 
 LOOKED_INTO_STEPS = 3  # of an inspected run: each layer waits for its device, so a step takes long
 _FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')
@@ -94,7 +95,7 @@ def check(request: Request, reporter: Reporter) -> TaskVerdict:
         gpus = 0 if request.device == "cpu" else len(here.facts.gpus)
         if gpus < request.ranks and request.device != "cuda":
             request = replace(request, on_cpu=True)
-            reporter.say(f"{gpus} GPUs for {request.ranks} rank{'s' if request.ranks > 1 else ''}: CPU cores stand in")
+            reporter.say(f"{gpus} GPUs for {counted(request.ranks, 'rank')}: CPU cores stand in")
         runs: dict[int, Run] = {}
         for shown in request.task.shown or (0,):
             constants = {"LR": os.environ.get("LR", RATE)} if request.task.compared else {}
@@ -231,4 +232,4 @@ def _setting(seen: Seen) -> str:
     shown = f", shown {' and '.join(map(str, seen.shown))} GPUs" if seen.shown else ""
     where = "CPU cores (in place of GPUs)" if run.spec.device == "cpu" else "GPUs"
     cut = ", ended at its limit (--limit gives it more time)" if seen.cut_short else ""
-    return f"{ranks}, {steps} step{'' if steps == 1 else 's'}{shown}, on {where}{cut}"
+    return f"{ranks}, {counted(steps, 'step')}{shown}, on {where}{cut}"

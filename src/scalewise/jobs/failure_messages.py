@@ -16,6 +16,7 @@ from scalewise.records.outcome import Outcome, RankEnd, WrittenFile
 from scalewise.records.rehearsal import PolledRow, RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import not_observed
+from scalewise.units import counted
 
 _USAGE = re.compile(r"^usage: ", re.IGNORECASE)
 _COMPLAINT = re.compile(r"(?:^|: )error: (.*)", re.IGNORECASE)
@@ -285,7 +286,7 @@ def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
 
 
 def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_up: str) -> Refused:
-    role = f"as one of {ranks} rank{'s' if ranks > 1 else ''}"
+    role = f"as one of {counted(ranks, 'rank')}"
     if outcome is None:
         return Refused(ranks, f"{name} {role}: the rehearsal did not end.")
     known = refusal(outcome, spec)

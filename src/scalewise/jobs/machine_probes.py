@@ -29,6 +29,7 @@ from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts, PeakRates
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Inspected, RunSpec
+from scalewise.units import counted
 
 PEAKS_FRESH_SECONDS = 86_400.0  # a day: peak rates of a device hardly change
 PEAKS_LIMIT_SECONDS = 60.0
@@ -87,7 +88,7 @@ def _why(outcomes: Sequence[Outcome | None]) -> str:
 def _seat_text(seat: PeakRates) -> str:
     if seat.device == "cuda":
         return seat.name or "the GPU"
-    cores = f"{seat.cores} core{'' if seat.cores == 1 else 's'}" if seat.cores else "its cores"
+    cores = counted(seat.cores, "core") if seat.cores else "its cores"
     return f"a rank on {cores}"
 
 

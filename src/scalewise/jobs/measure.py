@@ -16,6 +16,7 @@ from scalewise.records.folder import SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Nodes
+from scalewise.units import counted
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def measure_here(
 
         here = with_peaks(here, plan.runs, reporter)
     folder = suite_folder(suite, plan, here.facts, where)
-    reporter.say(f"{len(plan.runs)} run{'s' if len(plan.runs) > 1 else ''} into {folder.path}")
+    reporter.say(f"{counted(len(plan.runs), 'run')} into {folder.path}")
     with reporter.runs("measure") as progress:
         outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers)
     return folder, _all_made(reporter, outcomes)

@@ -44,6 +44,7 @@ from scalewise.records.inspection import MemoryPartsRow
 from scalewise.records.load import Run, load
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change, Device, Rehearsed, RunSpec
+from scalewise.units import counted
 
 ENOUGH_STEPS = 40  # enough of them are settled to determine the median step well
 
@@ -379,7 +380,7 @@ def _computes(stage: RehearsalStage) -> str:
     facts, cores = stage.here.facts, stage.seats.cores_per_rank
     if stage.device == "cuda":
         return f"one {facts.gpus[0].name}"
-    return f"{cores} core{'s' if cores != 1 else ''} of this machine ({facts.cpu_model})"
+    return f"{counted(cores, 'core')} of this machine ({facts.cpu_model})"
 
 
 def _with_further(stage: RehearsalStage, rehearsals: Rehearsals, answer: RehearsalAnswer) -> RehearsalAnswer:

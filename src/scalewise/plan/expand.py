@@ -27,6 +27,7 @@ from scalewise.records.spec import (
     Timed,
     Turns,
 )
+from scalewise.units import counted
 
 
 def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str] | None:
@@ -287,7 +288,7 @@ def arm_text(arm: Arm) -> str:
     """An arm as text for people: `dim 1024, slow rank 20 ms on rank 0, 2 ranks`."""
     parts = [f"{name} {value_text(value)}" for name, value in arm.axes.items()]
     parts += [one.label() for one in arm.changes]
-    return ", ".join([*parts, f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''}"])
+    return ", ".join([*parts, counted(arm.ranks, "rank")])
 
 
 def _order(experiment: Experiment, arms: int, suite: str) -> list[tuple[int, int]]:

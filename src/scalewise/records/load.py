@@ -35,6 +35,7 @@ from scalewise.records.rows import (
 from scalewise.records.spec import RunSpec
 from scalewise.records.steps import StepMachine
 from scalewise.records.traffic import Traffic, TrafficReader
+from scalewise.units import counted
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ def _samples(path: Path, notes: list[str]) -> tuple[SampleRow, ...]:
         except (BadRecord, ValueError, RecursionError):
             bad += 1
     if bad:
-        notes.append(f"{path}: {bad} damaged line{'s' if bad > 1 else ''}")
+        notes.append(f"{path}: {counted(bad, 'damaged line')}")
     return tuple(samples)
 
 

@@ -35,7 +35,7 @@ from scalewise.report.document import (
     ShadedSpan,
     Table,
 )
-from scalewise.units import listed, ranks_phrase
+from scalewise.units import counted, listed, ranks_phrase
 
 ORDER = 10
 TRACE, SEEDS = "strong-scaling", "seeds"
@@ -197,7 +197,7 @@ def _figure(found: FirstSteps) -> Figure:
     series = PlotSeries(ranks_phrase(found.ranks), tuple(float(step) for step in range(len(times))), times)
     span = ShadedSpan(-0.5, IGNORED - 0.5, f"first {IGNORED}, ignored")
     plot = LinePlot("step", "step time (ms)", (series,), (span,), log_y=max(times) > 5 * min(times))
-    runs = f"{len(found.runs)} run{'' if len(found.runs) == 1 else 's'}"
+    runs = counted(len(found.runs), "run")
     later = len(times) - IGNORED
     caption = (
         f"DIM 1024, DEPTH 2, batch 64, {ranks_phrase(found.ranks)}. Its first step takes {said(found.first, 'ms')}, "
@@ -312,7 +312,7 @@ def _warm_up_practice(found: FirstSteps, slow: bool, too_high: bool) -> str:
     changed = said_with_interval(found.error, "%")
     told = f"In runs of this length the first {IGNORED} do not change the mean clearly: {changed}."
     if slow and found.slower:
-        later = f"{found.slower} later step{'' if found.slower == 1 else 's'}"
+        later = counted(found.slower, "later step")
         told += (
             f" {later} of the drawn run took longer than its first, "
             "which no warm-up removes: this report compares medians."

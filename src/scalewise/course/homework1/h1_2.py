@@ -52,7 +52,7 @@ from scalewise.course.measured_arms import refusals, step_ratio
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import empty_cell, estimate_cell, said, said_with_interval
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, LinePlot, PlotSeries, Section, Table
-from scalewise.units import listed, ranks_phrase
+from scalewise.units import counted, listed, ranks_phrase
 
 ORDER = 20
 EXPERIMENT = "strong-scaling"
@@ -175,7 +175,7 @@ def _sharing_notes(found: StrongScaling) -> list[str]:
     """Returns notes on the effect of more ranks than cores, which is not scaling."""
     fit = max((one.ranks for one in found.here if one.mark == "measured" and one.runs), default=1)
     return [
-        f"{row.ranks} ranks on {fit} core{'' if fit == 1 else 's'} took {said(step, 'ms')}, {said(times)} times the "
+        f"{row.ranks} ranks on {counted(fit, 'core')} took {said(step, 'ms')}, {said(times)} times the "
         f"step of {ranks_phrase(fit)}: each core computes for several ranks in turn, and every message waits for a "
         "rank that is not running at that moment. This says nothing about scaling, so it has no row."
         for row, step, times in found.sharing

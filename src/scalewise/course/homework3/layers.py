@@ -11,7 +11,7 @@ from scalewise.course.measured_arms import REFUSED, hole, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, text_cell
 from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
-from scalewise.units import listed, significant
+from scalewise.units import counted, listed, significant
 
 TWO = "two-devices"
 ALL = "all-devices"
@@ -104,7 +104,7 @@ def copy_bytes(point: Placed) -> float | None:
 
 def devices_phrase(count: int) -> str:
     """Returns `1 device`, `5 devices`."""
-    return f"{count} device{'' if count == 1 else 's'}"
+    return counted(count, "device")
 
 
 def layers_text(pipeline: Pipeline, device: str) -> str:

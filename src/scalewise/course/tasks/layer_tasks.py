@@ -18,7 +18,7 @@ from scalewise.course.tasks.requirement import (
 from scalewise.doctor.case import Abstain
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import CopyNote, ForwardNote
-from scalewise.units import listed
+from scalewise.units import counted, listed
 
 HALVES = "0 if i < depth // 2 else 1"
 COUNT_CALL = "torch.cuda.device_count"
@@ -109,7 +109,7 @@ def _moves_in_forward(seen: Seen) -> Found:
     for count, _, pipeline in _looked_into(seen):
         moves = pipeline.forward.count
         right = right and moves == pipeline.device_count - 1 and pipeline.device_count > 1
-        told.append(f"with {count} GPUs {moves} transfer{'' if moves == 1 else 's'} in one forward pass")
+        told.append(f"with {count} GPUs {counted(moves, 'transfer')} in one forward pass")
         over = pipeline.hand_overs[0] if pipeline.hand_overs else None
         where = where or (PlaceRow(-1, over.file, over.line, "forward", over.text) if over else None)
     change = "In forward(): x = x.to(layer_device) before each layer; it moves only where the device changes."

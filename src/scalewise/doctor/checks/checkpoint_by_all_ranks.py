@@ -11,6 +11,7 @@ from scalewise.doctor.finding import Check, Finding, Price
 from scalewise.doctor.queries.source import text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, ForwardNote, Note, SaveNote, StepNote
+from scalewise.units import counted
 
 CHECK = Check(
     name="checkpoint-by-all-ranks",
@@ -77,7 +78,7 @@ def _finding(
         sentence=f"{len(ranks)} ranks of one host write the same checkpoint {names} at the same time.",
         evidence=(
             f"ranks {', '.join(map(str, ranks))} saved to {paths[0]} after step {moments[0][2]}",
-            f"{len(moments)} such saves to {len(paths)} file{'s' if len(paths) > 1 else ''} in all",
+            f"{len(moments)} such saves to {counted(len(paths), 'file')} in all",
         ),
         fix=_fix(case, where, saving),
         where=where,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Case
 from scalewise.doctor.checks.send_send import ring_of
 from scalewise.doctor.checks.uneven_ranks import uneven
 from scalewise.doctor.finding import Check, Finding, Price, Proof
@@ -15,6 +15,7 @@ from scalewise.doctor.queries.ranks import (
     RankState,
     first_mismatch,
     missing_ranks,
+    outcome_of_ranks,
     rank_states,
     sequences,
     short,
@@ -51,26 +52,20 @@ class _Mismatch:
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Compares the order of collectives between the ranks of each group, if the run ended badly."""
-    outcome = case.run.outcome
-    if outcome is None:
-        raise Abstain("how the run ended is not known")
-    if len(case.ranks) < 2:
-        raise Abstain("only one rank left notes")
+    outcome = outcome_of_ranks(case)
     if outcome.kind not in ENDED_BADLY:
         return ()
     stood = rank_states(case)
     if ring_of(stood) or any(uneven(case, group) for group in replica_groups(case)):
         return ()
     for by_rank in sequences(case, stood).values():
-        mismatch = _first_mismatch(by_rank, stood, stood_still=outcome.kind not in ("raised", "killed"))
+        mismatch = _mismatch(by_rank, stood, stood_still=outcome.kind not in ("raised", "killed"))
         if mismatch is not None:
             return (_finding(case, mismatch, stood),)
     return ()
 
 
-def _first_mismatch(
-    by_rank: dict[int, list[Operation]], stood: dict[int, RankState], stood_still: bool
-) -> _Mismatch | None:
+def _mismatch(by_rank: dict[int, list[Operation]], stood: dict[int, RankState], stood_still: bool) -> _Mismatch | None:
     different = first_mismatch(by_rank)
     if different is not None:
         lonely = min(different.values(), key=lambda operation: _lonely(operation, by_rank))

@@ -3,6 +3,7 @@
 from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Check, Finding, Price
 from scalewise.records.examination import WrapperRow
+from scalewise.units import counted
 
 CHECK = Check(
     name="data-parallel",
@@ -46,7 +47,7 @@ def _finding(case: Case, wrapper: WrapperRow) -> Finding:
         sentence=sentence,
         evidence=(
             seen,
-            f"{count} device{'s' if count != 1 else ''}, {wrapper.parameter_bytes / 1e6:.3g} MB of parameters",
+            f"{counted(count, 'device')}, {wrapper.parameter_bytes / 1e6:.3g} MB of parameters",
         ),
         fix='# started by torchrun --nproc_per_node=N\ndist.init_process_group("nccl")\n'
         'local_rank = int(os.environ["LOCAL_RANK"])\n'

@@ -12,7 +12,7 @@ from scalewise.doctor.queries.times import Waiting, copying, loading_of, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change
-from scalewise.units import NANO, seconds_text
+from scalewise.units import NANO, counted, seconds_text
 
 LEAST_SHARE = 0.25  # share of the loop iteration
 LEAST_NS = 1e6
@@ -104,7 +104,7 @@ def _evidence(bound: dict[int, Waiting], loader: LoaderRow | None) -> Iterator[s
     waits = ", ".join(f"rank {rank} {seconds_text(one.wait_ns * NANO)}" for rank, one in sorted(bound.items()))
     yield f"waiting in DataLoader per step, median: {waits}"
     if loader is not None:
-        workers = f"{loader.workers} worker{'' if loader.workers == 1 else 's'}" if loader.workers else "no workers"
+        workers = counted(loader.workers, "worker") if loader.workers else "no workers"
         yield f"the loader has {workers}{', memory is pinned' if loader.pinned else ''}"
 
 

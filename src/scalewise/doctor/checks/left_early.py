@@ -1,6 +1,6 @@
 """Detects a rank that ends in order while the others wait for it in an operation that it used to enter."""
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Case
 from scalewise.doctor.checks.collective_on_some_ranks import left_before
 from scalewise.doctor.checks.uneven_ranks import uneven
 from scalewise.doctor.finding import Check, Finding, Price
@@ -11,6 +11,7 @@ from scalewise.doctor.queries.ranks import (
     RankState,
     first_mismatch,
     missing_ranks,
+    outcome_of_ranks,
     rank_states,
     sequences,
     short,
@@ -36,11 +37,7 @@ CHECK = Check(
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Looks for ranks that were gone when another one was blocked in an operation that they used to enter."""
-    outcome = case.run.outcome
-    if outcome is None:
-        raise Abstain("how the run ended is not known")
-    if len(case.ranks) < 2:
-        raise Abstain("only one rank left notes")
+    outcome = outcome_of_ranks(case)
     stood = rank_states(case)
     if outcome.kind not in ENDED_BADLY or not any(state.left for state in stood.values()):
         return ()

@@ -6,6 +6,7 @@ from scalewise.doctor.queries.mixed_precision import require_working_scaler
 from scalewise.doctor.queries.source import called_on, text_of
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import ScalerNote
+from scalewise.units import counted
 
 CHECK = Check(
     name="scaler-never-updated",
@@ -58,7 +59,7 @@ def _finding(case: Case, calls: tuple[ScalerNote, ...], updates: int, last: Scal
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"The GradScaler stepped {count['step']} time{'s' if count['step'] != 1 else ''} and was updated "
+        sentence=f"The GradScaler stepped {counted(count['step'], 'time')} and was updated "
         f"{updates}" + (", and its exception ended the script." if stopped else "."),
         evidence=tuple(evidence),
         fix=f"{text}\n{scaler}.update()  # after the step, in every iteration",

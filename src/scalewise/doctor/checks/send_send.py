@@ -1,8 +1,8 @@
 """Detects ranks that all send to each other, or all receive from each other, before any does the opposite."""
 
-from scalewise.doctor.case import Abstain, Case
+from scalewise.doctor.case import Case
 from scalewise.doctor.finding import Check, Finding, Price
-from scalewise.doctor.queries.ranks import ENDED_BADLY, RankState, rank_states, short
+from scalewise.doctor.queries.ranks import ENDED_BADLY, RankState, outcome_of_ranks, rank_states, short
 from scalewise.units import named_ranks
 
 CHECK = Check(
@@ -22,12 +22,7 @@ CHECK = Check(
 
 def examine(case: Case) -> tuple[Finding, ...]:
     """Looks for a ring of ranks that each wait for the next one, all in the same direction."""
-    outcome = case.run.outcome
-    if outcome is None:
-        raise Abstain("how the run ended is not known")
-    if len(case.ranks) < 2:
-        raise Abstain("only one rank left notes")
-    if outcome.kind not in ENDED_BADLY:
+    if outcome_of_ranks(case).kind not in ENDED_BADLY:
         return ()
     ring = ring_of(rank_states(case))
     return (_finding(case, ring),) if ring else ()

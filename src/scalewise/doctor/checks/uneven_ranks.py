@@ -16,11 +16,11 @@ from scalewise.doctor.queries.inputs import (
     twin,
     with_arguments,
 )
+from scalewise.doctor.queries.ranks import ENDED_BADLY
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE, BatchNote, CollectiveNote, ExhaustedNote, ForwardNote
 from scalewise.units import counted
 
-ENDED_BADLY = ("raised", "killed", "left_early", "hung")  # without a run at its limit, whose ranks end anywhere
 SHADOW_BYTES = 16  # size of the number that `Join` sums over the ranks at every forward pass
 
 CHECK = Check(

@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from statistics import median
 
-from scalewise.doctor.case import Case, RankCase, Window
+from scalewise.doctor.case import Abstain, Case, RankCase, Window
 from scalewise.launch.failure_logs import SECONDARY, waits_for_others
 from scalewise.records.collectives import collective_kind
 from scalewise.records.examination import PlaceRow
@@ -26,7 +26,7 @@ from scalewise.records.notes import (
     Note,
     StepNote,
 )
-from scalewise.records.outcome import RankEnd
+from scalewise.records.outcome import Outcome, RankEnd
 
 # A run that was ended at its limit was still working, so its ranks end anywhere. One that made no progress has hung.
 ENDED_BADLY = ("hung", "left_early", "killed", "raised")
@@ -96,16 +96,25 @@ def short(place: PlaceRow) -> str:
     return f"{Path(place.file).name}:{place.line}"
 
 
+def outcome_of_ranks(case: Case) -> Outcome:
+    """Returns how the run ended, for checks that compare ranks; abstains where that cannot be done."""
+    if case.run.outcome is None:
+        raise Abstain("how the run ended is not known")
+    if len(case.ranks) < 2:
+        raise Abstain("only one rank left notes")
+    return case.run.outcome
+
+
 def rank_states(case: Case) -> dict[int, RankState]:
     """Returns the state of each rank that left notes."""
     ends = {end.rank: end for end in case.run.outcome.ranks} if case.run.outcome else {}
     backward_lines = {
         (row.file, row.line) for rank in case.ranks for note in rank.all(BackwardNote) if (row := rank.place(note))
     }
-    return {rank.rank: _standing(rank, ends.get(rank.rank), backward_lines) for rank in case.ranks}
+    return {rank.rank: _state_of(rank, ends.get(rank.rank), backward_lines) for rank in case.ranks}
 
 
-def _standing(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str, int]]) -> RankState:
+def _state_of(rank: RankCase, end: RankEnd | None, backward_lines: set[tuple[str, int]]) -> RankState:
     left = end is not None and end.exit_code == 0
     place = _last_line(rank, end)
     operation = None if left else _entered(rank)
