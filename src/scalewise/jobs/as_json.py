@@ -1,44 +1,48 @@
 """Turns the results of verbs into JSON values, by `records/codec.py` and with the figures worked out of them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalewise.analysis.headline import headlines_of
-from scalewise.analysis.summary import Analysis
-from scalewise.course.tasks.requirement import Judged, TaskVerdict
-from scalewise.jobs.diagnose import ExaminedScript
-from scalewise.predict.answer import AtRanks, RehearsalAnswer
-from scalewise.predict.conclusion import Conclusions
-from scalewise.predict.prediction import LEVEL
-from scalewise.predict.probe import LinkProbe
 from scalewise.records.codec import encode, json_value
-from scalewise.records.examination import PlaceRow
-from scalewise.records.machine import MachineFacts
-from scalewise.report.documents.machine_document import link_texts
+
+if TYPE_CHECKING:  # each verb has imported what it needs, and not what the others need
+    from scalewise.analysis.summary import Analysis
+    from scalewise.course.tasks.requirement import Judged, TaskVerdict
+    from scalewise.jobs.diagnose import ExaminedScript
+    from scalewise.predict.answer import AtRanks, RehearsalAnswer
+    from scalewise.predict.conclusion import Conclusions
+    from scalewise.predict.probe import LinkProbe
+    from scalewise.records.examination import PlaceRow
+    from scalewise.records.machine import MachineFacts
 
 REHEARSAL_SCHEMA = 1
 
 
-def machine_json(facts: MachineFacts, probes: Sequence[LinkProbe]) -> dict[str, Any]:
+def machine_json(facts: "MachineFacts", probes: "Sequence[LinkProbe]") -> dict[str, Any]:
     """The facts, and the measured values of each link with the sentences about it."""
+    from scalewise.report.documents.machine_document import link_texts
+
     return encode(facts) | {"links": [{**encode(probe), "in_words": link_texts(probe)} for probe in probes]}
 
 
-def measurement_json(analysis: Analysis) -> dict[str, Any]:
+def measurement_json(analysis: "Analysis") -> dict[str, Any]:
     """The analysis, and the answers of each experiment."""
     headlines = {one.name: headlines_of(one.rows) for one in analysis.experiments}
     return {"headlines": headlines, **json_value(analysis)}
 
 
-def diagnosis_json(examined: ExaminedScript) -> dict[str, Any]:
+def diagnosis_json(examined: "ExaminedScript") -> dict[str, Any]:
     """The diagnosis, and how the script ended."""
     words = "\n".join(examined.words)
     more = {"traceback": words, "exit_code": examined.exit_code, "files": examined.files}
     return encode(examined.diagnosis) | more
 
 
-def rehearsal_json(answer: RehearsalAnswer, found: Conclusions) -> dict[str, Any]:
+def rehearsal_json(answer: "RehearsalAnswer", found: "Conclusions") -> dict[str, Any]:
     """An answer as JSON values in seconds, bytes and shares; each interval says its level, one for all of them."""
+    from scalewise.predict.prediction import LEVEL
+
     told: dict[str, Any] = json_value(
         {
             "schema": REHEARSAL_SCHEMA,
@@ -65,7 +69,7 @@ def rehearsal_json(answer: RehearsalAnswer, found: Conclusions) -> dict[str, Any
     return told
 
 
-def _step(at: AtRanks) -> dict[str, Any]:
+def _step(at: "AtRanks") -> dict[str, Any]:
     """The parts of the step of one number of ranks."""
     line, tape = at.predicted.timeline, at.rehearsal.typical
     return {
@@ -86,7 +90,7 @@ def _step(at: AtRanks) -> dict[str, Any]:
     }
 
 
-def verdict_json(verdict: TaskVerdict) -> dict[str, Any]:
+def verdict_json(verdict: "TaskVerdict") -> dict[str, Any]:
     """A check of a script, requirement by requirement."""
     return {
         "task": verdict.task.name,
@@ -105,7 +109,7 @@ def verdict_json(verdict: TaskVerdict) -> dict[str, Any]:
     }
 
 
-def _requirement(one: Judged) -> dict[str, Any]:
+def _requirement(one: "Judged") -> dict[str, Any]:
     return {
         "id": one.requirement.id,
         "asks": one.requirement.asks,
@@ -116,5 +120,5 @@ def _requirement(one: Judged) -> dict[str, Any]:
     }
 
 
-def _place(where: PlaceRow | None) -> dict[str, Any] | None:
+def _place(where: "PlaceRow | None") -> dict[str, Any] | None:
     return {"file": where.file, "line": where.line, "text": where.text} if where else None
