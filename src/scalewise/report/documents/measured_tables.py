@@ -10,7 +10,7 @@ from scalewise.analysis.utilisation import Share, Utilisation
 from scalewise.plan.words import short_text, value_text
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, text_cell
 from scalewise.report.document import EMPTY, Cell, Column, Mark, Table
-from scalewise.units import three_digits
+from scalewise.units import significant, three_digits
 
 MARKS: tuple[tuple[Mark, str], ...] = (
     ("oversubscribed", "more ranks than shares of cores; not scaling"),
@@ -52,7 +52,7 @@ def steps_table(experiment: ExperimentAnalysis) -> Table:
 
 def _step_cells(row: ArmRow, scale: float, scaled: bool) -> Iterator[Cell]:
     mark, unseen = mark_of(row), "samples per step were not seen"
-    yield _short(estimate_cell(row.step_seconds, scale, mark=mark, why_empty=row.reason), three_digits)
+    yield _short(estimate_cell(row.step_seconds, scale, mark=mark, why_empty=row.reason), significant)
     yield _short(estimate_cell(row.samples_per_second, mark=mark, why_empty=row.reason or unseen), "{:,.0f}".format)
     if not scaled:
         return
@@ -181,12 +181,12 @@ def _use_cells(row: Utilisation, work_scale: float, rate_scale: float) -> Iterat
     yield number_cell(row.achieved_flops_per_second, rate_scale, why_empty=row.mfu.reason)
     yield number_cell(row.peak_flops_per_second, rate_scale, why_empty=row.mfu.reason)
     yield from map(_share_cell, (row.mfu, row.busy, row.bandwidth))
-    yield count_cell(row.launches) if row.launches is not None else empty_cell(row.no_profile)
+    yield count_cell(row.launches) if row.launches is not None else empty_cell(row.no_profile, "measured")
 
 
 def _share_cell(share: Share) -> Cell:
     if share.value is None:
-        return empty_cell(share.reason)
+        return empty_cell(share.reason, "measured")
     if share.interval is None:
         cell = number_cell(share.value, 100, note=share.method)
     else:
@@ -202,9 +202,9 @@ def _unit(name: str, values: Iterator[float | None]) -> tuple[str, float]:
 
 
 def use_notes(experiment: ExperimentAnalysis) -> Iterator[str]:
-    """Yields what the columns of use mean, and why a share is not given."""
+    """Yields why shares are not given, and what the columns of use mean."""
     rows = experiment.utilisation
-    yield from _refusals(rows)
+    yield from use_refusals(rows)
     precise = dict.fromkeys(_precisions(row) for row in rows if row.flops_by_precision)
     yield (
         "Work: floating-point operations that the model needs in a rank's step, counted in one inspected step"
@@ -220,7 +220,7 @@ def use_notes(experiment: ExperimentAnalysis) -> Iterator[str]:
         yield "Operations were counted from the profile, in which recomputation cannot be told apart."
 
 
-def _refusals(rows: Sequence[Utilisation]) -> Iterator[str]:
+def use_refusals(rows: Sequence[Utilisation]) -> Iterator[str]:
     """Yields each reason for a missing value once, with all the values that it explains."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:

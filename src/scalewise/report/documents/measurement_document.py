@@ -21,6 +21,7 @@ from scalewise.report.documents.measured_tables import (
     phases_table,
     steps_table,
     use_notes,
+    use_refusals,
     use_table,
 )
 from scalewise.units import bytes_text, counted
@@ -153,7 +154,7 @@ def use_blocks(experiment: ExperimentAnalysis) -> Iterator[Block | Only]:
     if table is not None:
         yield replace(table, notes=tuple(use_notes(experiment)))
     else:
-        yield from map(Paragraph, use_notes(experiment))
+        yield from map(Paragraph, use_refusals(experiment.utilisation))
     yield Only("terminal", tuple(Paragraph(_families(row)) for row in experiment.utilisation if row.families))
 
 
