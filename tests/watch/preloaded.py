@@ -13,7 +13,7 @@ import time
 import types
 from pathlib import Path
 
-from scalewise.watch import exit_workarounds
+from scalewise.watch import exit_workarounds, warned_lines
 
 # What the first optimizer, DDP and FSDP import lazily is loaded once here instead of in every rank.
 PRELOAD = ("torch._dynamo", "torch.distributed.fsdp", "torch.nn.parallel", "torch.profiler")
@@ -31,6 +31,7 @@ def serve():
     spared.update((name, module) for name, module in sys.modules.items() if name not in before)
     exit_workarounds.spare_finalizers_at_exit()
     exit_workarounds.spare_libraries_at_exit()
+    warned_lines.look_through_modules()
     gc.collect()
     gc.freeze()
     sys.__stdout__.write("ready\n")
