@@ -118,7 +118,7 @@ def test_a_failed_run_ends_in_exit_code_2_with_the_script_s_own_words(scalewise,
 
 
 def test_killing_everything_loses_nothing_and_the_same_command_continues(scalewise, folder):
-    words = ["run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "40", "0.05"]
+    words = ["run", "train.py", "--ranks", "1,2", "--repeat", "2", "--json", "--", "20", "0.05"]
     process = subprocess.Popen(
         [sys.executable, "-m", "scalewise", *words],
         cwd=folder,
