@@ -53,12 +53,18 @@ def optimizer_name(rank: RankCase, note: Note | None) -> str:
     return "optimizer" if by_another else name
 
 
+_TRAINERS = re.compile(r"(fabric|accelerator|engine|strategy)$")  # objects of libraries that are given the loss
+
+
 def divided(backward: PlaceRow | None, by: str) -> str:
-    """Returns the line that calls backward, with its loss divided: `(loss / 4).backward()`."""
+    """Returns the line that calls backward, with its loss divided: `(loss / 4).backward()`, or where it is given."""
     text = text_of(backward, "loss.backward()")
     scaled = re.search(rf"^(.*\.scale\()({_NAME})(\)\.backward\(.*)$", text)
+    given = re.search(rf"^(.*?({_NAME})\.backward\()({_NAME})(\s*[,)].*)$", text)
     if scaled:
         return f"{scaled.group(1)}{scaled.group(2)} / {by}{scaled.group(3)}"
+    if given and (_TRAINERS.search(given.group(2)) or "loss" in given.group(3)):
+        return f"{given.group(1)}{given.group(3)} / {by}{given.group(4)}"
     plain = re.search(rf"^(.*?)({_NAME})(\.backward\(.*)$", text)
     if plain and not re.search(r"[\w)\]]$", plain.group(1)):
         return f"{plain.group(1)}({plain.group(2)} / {by}){plain.group(3)}"
