@@ -212,7 +212,7 @@ def pipeline_of(inspection: Inspection | None) -> Pipeline | None:
     if inspection is None or not inspection.layers:
         return None
     rows = layer_rows(inspection)
-    begin, end = _extent(rows)
+    begin, end = min((row.begin_ns for row in rows), default=0), max((row.end_ns for row in rows), default=0)
     depth = _depth(rows)
     length = max(end - begin, 1)
     return Pipeline(
@@ -274,10 +274,6 @@ def contiguous(devices: Sequence[str]) -> bool:
     """Tells whether each device holds one unbroken block of layers."""
     blocks = [device for device, before in zip(devices, [None, *devices], strict=False) if device != before]
     return len(blocks) == len(set(blocks))
-
-
-def _extent(rows: Sequence[BusyRow]) -> Interval:
-    return min((row.begin_ns for row in rows), default=0), max((row.end_ns for row in rows), default=0)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

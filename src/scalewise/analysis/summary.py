@@ -251,7 +251,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         ranks=arm.spec.world_size,
         device=arm.spec.device,
         mark=_mark(arm),
-        reason=_reason(arm),
+        reason=next((run.outcome.sentence for run in arm.runs if run.outcome and not run.measured), ""),
         runs=len(arm.measured),
         runs_failed=sum(run.outcome is not None and not run.measured for run in arm.runs),
         run_names=tuple(run.spec.name for run in arm.runs),
@@ -292,10 +292,6 @@ def _mark(arm: ArmRuns) -> Mark:
     if arm.spec.emulated:
         return "emulated"
     return "oversubscribed" if arm.spec.oversubscribed else "measured"
-
-
-def _reason(arm: ArmRuns) -> str:
-    return next((run.outcome.sentence for run in arm.runs if run.outcome and not run.measured), "")
 
 
 def _memory_share(arm: ArmRuns, figures: Sequence[RunFigures]) -> float | None:

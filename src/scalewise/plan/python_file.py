@@ -44,11 +44,11 @@ def starts_ranks_itself(path: Path) -> bool:
     A script that also looks up torchrun's variables can be started by torchrun, so False is returned for it.
     """
     try:
-        text = _text(path)
+        text = source_text(_bytes(path))
         tree = _tree(text)
     except (BadRequest, SyntaxError, ValueError):
         return False
-    if any(_is_one_of(node, _OF_TORCHRUN) for node in _read_variables(tree)):
+    if any(isinstance(node, ast.Constant) and node.value in _OF_TORCHRUN for node in _read_variables(tree)):
         return False
     modules, names = _multiprocessing(tree)
     calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -62,10 +62,6 @@ def starts_ranks_itself(path: Path) -> bool:
 def source_text(data: bytes) -> str:
     """The text of a script, without the mark that Windows editors put before it; what cannot be read is replaced."""
     return data.decode("utf-8-sig", errors="replace")
-
-
-def _text(path: Path) -> str:
-    return source_text(_bytes(path))
 
 
 def _bytes(path: Path) -> bytes:
@@ -134,7 +130,3 @@ def _read_variables(tree: ast.Module) -> Iterator[ast.expr]:
             yield from node.args[:1]
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield node.left
-
-
-def _is_one_of(node: ast.expr, words: tuple[str, ...]) -> bool:
-    return isinstance(node, ast.Constant) and node.value in words

@@ -131,10 +131,6 @@ def _outside(pairs: list[tuple[Floats, Floats]]) -> float:
     return float(np.mean([np.median(whole - inside) for inside, whole in pairs]))
 
 
-def _mark(found: Imbalance) -> Mark:
-    return mark_of(found.uneven)
-
-
 def _table(evidence: Evidence, found: Imbalance | None) -> Table:
     columns = (
         Column("Rank"),
@@ -161,7 +157,7 @@ def _table(evidence: Evidence, found: Imbalance | None) -> Table:
 
 
 def _row(found: Imbalance, one: RankWait) -> tuple[Cell, ...]:
-    mark = _mark(found)
+    mark = mark_of(found.uneven)
     return (
         count_cell(one.rank, mark=mark),
         estimate_cell(one.before, 1e3, mark=mark),

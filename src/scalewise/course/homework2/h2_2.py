@@ -44,7 +44,7 @@ def build(evidence: Evidence) -> Section:
 def codes_table(evidence: Evidence) -> Table:
     """Returns the table of H2.2a: code, time, memory, stability."""
     points = {code: code_point(evidence, code) for code in CODES}
-    steps = _gpu_steps(evidence)
+    steps = [(code, one) for code in CODES for one in gpu_steps(evidence, "codes", (2,), code=code)]
     gpus = [_gpu_cells(code, one) for code, one in steps]
     known = known_of(evidence)
     return Table(
@@ -115,10 +115,6 @@ def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
         word,
         skipped,
     )
-
-
-def _gpu_steps(evidence: Evidence) -> list[tuple[str, GpuStep]]:
-    return [(code, one) for code in CODES for one in gpu_steps(evidence, "codes", (2,), code=code)]
 
 
 def _gpu_cells(code: str, one: GpuStep) -> tuple[Cell, ...]:

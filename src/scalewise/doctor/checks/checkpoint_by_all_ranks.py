@@ -10,7 +10,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import Check, Finding, Price
 from scalewise.doctor.queries.source import text_of
 from scalewise.records.examination import PlaceRow
-from scalewise.records.notes import BackwardNote, ForwardNote, Note, SaveNote, StepNote
+from scalewise.records.notes import BackwardNote, ForwardNote, SaveNote, StepNote
 from scalewise.units import counted
 
 CHECK = Check(
@@ -54,14 +54,10 @@ def _saves(rank: RankCase) -> list[tuple[Moment, SaveNote]]:
     host = rank.record.start.host if rank.record.start else ""
     steps, found = 0, []
     for note in rank.notes:
-        steps += _steps(note)
+        steps += int(isinstance(note, StepNote))
         if isinstance(note, SaveNote) and note.path and not note.path.startswith(("/dev/", "/proc/")):
             found.append(((host, note.path, steps), note))
     return found
-
-
-def _steps(note: Note) -> int:
-    return int(isinstance(note, StepNote))
 
 
 def _finding(

@@ -9,7 +9,7 @@ from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import Check, Finding, Price, Proof
 from scalewise.doctor.queries.ranks import short
 from scalewise.doctor.queries.script_clocks import ClockSpan, spans_of, undisturbed_from
-from scalewise.records.notes import BackwardNote, ClockNote, ForwardNote, Note, StepNote
+from scalewise.records.notes import BackwardNote, ClockNote, ForwardNote, StepNote
 from scalewise.units import counted
 
 CHECK = Check(
@@ -98,11 +98,7 @@ def _closed(rank: RankCase, before: ClockSpan, after: ClockSpan) -> bool:
     if before.end == after.begin:
         return True
     downwards = before.where.function == after.started.function and before.where.line <= after.started.line
-    return downwards and _nothing(rank.notes[before.end + 1 : after.begin])
-
-
-def _nothing(notes: tuple[Note, ...]) -> bool:
-    return all(isinstance(note, ClockNote) for note in notes)
+    return downwards and all(isinstance(note, ClockNote) for note in rank.notes[before.end + 1 : after.begin])
 
 
 def _agrees(case: Case, rank: RankCase, timed: _Timed) -> bool:

@@ -9,7 +9,7 @@ from scalewise.doctor.finding import Check, Finding, Price, Replayed
 from scalewise.doctor.queries.inputs import training_loaders
 from scalewise.doctor.queries.source import called_model, text_of
 from scalewise.records.examination import MeasuredRow
-from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, Note, StepNote, TrainingModeNote
+from scalewise.records.notes import NOWHERE, BackwardNote, BatchNote, ForwardNote, StepNote, TrainingModeNote
 from scalewise.records.spec import Change
 from scalewise.units import counted
 
@@ -78,16 +78,12 @@ def _passes(rank: RankCase) -> Iterator[_Passes]:
             loader = NOWHERE
         elif isinstance(note, ForwardNote) and not note.trains and rows:
             rows[-1] = note.rows
-        elif _trains(note):
+        elif isinstance(note, (BackwardNote, StepNote)) or (isinstance(note, ForwardNote) and note.trains):
             if notes:
                 yield _Passes(tuple(notes), tuple(loaders), tuple(rows))
             notes, loaders, rows, loader = [], [], [], NOWHERE
     if notes:
         yield _Passes(tuple(notes), tuple(loaders), tuple(rows))
-
-
-def _trains(note: Note) -> bool:
-    return isinstance(note, (BackwardNote, StepNote)) or (isinstance(note, ForwardNote) and note.trains)
 
 
 def _evaluates(rank: RankCase, passes: _Passes) -> bool:
