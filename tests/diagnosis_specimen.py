@@ -87,7 +87,7 @@ def _synchronised(script: Path) -> Finding:
         price=Price(
             12.3456,
             "ms per step",
-            "communication that no_sync would spare",
+            "communication that no_sync would save",
             "measured",
             SAVED,
         ),

@@ -102,7 +102,7 @@ def test_an_examined_run_that_failed_is_a_failed_run(capsys):
     analysis = summarise(diagnosed(outcome=make_outcome("crashed", "Rank 0 raised.")))
     assert analysis.failed
     show_document(Output(quiet=True), measurement_document(analysis))
-    assert "examined run observed did not get through: Rank 0 raised." in " ".join(capsys.readouterr().out.split())
+    assert "examined run observed failed: Rank 0 raised." in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_examined_run_is_not_compared_with_anything():

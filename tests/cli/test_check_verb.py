@@ -195,7 +195,7 @@ def test_a_script_that_raises_is_not_judged_and_the_line_at_which_it_did_is_show
 
 def test_a_script_that_asks_for_input_is_told_that_nobody_answers(checked):
     verdict = checked("homework2", "practical5_single", ("times = []", "rate = float(input('rate? '))"))
-    assert verdict.sentence().endswith("It asks for typed input, and nobody answers it here.")
+    assert verdict.sentence().endswith("It asks for typed input, which it cannot get here.")
     assert verdict.where.text.startswith("rate = float(input(")
 
 

@@ -250,7 +250,7 @@ def test_the_same_change_is_replayed_once_for_two_findings() -> None:
             {"trouble": (TroubleRow("change no_sync", "KeyError: 'window'"),)},
             "applied from outside: KeyError: 'window'",
         ),
-        ({"outcome": make_outcome("hung", "Rank 0 hung.")}, "with the fix applied the script did not get through"),
+        ({"outcome": make_outcome("hung", "Rank 0 hung.")}, "with the fix applied the script failed"),
     ],
 )
 def test_a_replay_that_says_nothing_leaves_the_finding_and_gives_the_reason(fixed: Any, words: str) -> None:
@@ -263,7 +263,7 @@ def test_a_replay_that_says_nothing_leaves_the_finding_and_gives_the_reason(fixe
 def test_a_script_that_fails_the_second_time_leaves_the_finding() -> None:
     bench = Bench()
     bench.plain = {"outcome": make_outcome("raised", "Rank 0 raised.")}
-    assert "the script as it is did not get through again: Rank 0 raised." in settled(bench).evidence[-1]
+    assert "the unchanged script failed when it was run again: Rank 0 raised." in settled(bench).evidence[-1]
 
 
 def test_a_script_that_resumes_has_no_step_left_for_the_second_time() -> None:

@@ -84,7 +84,7 @@ def _who(wrote: Sequence[RunFiles]) -> str:
 
 
 def _what(wrote: Sequence[RunFiles]) -> str:
-    """A text such as `1 file (6.04 KiB: snapshot.pt)`, for runs that wrote alike."""
+    """A text such as `1 file (6.04 KiB: snapshot.pt)`, for runs that wrote the same."""
     counts = sorted({one.world.files_in_all for one in wrote})
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     size = bytes_text(max(one.world.bytes_in_all for one in wrote))

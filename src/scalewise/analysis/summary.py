@@ -31,7 +31,7 @@ class ExaminedRun:
     experiment: str
     ranks: int
     changed: tuple[str, ...]  # from outside: the fix of a replay
-    failure: str  # empty: it got through
+    failure: str  # empty: it finished
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RehearsedRun:
 
     run: str
     experiment: str
-    ranks: int  # that it stood for
+    ranks: int  # that it represented
     company: int  # processes that were really there
     failure: str  # empty: it can be used
 
@@ -332,16 +332,16 @@ def _loss(figures: Sequence[RunFigures], index: int) -> float | None:
     return seen[index] if seen else None
 
 
-Lines = tuple[str, list[str]]  # what was made, empty for nothing; what came to nothing, run by run
+Lines = tuple[str, list[str]]  # what was made, empty if nothing was; what failed, run by run
 
 
 def untimed_lines(analysis: Analysis) -> list[str]:
-    """Each kind with what came to nothing of it."""
+    """Each kind of run, with those of its runs that failed."""
     return [line for made, failed in _kinds(analysis) for line in (*([made] if made else []), *failed)]
 
 
 def untimed_runs(analysis: Analysis) -> list[str]:
-    """Each kind alone, for who names failed runs elsewhere."""
+    """Each kind of run alone, for callers that name failed runs elsewhere."""
     return [made for made, _ in _kinds(analysis) if made]
 
 
@@ -356,22 +356,20 @@ def _inspected(analysis: Analysis) -> Lines:
         return "", []
     runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
     holes = [f"inspection {one.run} shows nothing: {one.reason.rstrip('.')}." for one in failed]
-    return f"{runs}{f', {len(failed)} of them in vain' if failed else ''}.", holes
+    return f"{runs}{f', {len(failed)} of them failed' if failed else ''}.", holes
 
 
 def _examined(analysis: Analysis) -> Lines:
     """The runs that a diagnosis rests on."""
     runs = [f"{one.run} ({', '.join(one.changed)})" if one.changed else one.run for one in analysis.examined_runs]
     ended = [
-        f"examined run {one.run} did not get through: {one.failure.rstrip('.')}."
-        for one in analysis.examined_runs
-        if one.failure
+        f"examined run {one.run} failed: {one.failure.rstrip('.')}." for one in analysis.examined_runs if one.failure
     ]
     return f"Examined, not measured, and in no table: {', '.join(runs)}." if runs else "", ended
 
 
 def _rehearsed(analysis: Analysis) -> Lines:
-    """Tells which rehearsals stood for ranks that are not here, and which of them show nothing."""
+    """Tells which rehearsals represented ranks that are not here, and which of them failed."""
     good = [one for one in analysis.rehearsed_runs if not one.failure]
     stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
     holes = [

@@ -124,7 +124,7 @@ def _work(rank: RankRecord) -> WorkRow | str:
     good = [row for row in rows if not row.missing]
     if not good:
         reasons = dict.fromkeys(row.missing for row in rows)
-        return "; ".join(reasons) or "the script did not come to the step that is counted"
+        return "; ".join(reasons) or "the script ended before the step that is counted"
     if not sum(good[0].flops.values()):
         return "no operator was seen whose floating-point operations are known"
     return good[0]
@@ -231,7 +231,7 @@ def _busy(run: Run, step: Estimate | None, profiles: Sequence[ProfileRow]) -> Sh
     if run.spec.device == "cpu":
         rows = [row for rank in run.ranks for row in rank.utilisation if isinstance(row, CpuTimeRow)]
         if not rows or not all(row.wall_ns and row.threads for row in rows):
-            return Share(reason="the script did not come to the steps whose CPU time is read")
+            return Share(reason="the script ended before the steps whose CPU time is read")
         value = mean(row.cpu_ns / (row.wall_ns * row.threads) for row in rows)
         if value > 1:
             return Share(reason=f"it comes to {100 * value:.0f} %: the process has more threads than torch's")

@@ -144,7 +144,7 @@ class RankCase:
 
 @dataclass(frozen=True)
 class Case:
-    """The examined run. Rank 0 stands for all ranks in checks of what every rank does alike."""
+    """The examined run. Rank 0 represents all ranks in checks of what every rank does the same way."""
 
     run: Run
     ranks: tuple[RankCase, ...]

@@ -132,7 +132,7 @@ def replayed_of(replay: Replay, runs: Sequence[Run]) -> Replayed:
     )
     for run in plain:
         if not run.measured:
-            raise Unusable(f"the script as it is did not get through again: {_end(run)}")
+            raise Unusable(f"the unchanged script failed when it was run again: {_end(run)}")
     name = replay.change.name
     broken = [row.error for run in fixed for rank in run.ranks for row in rank.trouble if row.where == f"change {name}"]
     if broken:
@@ -193,7 +193,7 @@ def _settled(case: Case, finding: Finding, shown: Replayed, among: Sequence[Rule
     except Exception as error:
         return _unsettled(finding, f"the check could not read it: {type(error).__name__}: {error}"[:MOST_LETTERS])
     if shown.trouble and settled == finding:
-        return _unsettled(finding, f"with the fix applied the script did not get through: {shown.trouble}")
+        return _unsettled(finding, f"with the fix applied the script failed: {shown.trouble}")
     return settled
 
 
@@ -202,7 +202,7 @@ def _settled_by_itself(finding: Finding, shown: Replayed) -> Finding:
     if shown.trouble:
         return finding
     if finding.severity == "slow":
-        return priced_by_time(finding, shown, f"what {shown.change.label()} would spare")
+        return priced_by_time(finding, shown, f"what {shown.change.label()} would save")
     return replace(finding, evidence=(*finding.evidence, *_gradient_words(shown)))
 
 

@@ -164,7 +164,7 @@ def _failure(request: Request, run: Run) -> TaskVerdict | None:
     else:
         sentence = f"{name} failed, so nothing of it is checked: {_ended(outcome.sentence)}"
         if "EOFError" in outcome.sentence:
-            sentence += " It asks for typed input, and nobody answers it here."
+            sentence += " It asks for typed input, which it cannot get here."
     words = [line for line in script_words(outcome) if line.strip()]
     last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
     where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))

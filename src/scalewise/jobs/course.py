@@ -97,7 +97,7 @@ def _ask(suites: Sequence[Suite], reporter: Reporter, where: Where, read_line: C
         if _said_before(suite.name, where.out) is not None:
             continue
         if not where.again and any(_first_end(folder) is not None for folder in where.out.glob(f"{suite.name}-*")):
-            reporter.say(f"{suite.title}: measured already, so nothing is asked; --again asks and measures anew")
+            reporter.say(f"{suite.title}: measured already, so nothing is asked; --again asks and measures again")
             continue
         guesses = asked(suite.title, predictions_of(suite.name), read_line, reporter.say)
         with disk_trouble_explained(where.out):

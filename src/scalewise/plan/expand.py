@@ -38,7 +38,7 @@ def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str
         return f"launcher {experiment.launcher} starts one run at a time", "take turns with the fork launcher"
     if len(experiment.arms()) == len(set(experiment.ranks)):
         remedy = "add an axis, a case or a change (--change) to compare with, or leave turns out"
-        return "there is only one arm of each number of ranks, and nobody to take turns with", remedy
+        return "there is only one arm for each number of ranks, so it has none to take turns with", remedy
     return None
 
 

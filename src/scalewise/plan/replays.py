@@ -62,7 +62,7 @@ def takes_turns(observed: Observed, change: Change) -> bool:
 def replay_of(observed: Observed, change: Change, timed: bool) -> Replay:
     """The first two are examined; `timed`: the change is a matter of milliseconds, which those are not asked for.
 
-    To examine takes time of its own. A rank that waits for messages has it for nothing, a fixed one has not.
+    Examining takes time. A rank that waits for messages hides it in the wait; once the fix is applied, it cannot.
     """
     compiles = declared(change.name).compiles
     seconds = MOST_SECONDS if compiles else replay_seconds(observed.wall_seconds)

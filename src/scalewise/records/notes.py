@@ -50,7 +50,7 @@ class BackwardNote(Note):
     had_gradient: bool | None  # before this pass the probe parameter held a gradient other than zero; None: not known
     factor: float | None  # gradient that reached the loss's own reduction: 1/4 for (mean / 4).backward()
     reduction: str  # mean, sum, unknown
-    elements: int | None  # elements that the reduction counted (without those it was told to ignore); None: not known
+    elements: int | None  # elements that the reduction counted (without those that it ignores); None: not known
     closure: bool  # inside an optimizer's step (LBFGS)
     gained: float | None = None  # norm of what this pass added to the probe parameter's gradient
 

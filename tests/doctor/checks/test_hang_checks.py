@@ -94,7 +94,7 @@ def test_a_rank_that_computes_is_only_suspected():
     second = Sheet().batch()
     stood = end(1, doing="starting", stack=[("/scripts/train.py", 7, "evaluate")])
     (finding,) = found(case_of(first, second, ends=[end(0), stood]))["collective-on-some-ranks"]
-    assert finding.proof == "suspected" and "did not come to it at train.py:7" in finding.sentence
+    assert finding.proof == "suspected" and "did not reach it at train.py:7" in finding.sentence
 
 
 def test_an_exception_of_the_scripts_own_is_no_hang():

@@ -1,4 +1,4 @@
-"""The line that says how many runs were inspected, and which of them in vain."""
+"""The line that says how many runs were inspected, and which of them failed."""
 
 from dataclasses import replace
 
@@ -34,5 +34,5 @@ def test_a_failed_inspection_is_named(capsys):
     failed = _inspected("a-inspect", outcome=make_outcome("crashed", "Rank 0 raised."))
     shown = _shown(capsys, make_run([0.01] * 40, name="one-r0"), failed)
 
-    assert "1 run was inspected and not timed, 1 of them in vain." in shown
+    assert "1 run was inspected and not timed, 1 of them failed." in shown
     assert "inspection a-inspect shows nothing: Rank 0 raised." in shown

@@ -134,7 +134,7 @@ def _sentence(mismatch: _Mismatch, stood: dict[int, RankState]) -> str:
     elif other.operation is not None:
         elsewhere = f"{named_ranks(mismatch.outside, small=True)} was in {other.operation.told()}{there}"
     else:
-        elsewhere = f"{named_ranks(mismatch.outside, small=True)} did not come to it{there}"
+        elsewhere = f"{named_ranks(mismatch.outside, small=True)} did not reach it{there}"
     return f"{named_ranks(mismatch.inside)} {enter} {lonely.told()}{at}, while {elsewhere}."
 
 

@@ -17,7 +17,7 @@ CHECK = Check(
     example="model = ResNet().cuda()  # all pictures have one size",
     fix="torch.backends.cudnn.benchmark = True  # before training",
     needs="A model with convolutions that trains on a GPU, and a replay to price it.",
-    silent="Shapes that change, for which every change would be tried anew; deterministic algorithms asked for; steps "
+    silent="Shapes that change, for which every change would be tried again; deterministic algorithms asked for; steps "
     "that would not be faster.",
 )
 

@@ -108,7 +108,8 @@ def _finding(rank: RankCase, passes: list[SamplerPass], told: list[int], order: 
     return Finding(
         check=CHECK.name,
         severity="wrong",
-        sentence=f"All {len(passes)} epochs were shuffled alike: the sampler stayed at epoch {epoch}, as {called}.",
+        sentence=f"All {len(passes)} epochs were shuffled in the same order: the sampler stayed at epoch {epoch}, "
+        f"as {called}.",
         evidence=tuple(_evidence(passes, called, order)),
         fix="for epoch in range(epochs):\n    sampler.set_epoch(epoch)  # before the loader is iterated",
         where=rank.places.get(passes[0].drawn_at) or rank.place(passes[0].asked),

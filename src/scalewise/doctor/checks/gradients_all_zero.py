@@ -86,7 +86,7 @@ def _causes(absent: bool, one_class: bool) -> list[str]:
         return ["the softmax over one class is 1 whatever the model says: the loss is 0, and so is its gradient"]
     if absent:
         return [
-            "likely causes: the optimizer was given the parameters of another model (made anew or copied since), "
+            "likely causes: the optimizer was given the parameters of another model (recreated or copied since), "
             "or the loss is made of detached tensors"
         ]
     return [

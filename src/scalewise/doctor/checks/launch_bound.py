@@ -107,8 +107,8 @@ def _fix(optimizer: OptimizerRow | None) -> str:
 
 def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding | None:
     """Prices the time that fewer launches save; if the fix saves next to nothing, the finding becomes a suspicion."""
-    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.change.name} spares")
+    settled = priced_or_dismissed(finding, replayed, f"launches that {replayed.change.name} saves")
     if settled is not None:
         return settled
-    words = f"{replayed.change.label()} spares next to nothing; a CUDA graph or a larger batch was not tried"
+    words = f"{replayed.change.label()} saves almost nothing; a CUDA graph or a larger batch was not tried"
     return replace(finding, evidence=(*finding.evidence, words), proof="suspected")

@@ -36,7 +36,7 @@ CHECK = Check(
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
-    """Looks for ranks that were gone when another one was blocked in an operation that they used to enter."""
+    """Looks for ranks that had ended while another one was blocked in an operation that they used to enter."""
     outcome = outcome_of_ranks(case)
     stood = rank_states(case)
     if outcome.kind not in ENDED_BADLY or not any(state.left for state in stood.values()):

@@ -15,7 +15,7 @@ CHECK = Check(
     name="loss-not-divided",
     group="accumulation",
     severity="wrong",
-    detects="The mean losses of a window's micro-batches are summed, not averaged, and nobody divides the gradient.",
+    detects="The mean losses of a window's micro-batches are summed, not averaged, and nothing divides the gradient.",
     why="The gradient is K times that of the whole batch: as if the learning rate were K times larger, and clipping"
     " cuts K times earlier. Adam hides most of it, but not in clipping, its epsilon, or a change of K.",
     example="""loss = criterion(model(x), y)  # a mean

@@ -14,7 +14,7 @@ CHECK = Check(
     severity="slow",
     detects="find_unused_parameters=True, and every parameter has a gradient in every step on every rank.",
     why="DDP then walks through the whole graph after each forward pass, reduces a map of used parameters in each "
-    "backward pass and waits for it, for nothing.",
+    "backward pass and waits for it without need.",
     example="model = DDP(net, find_unused_parameters=True)",
     fix="model = DDP(net)",
     needs="A DistributedDataParallel with the option on, looked at in five steps or more on every rank.",

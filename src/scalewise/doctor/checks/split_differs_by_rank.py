@@ -156,5 +156,5 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     pairs = list(_pairs(replayed.fixed))
     if not pairs or any(one.mine.order != one.theirs.order for one in pairs):
         return finding
-    words = "with random_split seeded alike on every rank the parts are the same"
+    words = "with the same seed for random_split on every rank the parts are the same"
     return replace(finding, proof="replayed", evidence=(*finding.evidence, words))

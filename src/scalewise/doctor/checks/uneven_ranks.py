@@ -34,7 +34,7 @@ CHECK = Check(
     fix="loader = DataLoader(dataset, sampler=DistributedSampler(dataset), drop_last=True)\n"
     "# or, where the parts cannot be made equal:\nwith Join([model]):\n    for x, y in loader:\n        ...",
     needs="a DataLoader on two ranks that average their gradients",
-    silent="Different numbers do no harm under Join, or where the loop counts steps and begins its loader anew: it "
+    silent="Different numbers do no harm under Join, or where the loop counts steps and restarts its loader: it "
     "speaks only when the run failed or stood, or when ranks made different numbers of synchronised steps.",
 )
 

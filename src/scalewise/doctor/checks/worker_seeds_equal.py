@@ -21,7 +21,7 @@ CHECK = Check(
     severity="wrong",
     detects="Generators that are drawn from while samples are fetched begin in the same state on several ranks, in "
     "several workers, or in every epoch.",
-    why="Random crops, flips and noise then come out alike on all of them: there is less augmentation than it seems, "
+    why="Random crops, flips and noise are then the same on all of them: there is less augmentation than it seems, "
     "and the samples of a batch are correlated.",
     example="def worker_init_fn(worker_id):\n    np.random.seed(0)",
     fix="def worker_init_fn(worker_id):\n    np.random.seed(torch.initial_seed() % 2**32)\n\n\n"

@@ -122,7 +122,7 @@ def settle_by_time(finding: Finding, replayed: Replayed) -> Finding:
     evidence = (*finding.evidence, text, *((f"with the fix: {after}",) if after else ()))
     if less.low <= 0:
         return replace(finding, evidence=evidence, proof="replayed")
-    price = Price(less.value, "ms per step", "communication that no_sync() spares", saved.how, less)
+    price = Price(less.value, "ms per step", "communication that no_sync() saves", saved.how, less)
     return replace(finding, evidence=evidence, proof="replayed", price=price)
 
 
