@@ -58,7 +58,6 @@ FILES_OF_ONE_NAME = {
     "gradients": ["watch/examination", "watch/inspection"],
     "group": ["watch/hooks", "watch/rehearsal"],
     "groups": ["watch/examination", "watch/redirect"],
-    "layers": ["course/homework3", "subjects"],
     "memory": ["watch/hooks", "watch/redirect"],
     "optimizer": ["watch/examination", "watch/hooks"],
     "precision": ["watch/examination", "watch/redirect"],

@@ -320,7 +320,7 @@ def resumed(arm: ArmRuns) -> Caveat | None:
             "doubt",
             f"{len({name for name, _ in earlier})} of {len(arm.runs)} runs; "
             f"{earlier[0][0]} read {earlier[0][1].text()}",
-            "a run that resumes from another is no repeat of it: without --in-place all start from the same state",
+            "a run that resumes from another is no repeat: leave --in-place out, so that all start from the same state",
         )
     if not reads:
         return None

@@ -12,7 +12,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import copies_seconds
 from scalewise.course import gpus
 from scalewise.course.homework3 import HOMEWORK, h3_1, h3_2, h3_3, h3_4, h3_5
-from scalewise.course.homework3.layers import ALL, DEVICES, SHARES, placed_along
+from scalewise.course.homework3.layer_placement import ALL, DEVICES, SHARES, placed_along
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow
 from scalewise.report.document import Answer, Figure, Section, Table
 

@@ -5,7 +5,16 @@ from pathlib import Path
 from scalewise.analysis.evidence import Evidence
 from scalewise.course.handin_parts import function_listing
 from scalewise.course.homework import Question
-from scalewise.course.homework3.layers import DEPTHS, EMULATED, KIB, TWO, Placed, copy_bytes, layers_cells, placed_along
+from scalewise.course.homework3.layer_placement import (
+    DEPTHS,
+    EMULATED,
+    KIB,
+    TWO,
+    Placed,
+    copy_bytes,
+    layers_cells,
+    placed_along,
+)
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said
 from scalewise.report.document import Answer, Block, Cell, Column, Listing, Section, Table

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.fits import Line, fit_line, spread_of
 from scalewise.course.homework import Question
-from scalewise.course.homework3.layers import (
+from scalewise.course.homework3.layer_placement import (
     DEPTHS,
     SHARES,
     TWO,

@@ -4,7 +4,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import contiguous, placement_rule
 from scalewise.course.handin_parts import function_listing
 from scalewise.course.homework import Question
-from scalewise.course.homework3.layers import ALL, DEVICES, Placed, layers_cells, placed_along
+from scalewise.course.homework3.layer_placement import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell
 from scalewise.report.document import Answer, Block, Column, Section, Table

@@ -8,7 +8,7 @@ from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source
 from scalewise.course.homework import Question
-from scalewise.course.homework3.layers import (
+from scalewise.course.homework3.layer_placement import (
     ALL,
     AT_ONCE,
     DEVICES,

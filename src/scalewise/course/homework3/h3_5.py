@@ -8,7 +8,15 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import copies_seconds
 from scalewise.course.gpus import hand_over_parts, known_of
 from scalewise.course.homework import Question
-from scalewise.course.homework3.layers import ALL, DEVICES, KIB, Placed, copy_bytes, devices_phrase, placed_along
+from scalewise.course.homework3.layer_placement import (
+    ALL,
+    DEVICES,
+    KIB,
+    Placed,
+    copy_bytes,
+    devices_phrase,
+    placed_along,
+)
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Cell, Column, Section, Table
