@@ -38,6 +38,10 @@ _REHEARSE_OPTIONS = (
     click.option("--steps", type=int, default=None, help="Of the whole training, for its hours and cost."),
     click.option("--also", multiple=True, metavar="ARGS", help="Also rehearse with these arguments added, such as "
                  "'--batch 128': what a sample costs is then known."),
+    click.option("--keep-computing", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
+                 help="Also write what was computed here, for --computing-from elsewhere."),
+    click.option("--computing-from", type=click.Path(path_type=Path, dir_okay=False), default=None, metavar="FILE",
+                 help="Take computing from such a record of another machine; needs --link."),
     click.option("--no-check", is_flag=True, help="Do not measure what can be measured here."),
     click.option("--no-advice", is_flag=True, help="Only the numbers asked for, not what to change."),
     page_option,

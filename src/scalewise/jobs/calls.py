@@ -363,6 +363,8 @@ def rehearse(
     limit: float = 120.0,
     stall: float = 20.0,
     in_place: bool = False,
+    computing_from: File | None = None,
+    keep_computing: File | None = None,
     out: File = "runs",
     reporter: Reporter = SILENT,
 ) -> RehearseResult:
@@ -387,7 +389,7 @@ def rehearse(
         memory_bytes=asked.attempt(partial(read.size_in_bytes, memory and str(memory), in_python), None),
         price_per_hour=None if price is None else asked.number("price", price),
         steps=None if steps is None else asked.count("steps", steps),
-        check=asked.flag("check", check),
+        check=asked.flag("check", check) and computing_from is None,
         advice=asked.flag("advice", advice),
         also=tuple(asked.attempt(partial(read.words_of, text, in_python), ()) for text in asked.words("also", also)),
         device=asked.choice("device", device, DeviceChoice),
@@ -395,7 +397,13 @@ def rehearse(
         stall_seconds=asked.seconds("stall", stall),
         out=asked.path("out", out),
         in_place=asked.flag("in_place", in_place),
+        computing_from=None if computing_from is None else asked.path("computing_from", computing_from),
+        keep_computing=None if keep_computing is None else asked.path("keep_computing", keep_computing),
     )
+    if request.computing_from and request.keep_computing:
+        asked.wrong("computing_from reads a record and keep_computing writes one.", "Leave one of the two out.")
+    if request.computing_from and request.also:
+        asked.wrong("also rehearses here, and computing_from takes computing from a record.", "Leave one out.")
     asked.attempt(partial(check_script, request.script), None)
     asked.check()
     answer = rehearsed(request, reporter)

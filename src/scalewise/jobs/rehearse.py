@@ -18,6 +18,7 @@ from scalewise.jobs.failure_messages import (
 )
 from scalewise.jobs.machine_probes import known_link
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.rehearse_record import from_record, keep_computing, record_asked
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
@@ -28,6 +29,7 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.python_file import check_is_python
 from scalewise.plan.seating import Seating, seating
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
+from scalewise.predict.computing_record import ComputingRecord
 from scalewise.predict.conclusion import Conclusions, conclusions_from
 from scalewise.predict.cost import Training
 from scalewise.predict.link import Link
@@ -136,6 +138,7 @@ def _device(request: RehearseRequest, facts: MachineFacts) -> Device:
 
 SMALL_BUCKETS = Change("ddp_option", {"bucket_cap_mb": 1e-6})  # one bucket for each gradient
 WRAPPER = "DistributedDataParallel"
+UNSHARED = "that messages keep none of the record's cores from computing: it does not say how much they do"
 NOTHING_CHECKED = "that predictions are as good here as elsewhere: none was checked here"
 
 
@@ -147,6 +150,7 @@ class Rehearsals:
     runs: dict[int, Run]
     refused: tuple[Refused, ...]
     warnings: tuple[str, ...]
+    record: ComputingRecord | None = None  # from which they were taken; None: made here
 
 
 @dataclass(frozen=True)
@@ -164,14 +168,16 @@ def rehearse(request: RehearseRequest, reporter: Reporter) -> RehearsalAnswer:
     """Returns everything that can be said about the numbers of ranks asked for."""
     check_is_python(request.script)
     refuse_unstartable(request.script)
+    record = record_asked(request)
     reporter.say("looking at the machine")
     with Servers() as servers:
         stage = RehearsalStage(request, reporter, Here(servers, machine_facts(servers)))
-        rehearsals = _rehearsals(stage)
+        rehearsals = _rehearsals(stage) if record is None else _recorded(stage, record)
+        keep_computing(stage, rehearsals.found, rehearsals.runs)
         links = _links(stage, rehearsals)
         check = _self_check(stage, rehearsals, links)
         answer = _answer(stage, rehearsals, links, check, _other_batches(stage, rehearsals))
-        answer = _with_further(stage, rehearsals, answer) if request.advice else answer
+        answer = _with_further(stage, rehearsals, answer) if request.advice and record is None else answer
         files = run_files_of(stage.runs)
         return replace(answer, files=files, warnings=(*answer.warnings, *read_lines(files)))
 
@@ -205,6 +211,11 @@ def _rehearsals(stage: RehearsalStage) -> Rehearsals:
     kept = tuple(one for one in failed if one.ranks in stage.request.ranks)
     warnings += [remark for one in found.values() for remark in one.remarks]
     return Rehearsals(found, runs, kept, (*dict.fromkeys(warnings), *warnings_of(tuple(found.values()))))
+
+
+def _recorded(stage: RehearsalStage, record: ComputingRecord) -> Rehearsals:
+    taken = from_record(stage, record)
+    return Rehearsals(taken.found, {}, taken.refused, taken.warnings, record)
 
 
 def _nothing(failed: Sequence[Refused]) -> BadRequest:
@@ -246,6 +257,9 @@ def _compared(
 def _links(stage: RehearsalStage, rehearsals: Rehearsals) -> Links:
     """Returns the links; measures this machine's if needed: to predict over, to check, or because ranks share cores."""
     request = stage.request
+    if (record := rehearsals.record) is not None:
+        asked = AskedLink(request.link, request.measured_asked, request.per_node, max(request.ranks))
+        return Links(asked, Seating(record.device, (), record.cores_per_rank, 0), None, rehearsals.found)
     needed = request.link is None or request.check or stage.device == "cpu"
     probe = None
     if needed and stage.seats.counts:
@@ -301,8 +315,11 @@ def _base(stage: RehearsalStage, rehearsals: Rehearsals, measure: bool) -> Base 
     made = measured(stage.measure(1), loop) if measure else None
     if made is not None:
         return Base(made.step, made.samples, measured=True)
-    result = rehearsals.found.get(1) or rehearsed(stage.rehearse(1))
-    if isinstance(result, NotRehearsed):
+    result = rehearsals.found.get(1)
+    if result is None and rehearsals.record is None:
+        alone = rehearsed(stage.rehearse(1))
+        result = alone if isinstance(alone, RehearsedRank) else None
+    if result is None:
         return None
     one = predict(result, Links.none)
     return Base(one.step, one.samples, measured=False)
@@ -343,7 +360,7 @@ def _answer(
     return RehearsalAnswer(
         script=str(request.script),
         args=request.args,
-        device=stage.device,
+        device=stage.device if rehearsals.record is None else rehearsals.record.device,
         link=used,
         sharing=links.sharing,
         spread=spread,
@@ -355,28 +372,43 @@ def _answer(
         refused=tuple(sorted(failed, key=lambda one: one.ranks)),
         warnings=(
             *left_out(stage.runs),
-            *loaded(stage.runs),
+            *(loaded(stage.runs) if rehearsals.record is None else ()),
             *rehearsals.warnings,
             *check.warnings,
             *filter(None, [batches.problem]),
         ),
-        guesses=tuple(dict.fromkeys([*_guesses(stage, at, check, used), *batches.guesses])),
+        guesses=tuple(
+            dict.fromkeys(
+                [
+                    *_guesses(at, check, used, _computes(stage, rehearsals.record)),
+                    *_unshared(rehearsals.record),
+                    *batches.guesses,
+                ]
+            )
+        ),
         others=others,
         folder=str(stage.folder.path),
     )
 
 
-def _guesses(stage: RehearsalStage, at: Sequence[AtRanks], check: SelfCheck, link: Link) -> Iterator[str]:
+def _guesses(at: Sequence[AtRanks], check: SelfCheck, link: Link, computes: str) -> Iterator[str]:
     """The assumptions that the numbers rest on beside measurements."""
     for one in at:
         yield from one.predicted.guesses
     if link.origin != "measured":
-        yield f"that a rank there computes as fast as {_computes(stage)}"
+        yield f"that a rank there computes as fast as {computes}"
     if not check.rows:
         yield NOTHING_CHECKED
 
 
-def _computes(stage: RehearsalStage) -> str:
+def _unshared(record: ComputingRecord | None) -> tuple[str, ...]:
+    """The guess about cores that nobody has measured beside messages: a record keeps computing alone."""
+    return (UNSHARED,) if record is not None and record.device == "cpu" else ()
+
+
+def _computes(stage: RehearsalStage, record: ComputingRecord | None) -> str:
+    if record is not None:
+        return f"{record.where} (a record; nothing of it was measured here)"
     facts, cores = stage.here.facts, stage.seats.cores_per_rank
     if stage.device == "cuda":
         return f"one {facts.gpus[0].name}"

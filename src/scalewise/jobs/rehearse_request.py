@@ -42,6 +42,8 @@ class RehearseRequest:
     stall_seconds: float = 20.0
     out: Path = Path("runs")
     in_place: bool = False
+    computing_from: Path | None = None  # a record of computing on another machine, used instead of rehearsals here
+    keep_computing: Path | None = None  # the file for such a record of the rehearsals here
 
 
 def asked_link(text: str | None, per_node: int | None, most_ranks: int) -> Link | None:
