@@ -102,9 +102,9 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
         asked.wrong("--price is there and --steps is not.", "Say how many steps the whole training has.")
     memory = asked.attempt(lambda: size_in_bytes(options["memory"], spelled), None)
     also = tuple(asked.attempt(partial(words_of, text, spelled), ()) for text in options["also"])
-    if options["computing_from"] and options["keep_computing"]:
+    if options.get("computing_from") and options.get("keep_computing"):
         asked.wrong("--computing-from reads a record and --keep-computing writes one.", "Leave one of the two out.")
-    if options["computing_from"] and also:
+    if options.get("computing_from") and also:
         asked.wrong("--also rehearses here, and --computing-from takes computing from a record.", "Leave one out.")
     asked.check()
     return RehearseRequest(
@@ -118,7 +118,7 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
         memory_bytes=memory,
         price_per_hour=options["price"],
         steps=options["steps"],
-        check=not options["no_check"] and not options["computing_from"],
+        check=not options["no_check"] and not options.get("computing_from"),
         advice=not options["no_advice"],
         also=also,
         device=options["device"] or "auto",
@@ -126,8 +126,8 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
         stall_seconds=options["stall"],
         out=options["out"],
         in_place=bool(options.get("in_place")),
-        computing_from=options["computing_from"],
-        keep_computing=options["keep_computing"],
+        computing_from=options.get("computing_from"),
+        keep_computing=options.get("keep_computing"),
     )
 
 
