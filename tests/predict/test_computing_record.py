@@ -8,23 +8,23 @@ from factories import make_run
 from scalewise.errors import BadRequest
 from scalewise.jobs.rehearse_record import from_record, record_asked
 from scalewise.jobs.rehearse_request import RehearseRequest
+from scalewise.plan.find import script_digest
 from scalewise.predict.computing_record import (
     ComputingRecord,
     RecordedRank,
     as_rehearsed,
     different,
     keep_record,
+    kept_rank,
     kept_record,
     mismatches,
-    recorded,
-    script_digest,
 )
 from scalewise.predict.prediction import predict
 from taped_steps import SLOW, ddp_tape, rehearsal
 
 
 def recorded_rank(ranks: int = 8, **changes) -> RecordedRank:
-    one = recorded(make_run([0.01] * 5), rehearsal(ddp_tape(ranks)))
+    one = kept_rank(make_run([0.01] * 5), rehearsal(ddp_tape(ranks)))
     return replace(one, **{"shapes_digest": "abc", **changes})
 
 
@@ -43,7 +43,7 @@ def record_of(script, *found: RecordedRank, args=("--batch", "64")) -> Computing
 
 def test_a_record_predicts_what_its_rehearsal_did(script, tmp_path):
     own = rehearsal(ddp_tape(8))
-    record = record_of(script, recorded(make_run([0.01] * 5), own))
+    record = record_of(script, kept_rank(make_run([0.01] * 5), own))
     keep_record(tmp_path / "kept" / "a100.json", record)
     read = kept_record(tmp_path / "kept" / "a100.json")
     assert read == record
@@ -76,7 +76,7 @@ def test_another_script_and_other_arguments_are_refused_at_once(script):
     script.write_text("print('trains otherwise')\n")
     said = [one.sentence for one in mismatches(record, script, ("--batch", "128"))]
     assert said == [
-        "The record was made of another train.py: the text of train.py differs.",
+        "The record was made of another train.py: the text of train.py, or of a module beside it, differs.",
         "The record was made with --batch 64, not with --batch 128.",
     ]
 

@@ -102,10 +102,6 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
         asked.wrong("--price is there and --steps is not.", "Say how many steps the whole training has.")
     memory = asked.attempt(lambda: size_in_bytes(options["memory"], spelled), None)
     also = tuple(asked.attempt(partial(words_of, text, spelled), ()) for text in options["also"])
-    if options.get("computing_from") and options.get("keep_computing"):
-        asked.wrong("--computing-from reads a record and --keep-computing writes one.", "Leave one of the two out.")
-    if options.get("computing_from") and also:
-        asked.wrong("--also rehearses here, and --computing-from takes computing from a record.", "Leave one out.")
     asked.check()
     return RehearseRequest(
         script=Path(script),

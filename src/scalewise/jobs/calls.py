@@ -400,10 +400,6 @@ def rehearse(
         computing_from=None if computing_from is None else asked.path("computing_from", computing_from),
         keep_computing=None if keep_computing is None else asked.path("keep_computing", keep_computing),
     )
-    if request.computing_from and request.keep_computing:
-        asked.wrong("computing_from reads a record and keep_computing writes one.", "Leave one of the two out.")
-    if request.computing_from and request.also:
-        asked.wrong("also rehearses here, and computing_from takes computing from a record.", "Leave one out.")
     asked.attempt(partial(check_script, request.script), None)
     asked.check()
     answer = rehearsed(request, reporter)

@@ -9,6 +9,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import Reporter
+from scalewise.plan.find import script_digest
 from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.computing_record import (
@@ -16,10 +17,9 @@ from scalewise.predict.computing_record import (
     as_rehearsed,
     different,
     keep_record,
+    kept_rank,
     kept_record,
     mismatches,
-    recorded,
-    script_digest,
 )
 from scalewise.predict.rehearsed import RehearsedRank, rehearsed
 from scalewise.records.load import Run
@@ -29,7 +29,7 @@ UNCOMPARED = "the shapes and the precision of the record could not be compared w
 
 
 class Stage(Protocol):
-    """What is needed of the stage on which a request's runs are made (`jobs.rehearse.RehearsalStage`)."""
+    """The part of a stage (`jobs.rehearse.RehearsalStage`) that is needed here."""
 
     request: RehearseRequest
     reporter: Reporter
@@ -43,7 +43,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True)
 class FromRecord:
-    """What a record gives for the numbers of ranks asked for."""
+    """The rehearsals of a record for the numbers of ranks asked for."""
 
     found: dict[int, RehearsedRank]  # one rank, too, if the record has it
     refused: tuple[Refused, ...]
@@ -55,7 +55,7 @@ def record_asked(request: RehearseRequest) -> ComputingRecord | None:
     if request.computing_from is None:
         return None
     record = kept_record(request.computing_from)
-    problems = mismatches(record, request.script, request.args)
+    problems = _contradictions(request) + mismatches(record, request.script, request.args)
     if request.link is None:
         problems.append(
             BadRequest("What joins the ranks of the record is not said.", "Name it: --link nvlink4, or a file in TOML.")
@@ -64,6 +64,17 @@ def record_asked(request: RehearseRequest) -> ComputingRecord | None:
         hints = dict.fromkeys(one.hint for one in problems)
         raise BadRequest(" ".join(one.sentence for one in problems), "\n".join(hints))
     return record
+
+
+def _contradictions(request: RehearseRequest) -> list[BadRequest]:
+    found = []
+    if request.keep_computing is not None:
+        sentence = f"Computing from {request.computing_from} is not kept in {request.keep_computing}: it is there."
+        found.append(BadRequest(sentence, "Leave one of the two files out."))
+    if request.also:
+        sentence = "Further arguments (--also) are rehearsed here, and computing comes from a record."
+        found.append(BadRequest(sentence, "Leave one of the two out."))
+    return found
 
 
 def from_record(stage: Stage, record: ComputingRecord) -> FromRecord:
@@ -83,7 +94,7 @@ def from_record(stage: Stage, record: ComputingRecord) -> FromRecord:
     if not isinstance(here, RehearsedRank):
         warnings.append(UNCOMPARED.format(here.reason))
     else:
-        compared = recorded(run, here)
+        compared = kept_rank(run, here)
         if record.device != stage.device:  # a script may choose its precision by the device
             compared = replace(compared, dtypes=kept[first].dtypes, autocast=kept[first].autocast)
             warnings.append(UNCOMPARED.format("it runs on another kind of device").replace("shapes and the ", ""))
@@ -101,11 +112,11 @@ def keep_computing(stage: Stage, found: Mapping[int, RehearsedRank], runs: Mappi
     path, facts = stage.request.keep_computing, stage.here.facts
     if path is None:
         return
-    kept = {ranks: recorded(runs[ranks], one) for ranks, one in found.items()}
+    kept = {ranks: kept_rank(runs[ranks], one) for ranks, one in found.items()}
     if 1 not in kept:
         alone = stage.rehearse(1)
         one = rehearsed(alone)
-        kept |= {1: recorded(alone, one)} if isinstance(one, RehearsedRank) else {}
+        kept |= {1: kept_rank(alone, one)} if isinstance(one, RehearsedRank) else {}
     on_gpu = stage.device == "cuda"
     record = ComputingRecord(
         made_unix_seconds=time.time(),
@@ -114,7 +125,7 @@ def keep_computing(stage: Stage, found: Mapping[int, RehearsedRank], runs: Mappi
         device_name=facts.gpus[0].name if on_gpu else facts.cpu_model,
         cores_per_rank=0 if on_gpu else stage.seats.cores_per_rank,
         script=stage.request.script.name,
-        script_sha256=script_digest(stage.request.script),
+        digest=script_digest(stage.request.script),
         args=stage.request.args,
         found=tuple(one for _, one in sorted(kept.items())),
     )

@@ -3,7 +3,6 @@
 It keeps one tape for each number of ranks and the computing time of every settled step, not every step's tape.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import get_args
 
 from scalewise.analysis.relation import Relation
 from scalewise.errors import BadRequest
+from scalewise.plan.find import script_digest
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Phase, Tape
 from scalewise.records.codec import BadRecord, read_json, write_json
@@ -21,7 +21,7 @@ from scalewise.records.spec import Device
 
 @dataclass(frozen=True)
 class RecordedRank:
-    """What one rank of that many computes, holds and hands over."""
+    """The computing, the memory and the messages of one rank of that many."""
 
     ranks: int
     rank: int
@@ -47,7 +47,7 @@ class ComputingRecord:
     device_name: str  # of the GPU, or of the CPU
     cores_per_rank: int  # 0: on a GPU
     script: str  # its file name
-    script_sha256: str
+    digest: str  # of the script, and of the modules beside it that it imports
     args: tuple[str, ...]
     found: tuple[RecordedRank, ...]  # fewest ranks first
 
@@ -64,12 +64,7 @@ class ComputingRecord:
         return f"{cores}{self.device_name} on {when}, with torch {self.versions.get('torch', 'of an unknown version')}"
 
 
-def script_digest(script: Path) -> str:
-    """The SHA-256 of a script's text."""
-    return hashlib.sha256(script.read_bytes()).hexdigest()
-
-
-def recorded(run: Run, found: RehearsedRank) -> RecordedRank:
+def kept_rank(run: Run, found: RehearsedRank) -> RecordedRank:
     """The rehearsal as it is kept."""
     model = run.ranks[0].model
     autocast = next((row.autocast for row in reversed(run.ranks[0].steps) if row.autocast), "")
@@ -133,12 +128,15 @@ def kept_record(path: Path) -> ComputingRecord:
 
 
 def mismatches(record: ComputingRecord, script: Path, args: Sequence[str]) -> list[BadRequest]:
-    """Why the record does not hold for this script and these arguments; each is one sentence and what to do."""
+    """The reasons why the record does not hold for this script and these arguments, each with what to do."""
     again = "Make a record of this very script and these arguments there: --keep-computing FILE."
     found = []
-    if script_digest(script) != record.script_sha256:
+    if script_digest(script) != record.digest:
         found.append(
-            BadRequest(f"The record was made of another {record.script}: the text of {script.name} differs.", again)
+            BadRequest(
+                f"The record was made of another {record.script}: the text of {script.name}, or of a module beside it, differs.",
+                again,
+            )
         )
     if tuple(args) != record.args:
         there, here = (" ".join(words) or "no arguments" for words in (record.args, args))
@@ -147,7 +145,7 @@ def mismatches(record: ComputingRecord, script: Path, args: Sequence[str]) -> li
 
 
 def different(one: RecordedRank, here: RecordedRank) -> list[str]:
-    """What a rehearsal of as many ranks here shows to differ from the record, each as the end of a sentence."""
+    """The ways in which a rehearsal of as many ranks here differs from the record, each as the end of a sentence."""
     said = []
     if one.shapes_digest and here.shapes_digest and one.shapes_digest != here.shapes_digest:
         said.append("the model has parameters of other shapes here")
