@@ -205,7 +205,7 @@ def test_where_the_last_stage_differs_one_in_the_middle_is_rehearsed_and_the_slo
 
 
 def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(rehearsed):
-    answer = rehearsed(RIGHT, ranks="4,5,12", link="ethernet-10g")
+    answer = rehearsed(RIGHT, ranks="4,5,12", link="ethernet-25g")
     assert [one.ranks for one in answer.at] == [4, 12]
     assert [one.predicted.samples for one in answer.at] == [12, 12]
     (refused,) = answer.refused
@@ -216,7 +216,7 @@ def test_a_named_link_takes_ranks_that_are_not_here_and_says_what_is_guessed(reh
     assert any("none was checked here" in guess for guess in answer.guesses)
     assert answer.base is not None
     assert not answer.base.measured
-    assert answer.link.name == "ethernet-10g"
+    assert answer.link.name == "ethernet-25g"
     assert answer.link.inside.bytes_per_second == pytest.approx(1e9, rel=0.01)  # cores carry no more than here
     assert 0.5 < answer.sharing.work <= 1
 

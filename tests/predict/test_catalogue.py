@@ -1,9 +1,11 @@
 """Tests of links by name and by file: what can be named, how two are joined, and every mistake told at once."""
 
+from math import exp
 from pathlib import Path
 
 import pytest
 
+from scalewise.analysis.estimate import normal_quantile
 from scalewise.errors import BadRequest
 from scalewise.predict.catalogue import catalogue, known_links, named_link
 from scalewise.predict.collective_times import all_reduce
@@ -42,21 +44,42 @@ def test_every_link_has_a_source_and_carries_larger_messages_longer(name):
 
 
 def test_a_newer_generation_is_quicker():
-    for names in (["nvlink3", "nvlink4", "nvlink5"], ["pcie3", "pcie4", "pcie5"], ["ethernet-10g", "ethernet-100g"]):
+    for names in (
+        ["nvlink2", "nvlink3", "nvlink4", "nvlink5"],
+        ["pcie3", "pcie4", "pcie5"],
+        ["ethernet-10g", "ethernet-100g"],
+    ):
         times = [all_reduce(named_link(name), 1 << 28, 8) for name in names]
         assert times == sorted(times, reverse=True)
 
 
-def test_a_figure_that_was_not_measured_is_told_as_a_guess():
+def test_a_rate_for_which_nobody_published_a_measurement_is_told_as_a_guess():
     assert named_link("nvlink3").guesses == ()
-    assert any("20 %" in guess for guess in named_link("nvlink4").guesses)
+    assert any("published" in guess for guess in named_link("nvlink4").guesses)
+    assert any("none of its own was found" in guess for guess in named_link("ethernet-10g").guesses)
+
+
+@pytest.mark.parametrize("name", list(catalogue().entries))
+def test_what_people_get_lies_between_low_and_high_and_below_the_data_sheet(name):
+    entry = catalogue().entries[name]
+    low, high = entry.achieved_bytes_per_second
+    assert low < entry.wire.bytes_per_second < high
+    assert low < entry.line_bytes_per_second
+    assert exp(2 * normal_quantile(0.90) * entry.spread) == pytest.approx(high / low)
+
+
+def test_a_cloud_network_is_far_below_its_line_rate_and_its_interval_says_so():
+    cloud, fabric = catalogue().entries["ethernet-50g"], catalogue().entries["infiniband-ndr"]
+    assert cloud.wire.bytes_per_second < 0.2 * cloud.line_bytes_per_second
+    assert cloud.spread > 2 * fabric.spread
+    assert named_link("pcie3+ethernet-50g", per_node=4).spread == cloud.spread  # the less known of both
 
 
 def test_two_links_are_joined_inside_and_between():
     link = named_link("NVLink4+infiniband-ndrx8", per_node=8)
     assert link.ranks_per_node == 8
     assert link.between is not None
-    assert link.between.bytes_per_second == 8 * 50e9
+    assert link.between.bytes_per_second == 8 * catalogue().entries["infiniband-ndr"].wire.bytes_per_second
     assert link.nodes(64) == 8
 
 

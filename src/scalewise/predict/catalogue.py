@@ -5,15 +5,17 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import hypot
+from math import log
 from pathlib import Path
 from typing import Any, Literal
 
+from scalewise.analysis.estimate import normal_quantile
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.predict.link import Link, Wire
 
 FILE = Path(__file__).with_name("links.toml")
 MICRO, PICO, GIGA = 1e-6, 1e-12, 1e9
+ACHIEVED_LEVEL = 0.90  # share of links whose rate lies between the low and the high one of their entry
 _PORTS = re.compile(r"(?P<name>.+)x(?P<ports>[1-9]\d{0,2})")
 
 
@@ -24,8 +26,10 @@ class CatalogueLink:
     name: str
     what: str
     joins: Literal["inside", "between"]
-    wire: Wire
-    spread: float
+    wire: Wire  # with the rate that people typically get
+    line_bytes_per_second: float  # of the data sheet
+    achieved_bytes_per_second: tuple[float, float]  # that people got: a low one and a high one
+    spread: float  # standard deviation of the logarithm of the rate, by low and high
     most_ranks: int  # of one node; 0: not limited by the link
     sources: tuple[str, ...]
     guesses: tuple[str, ...]
@@ -102,6 +106,11 @@ def _part(text: str) -> CatalogueLink | str:
         name=text,
         what=f"{count} ports of {entry.what}",
         wire=replace(entry.wire, bytes_per_second=count * entry.wire.bytes_per_second),
+        line_bytes_per_second=count * entry.line_bytes_per_second,
+        achieved_bytes_per_second=(
+            count * entry.achieved_bytes_per_second[0],
+            count * entry.achieved_bytes_per_second[1],
+        ),
     )
 
 
@@ -145,18 +154,22 @@ def _joined(text: str, entries: Sequence[CatalogueLink], per_node: int | None, m
         ranks_per_node=0 if alone or per_node is None else per_node,
         origin="catalogue",
         source="; ".join(dict.fromkeys(source for entry in entries for source in entry.sources)),
-        spread=hypot(first.spread, last.spread) / 2**0.5,
+        spread=max(first.spread, last.spread),
         guesses=tuple(dict.fromkeys([*(guess for entry in entries for guess in entry.guesses), *beyond])),
     )
 
 
 def _entry(name: str, table: dict[str, Any], data: dict[str, Any]) -> CatalogueLink:
+    achieved = table["achieved"]
+    low, high = GIGA * achieved["low"], GIGA * achieved["high"]
     return CatalogueLink(
         name=name,
         what=table["what"],
         joins=table["joins"],
-        wire=wire_of(table),
-        spread=table["spread"],
+        wire=wire_of({**table, "gigabytes_per_second": achieved["typical"]}),
+        line_bytes_per_second=GIGA * table["line_gigabytes_per_second"],
+        achieved_bytes_per_second=(low, high),
+        spread=log(high / low) / (2 * normal_quantile(ACHIEVED_LEVEL)),
         most_ranks=table.get("most_ranks", 0),
         sources=tuple(data["sources"][key] for key in table["sources"]),
         guesses=tuple(data["guesses"][key] for key in table["guesses"]),

@@ -16,8 +16,8 @@ EFFICIENCIES = (0.8, 0.5)
 MOST_NODES_SOUGHT = 1024
 
 MANY_NODES = (
-    "that three nodes and more send as two do, give or take 13 %: of four public clusters one had two nodes slower than "
-    "three, and over some networks two nodes are quicker; a row of three nodes would tell"
+    "that three nodes and more send 8 % quicker than two, give or take 13 %: on one public cluster two nodes were "
+    "slower than three, on others quicker; a row of three nodes would tell"
 )
 ONE_ROW_ACROSS = "that messages grow with ranks as on other clusters: between nodes one number of GPUs was measured"
 NOT_CHECKED = "that the law holds here: there are too few placements to hold any back and see"
@@ -26,7 +26,7 @@ NO_EXPOSED = "the share of a step that is spent waiting: sync_s was not measured
 
 @dataclass(frozen=True)
 class Asked:
-    """What to predict: placements, and of which models and batches; empty: of all."""
+    """The placements to predict, and the models and batches; empty: all of them."""
 
     placements: tuple[Placement, ...] = ()  # empty: two, four and eight times the nodes that were measured
     models: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class PlacementRow:
 
 @dataclass(frozen=True)
 class Fall:
-    """The number of nodes at which efficiency has fallen below a share; None: nowhere up to the most that were tried."""
+    """The number of nodes at which efficiency has fallen below a share; None: it stays above as far as was tried."""
 
     share: float
     nodes: int | None
@@ -138,7 +138,7 @@ def _model(
 
 
 def _fall(fit: ClusterFit, model: str, batch: float, base: float, share: float, full: int) -> Fall:
-    counts = sorted({int(round(2 ** (half / 2))) for half in range(2 * 10 + 1)} | {MOST_NODES_SOUGHT})
+    counts = sorted({round(2 ** (half / 2)) for half in range(2 * 10 + 1)} | {MOST_NODES_SOUGHT})
     shape = shape_of([Placement((full,) * count) for count in counts])
     steps = fit.laws[model].steps(shape, np.full(len(counts), batch))
     below = [count for count, step in zip(counts, steps, strict=True) if base / step < share]

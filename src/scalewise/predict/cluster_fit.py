@@ -46,7 +46,7 @@ MOST_WIDENED = 4.0
 
 @dataclass(frozen=True)
 class LinkPriors:
-    """What a link says of a cluster before anything is measured over it: seconds of a round between two GPUs."""
+    """The rates of a link, known before anything is measured over it."""
 
     name: str
     inside_rate: float = 0.0  # bytes per second; 0: not named
@@ -84,7 +84,9 @@ class ClusterFit:
     inside_share: float  # of them, inside the interval before it was widened; nan: none
     link: str = ""  # what the part between nodes rests on if it was not measured
 
-    def predict(self, model: str, local_batch: float, placements: Sequence[Placement]) -> tuple[PredictedPlacement, ...]:
+    def predict(
+        self, model: str, local_batch: float, placements: Sequence[Placement]
+    ) -> tuple[PredictedPlacement, ...]:
         """The predicted steps of one model with one batch on each placement."""
         law, shape = self.laws[model], shape_of(placements)
         batches = np.full(len(placements), local_batch)
@@ -117,12 +119,14 @@ class ClusterFit:
         return NormalDist().cdf(gained / deviation)
 
     def _deviations(self, law: Law, shape: Shape, batches: Floats) -> Floats:
+        """The standard deviations of the logarithms of steps that a run would measure there."""
         slopes = _slopes(law, shape, batches)
         known = np.einsum("ij,jk,ik->i", slopes, law.covariance, slopes)
         beyond = np.sum(_beyond(law, shape, batches) ** 2, axis=1)
         _, exposed = law.parts(shape, batches)
         row = self.noise.of_step(exposed, law.steps(shape, batches))
-        return self.widened * np.sqrt(known + beyond + row**2)
+        found: Floats = self.widened * np.sqrt(known + beyond + row**2)
+        return found
 
 
 def fit_cluster(rows: Sequence[MeasuredPlacement], link: LinkPriors | None = None, check: bool = True) -> ClusterFit:
@@ -138,7 +142,9 @@ def _laws(
     rows: Sequence[MeasuredPlacement], link: LinkPriors | None, before: Mapping[str, Law] | None, noise: Noise
 ) -> tuple[dict[str, Law], Noise]:
     """The laws of all models, the second time with what the models have in common as prior."""
-    by_model = {model: [row for row in rows if row.model == model] for model in dict.fromkeys(row.model for row in rows)}
+    by_model = {
+        model: [row for row in rows if row.model == model] for model in dict.fromkeys(row.model for row in rows)
+    }
     found = dict(before or {})
     for together in (False, True):
         shared = _shared(found.values()) if together or before else {}
@@ -150,7 +156,7 @@ def _laws(
 
 
 def _shared(laws: Iterable[Law]) -> dict[str, Prior]:
-    """What models have in common: the mean over them, and how far they differ; the prior counts as one model."""
+    """Priors from all models together: the mean over them, and how far they differ; the first prior counts as one."""
     found = list(laws)
     shared = {}
     for name in POOLED:
@@ -176,8 +182,10 @@ def _tells(law: Law, name: str) -> bool:
     return bool(shape.gpus.max() > 1)
 
 
-def _own_priors(rows: Sequence[MeasuredPlacement], link: LinkPriors | None, shared: dict[str, Prior]) -> dict[str, Prior]:
-    """The priors of one model: what a round takes follows from its gradients and the named link, where they are known."""
+def _own_priors(
+    rows: Sequence[MeasuredPlacement], link: LinkPriors | None, shared: dict[str, Prior]
+) -> dict[str, Prior]:
+    """The priors of one model: what a round takes follows from its gradients and the link, where both are known."""
     computing = float(np.median(model_rows(rows).computing))
     inside = Prior(log(GUESSED_INSIDE * computing), PRIORS["inside"].deviation)
     between = Prior(log(GUESSED_BETWEEN * computing), PRIORS["between"].deviation)
@@ -195,7 +203,7 @@ def _own_priors(rows: Sequence[MeasuredPlacement], link: LinkPriors | None, shar
 
 
 def _noise(laws: Iterable[Law], before: Noise) -> Noise:
-    """How far rows lie from their laws: of those with little exposed, and of those in which much is."""
+    """The distance of rows from their laws, for rows with little exposed and for those with much."""
     little, much = [before.computing**2] * NOISE_ROWS, [before.exposed**2] * NOISE_ROWS
     for law in laws:
         measured = law.measured
@@ -233,7 +241,9 @@ def _checked(fit: ClusterFit, rows: Sequence[MeasuredPlacement], link: LinkPrior
 
 def _folds(rows: Sequence[MeasuredPlacement]) -> list[set[Placement]]:
     """Placements to hold back: each of several once, and all with more than half of the most GPUs together."""
-    several = sorted({row.placement for row in rows if row.placement.gpus > 1}, key=lambda one: (one.gpus, one.per_node))
+    several = sorted(
+        {row.placement for row in rows if row.placement.gpus > 1}, key=lambda one: (one.gpus, one.per_node)
+    )
     if len(several) < 2:
         return []
     most = max(one.gpus for one in several)

@@ -36,7 +36,7 @@ WEIGHTLESS = 1e3  # standard deviation of the logarithm of a base, about which n
 
 @dataclass(frozen=True)
 class Prior:
-    """What is taken for a parameter before anything is measured: its mean and its standard deviation."""
+    """The mean and standard deviation that are taken for a parameter before anything is measured."""
 
     mean: float
     deviation: float
@@ -57,14 +57,21 @@ PRIORS: dict[str, Prior] = {
     "last": Prior(log(0.06), 0.8),  # share of the communication that nothing hides
 }
 NAMES = tuple(PRIORS)
-POOLED = ("inside_growth", "between_growth", "company", "hidden", "many", "many_growth")  # alike for models of a cluster
+POOLED = (
+    "inside_growth",
+    "between_growth",
+    "company",
+    "hidden",
+    "many",
+    "many_growth",
+)  # alike for models of a cluster
 SLOWED_GROWTH = Prior(0.3, 0.35)  # of growth beyond the largest placement, as a share of that up to it
 GUESSED_INSIDE, GUESSED_BETWEEN = 0.1, 0.3  # of computing; only where the search for the best fit begins
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How far a single row lies from its law: shares of the step, of computing and of what is exposed."""
+    """The distance of a single row from its law, as shares of the step and of what is exposed."""
 
     computing: float = 0.04
     exposed: float = 0.12
@@ -96,7 +103,7 @@ def ring_share(gpus: Floats) -> Floats:
 
 
 def exposed_part(communication: Floats, hidden: Floats, last: Floats) -> Floats:
-    """The time for which a rank waits after its last gradient: the later end of the first bucket's and the last's row."""
+    """The time for which a rank waits after its last gradient, by when the first bucket is ready and the last."""
     scale = SMOOTH * communication + 1e-12
     beyond = (1 - last) * communication - hidden
     return last * communication + scale * np.logaddexp(0, beyond / scale)
@@ -118,7 +125,7 @@ class ModelRows:
 
     @cached_property
     def which(self) -> Ints:
-        """For each row the number of its batch."""
+        """The number of the batch of each row."""
         return np.searchsorted(self.sizes, self.batches)
 
     @cached_property
@@ -239,7 +246,8 @@ def fit_law(
         if gain < CLOSE * now:
             break
     slopes = search.slopes(values, errors) * weights[:, None]
-    return Law(measured, values, np.linalg.inv(slopes.T @ slopes))
+    covariance: Floats = np.linalg.inv(slopes.T @ slopes).astype(np.float64)
+    return Law(measured, values, covariance)
 
 
 class _Search:
@@ -253,7 +261,7 @@ class _Search:
         self._blank = Law(measured, np.zeros(0), np.zeros((0, 0)))
 
     def first(self) -> Floats:
-        """Where the search begins: medians of what was measured, and the priors' means."""
+        """The start of the search: medians of what was measured, and the priors' means."""
         measured, ring = self._measured, ring_share(np.maximum(self._measured.shape.gpus, 2))
         bases = [np.log(np.median(measured.computing[measured.which == one])) for one in range(self._bases)]
         values = np.array([*bases, *self._means])
@@ -284,7 +292,7 @@ class _Search:
         return np.concatenate([of_step, np.nan_to_num(of_exposed), values[: self._bases] / WEIGHTLESS, own])
 
     def weights(self, errors: Floats) -> Floats:
-        """Less weight for points that lie far off; none of the priors is held back."""
+        """The weights of all errors: points that lie far off have less; none of the priors is held back."""
         rows = 2 * len(self._measured.steps)
         far = np.abs(errors[:rows])
         return np.concatenate([np.sqrt(FAR / np.maximum(far, FAR)), np.ones(len(errors) - rows)])

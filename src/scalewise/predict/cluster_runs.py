@@ -10,7 +10,9 @@ from scalewise.predict.cluster_table import ONE_CLUSTER, MeasuredPlacement
 from scalewise.predict.placement import even_placement
 from scalewise.records.load import Run, load
 
-MEASURE_SO = "Measure it on 1, 2 and more ranks, with the batch of each rank the same: scalewise run train.py --ranks 1,2,4"
+MEASURE_SO = (
+    "Measure it on 1, 2 and more ranks, with the batch of each rank the same: scalewise run train.py --ranks 1,2,4"
+)
 
 
 def rows_of_runs(folder: Path) -> tuple[MeasuredPlacement, ...]:

@@ -1,4 +1,4 @@
-"""Reads a table of steps that were measured on a cluster, one row for each placement; all its mistakes are told at once.
+"""Reads a table of steps that were measured on a cluster, a row for each placement, and tells all its mistakes at once.
 
 Columns: `model`, `nodes`, `gpus`, `local_batch`, `step_s`, and, where they are known, `sync_s` (the part of the step in
 which a rank waits for gradients after its last one), `placement`, `cluster` and `parameters`.
@@ -7,7 +7,7 @@ which a rank waits for gradients after its last one), `placement`, `cluster` and
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,9 @@ def read_cluster_table(path: Path) -> tuple[MeasuredPlacement, ...]:
             reader = csv.DictReader(file)
             names = [name.strip() for name in reader.fieldnames or ()]
             reader.fieldnames = names
-            lines = [(reader.line_num, row) for row in reader if any(isinstance(v, str) and v.strip() for v in row.values())]
+            lines = [
+                (reader.line_num, row) for row in reader if any(isinstance(v, str) and v.strip() for v in row.values())
+            ]
     except FileNotFoundError:
         raise BadRequest(f"There is no table {path}.", EXAMPLE) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -73,17 +75,24 @@ def check_bases(rows: Iterable[MeasuredPlacement], where: str) -> None:
     found = tuple(rows)
     models = dict.fromkeys((row.cluster, row.model) for row in found)
     alone = {(row.cluster, row.model) for row in found if row.placement.gpus == 1}
-    without = [f"{model} on {cluster}" if cluster != ONE_CLUSTER else model for cluster, model in models if (cluster, model) not in alone]
+    without = [
+        f"{model} on {cluster}" if cluster != ONE_CLUSTER else model
+        for cluster, model in models
+        if (cluster, model) not in alone
+    ]
     if without:
         raise BadRequest(
-            f"{where}: no step of one GPU was measured of {', '.join(without)}, so nothing says what computing takes there.",
+            f"{where}: no step of one GPU was measured of {', '.join(without)}, so nothing says what computing takes.",
             "Add a row with nodes 1 and gpus 1 for each model, with its local batch.",
         )
 
 
 def _column_problems(names: Sequence[str]) -> list[str]:
     missing = [name for name in NEEDED if name not in names]
-    near = {name: [other for other in names if did_you_mean(other, [name]) and other not in (*NEEDED, *OPTIONAL)] for name in missing}
+    near = {
+        name: [other for other in names if did_you_mean(other, [name]) and other not in (*NEEDED, *OPTIONAL)]
+        for name in missing
+    }
     problems = [
         f"the column {name!r} is missing" + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing
     ]
@@ -154,8 +163,8 @@ class _Row:
             value = float(text)
         except ValueError:
             value = math.nan
-        bad: Callable[[float], bool] = lambda one: not least <= one <= most or one <= above or (whole and one != int(one))  # noqa: E731
-        if not math.isfinite(value) or bad(value):
+        outside = not least <= value <= most or value <= above
+        if not math.isfinite(value) or outside or (whole and value != int(value)):
             kind = "a whole number" if whole else "a number"
             bound = f" above {above:g}" if above > -math.inf else f" from {least:g}"
             self.problems.append(f"{name} must be {kind}{bound}, not {text[:MOST_LETTERS]!r}")

@@ -47,7 +47,7 @@ def _with(link: Link, name: str, entry: CatalogueLink, inside: Wire | None = Non
 
 
 def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tuple[str, CatalogueLink]]:
-    """The catalogue's next faster entries by rate, with as many ports as there are now."""
+    """The catalogue's next faster entries by rate, of the same kind first, with as many ports as there are now."""
     found = _PORTS.search(name)
     ports = int(found[1]) if found and joins == "between" else 1
     faster = [
@@ -55,7 +55,13 @@ def _next(joins: Literal["inside", "between"], wire: Wire, name: str) -> list[tu
         for entry in _ported(joins, ports)
         if entry.wire.bytes_per_second > wire.bytes_per_second * 1.001
     ]
-    return sorted(faster, key=lambda one: one[1].wire.bytes_per_second)[:MOST]
+    own = _kind(name)
+    return sorted(faster, key=lambda one: (_kind(one[0]) != own, one[1].wire.bytes_per_second))[:MOST]
+
+
+def _kind(name: str) -> tuple[str, bool]:
+    """The kind of a link, such as NVLink or Ethernet, and whether it goes through the host."""
+    return name.rstrip("0123456789").split("-")[0].rstrip("0123456789"), name.endswith("-host")
 
 
 def _ported(joins: str, ports: int) -> Iterator[CatalogueLink]:

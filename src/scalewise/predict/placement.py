@@ -1,4 +1,4 @@
-"""How ranks lie on nodes: evenly or not, such as 1124 for four nodes with 1, 1, 2 and 4 GPUs."""
+"""Placements of ranks on nodes, evenly or not, such as 1124 for four nodes with 1, 1, 2 and 4 GPUs."""
 
 import re
 from dataclasses import dataclass
