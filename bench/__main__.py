@@ -1,7 +1,8 @@
 """Runs the benchmarks: `python -m bench [BENCHMARK ...] [--quick] [--json PATH]`; without a name, all of them.
 
 `wild` needs a folder of training scripts: `python -m bench wild --from FOLDER`. `revisions` needs a commit:
-`python -m bench revisions --before REV`.
+`python -m bench revisions --before REV`. `clusters` needs a table of measured steps:
+`python -m bench clusters --from TABLE.csv`.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 from scalewise.errors import BadRequest
 
 ALONE = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "unseen", "shapes")
-BENCHMARKS = (*ALONE, "wild", "revisions")  # these two want to be told what to compare
+BENCHMARKS = (*ALONE, "wild", "revisions", "clusters")  # these want to be told what to compare
 
 
 def main() -> None:
@@ -25,7 +26,8 @@ def main() -> None:
     parser.add_argument("--cuda", action="store_true", help="overhead and doctor on the GPU instead of the CPU")
     parser.add_argument("--json", type=Path, help="write the results here, too")
     wild = parser.add_argument_group("wild", "training scripts of your own")
-    wild.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="holds the scripts and wild.toml")
+    wild.add_argument("--from", dest="folder", type=Path, metavar="FOLDER|TABLE", help="holds the scripts and "
+                      "wild.toml; clusters: the table of measured steps")  # fmt: skip
     wild.add_argument("--only", action="append", default=[], metavar="NAME", help="this script; may be given again")
     wild.add_argument("--verbs", default="run,doctor,rehearse", help="[default: %(default)s]")
     wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
@@ -33,6 +35,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
     parser.add_argument("--before", metavar="REV", help="revisions: the commit to compare the working tree with")
+    clusters = parser.add_argument_group("clusters", "a table of steps measured on placements of a cluster")
+    clusters.add_argument("--hold-back", metavar="RULE", help="nodes>2, gpus>4 or each; default: what the table allows")
+    clusters.add_argument("--link", action="append", default=[], metavar="CLUSTER=LINK", help="joins a cluster's nodes")
+    clusters.add_argument("--plots", type=Path, metavar="FOLDER", help="write the plots of the first rule there")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]
     if unknown:
@@ -41,9 +47,15 @@ def main() -> None:
         parser.error("wild needs --from FOLDER, a folder with training scripts and their wild.toml")
     if not args.minutes > 0:
         parser.error(f"--minutes {args.minutes:g} leaves no time to measure")
+    if "clusters" in args.which and args.folder is None:
+        parser.error("clusters needs --from TABLE.csv, a table of measured steps")
     if "revisions" in args.which and args.before is None:
         parser.error("revisions needs --before REV, the commit to compare the working tree with")
-    every = [*ALONE, *["wild"] * (args.folder is not None), *["revisions"] * (args.before is not None)]
+    every = [
+        *ALONE,
+        *["wild"] * (args.folder is not None and args.folder.is_dir()),
+        *["revisions"] * (args.before is not None),
+    ]
     results: dict[str, object] = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -60,6 +72,12 @@ def main() -> None:
             },
             "revisions": {"before": args.before},
             "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes},
+            "clusters": {
+                "folder": args.folder,
+                "hold_back": args.hold_back,
+                "links": args.link,
+                "plots": args.plots,
+            },
         }.get(name, {})
         try:
             results[name] = benchmark.run(quick=args.quick, cuda=args.cuda, **options)

@@ -5,7 +5,7 @@ interval must be is learnt as well: placements are held back in turn, the larges
 farther off than it said, every interval is widened by as much.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot, log
 from statistics import NormalDist
@@ -41,6 +41,10 @@ FARTHEST_BATCH = 0.10  # standard deviation for each doubling of a batch beyond 
 COMPANY_BEYOND = 0.03  # the same for each doubling of ranks beyond the measured ones: computing's share
 LEAST_CHECKED = 8  # rows held back, below which coverage is not known and intervals are widened by UNCHECKED
 UNCHECKED = 1.3
+BYTES_PER_PARAMETER = 4  # of a gradient in float32
+# Standard deviations beside that of a named link: of messages by their bytes alone, of the ratio of its two rates, and
+# of that ratio for each factor e that they are apart.
+SIZE_SPREAD, RATIO_SPREAD, FARTHER_RATES = 0.4, 0.3, 0.15
 MOST_WIDENED = 4.0
 
 
@@ -189,17 +193,37 @@ def _own_priors(
     computing = float(np.median(model_rows(rows).computing))
     inside = Prior(log(GUESSED_INSIDE * computing), PRIORS["inside"].deviation)
     between = Prior(log(GUESSED_BETWEEN * computing), PRIORS["between"].deviation)
-    sizes = [4 * row.parameters for row in rows if row.parameters]
-    if link and sizes:
-        spread = hypot(link.spread, 0.1)
-        inside = Prior(log(sizes[0] / link.inside_rate), spread) if link.inside_rate else inside
-        between = Prior(log(sizes[0] / link.between_rate), spread) if link.between_rate else between
-    elif link and link.inside_rate and link.between_rate and not any(row.placement.nodes > 1 for row in rows):
-        alone = fit_law(model_rows(rows), shared | {"inside": inside}, Noise())
-        known = float(alone.covariance[len(alone.measured.sizes) + NAMES.index("inside")].max()) ** 0.5
-        spread = hypot(link.spread, link.spread, known)  # of both rates, whose ratio this is
-        between = Prior(alone["inside"] + log(link.inside_rate / link.between_rate), spread)
+    if link is not None:
+        told = list(_between_by_link(rows, link, shared | {"inside": inside}))
+        sizes = [BYTES_PER_PARAMETER * row.parameters for row in rows if row.parameters]
+        if sizes and link.inside_rate:
+            inside = Prior(log(sizes[0] / link.inside_rate), hypot(link.spread, SIZE_SPREAD))
+        between = _together(told, link.spread) if told else between
     return shared | {"inside": inside, "between": between}
+
+
+def _between_by_link(rows: Sequence[MeasuredPlacement], link: LinkPriors, shared: dict[str, Prior]) -> Iterator[Prior]:
+    """What a named link says of a round between nodes: by the gradients' bytes, and by what one node shows.
+
+    A round inside a node holds more than bytes, so the farther the rates of both links are apart, the less it says.
+    """
+    sizes = [BYTES_PER_PARAMETER * row.parameters for row in rows if row.parameters]
+    if sizes and link.between_rate:
+        yield Prior(log(sizes[0] / link.between_rate), hypot(link.spread, SIZE_SPREAD))
+    several = any(row.placement.gpus > 1 and row.placement.nodes == 1 for row in rows)
+    if several and link.inside_rate and link.between_rate:
+        alone = fit_law(model_rows(rows), shared, Noise())
+        at = len(alone.measured.sizes) + NAMES.index("inside")
+        known, apart = float(alone.covariance[at, at]) ** 0.5, log(link.inside_rate / link.between_rate)
+        spread = hypot(link.spread, RATIO_SPREAD, known, FARTHER_RATES * abs(apart))
+        yield Prior(alone["inside"] + apart, spread)
+
+
+def _together(told: Sequence[Prior], least: float) -> Prior:
+    """Two priors as one; both rest on the same link, so they know it no better together."""
+    weights = [1 / one.deviation**2 for one in told]
+    mean = sum(one.mean * weight for one, weight in zip(told, weights, strict=True)) / sum(weights)
+    return Prior(mean, max(least, sum(weights) ** -0.5))
 
 
 def _noise(laws: Iterable[Law], before: Noise) -> Noise:

@@ -50,7 +50,7 @@ PRIORS: dict[str, Prior] = {
     "inside": Prior(0.0, 3.0),  # seconds of a round between two GPUs of a node; the mean is set from the step
     "inside_growth": Prior(0.0, 0.2),
     "between": Prior(0.0, 3.0),  # seconds of a round between two GPUs of two nodes
-    "between_growth": Prior(0.0, 0.1),
+    "between_growth": Prior(0.04, 0.08),
     "many": Prior(-0.08, 0.13),  # three nodes and more over two: a tree, other neighbours, more flows
     "many_growth": Prior(0.0, 0.04),
     "hidden": Prior(log(0.55), 0.25),  # share of computing behind which messages are hidden
@@ -65,7 +65,7 @@ POOLED = (
     "many",
     "many_growth",
 )  # alike for models of a cluster
-SLOWED_GROWTH = Prior(0.3, 0.35)  # of growth beyond the largest placement, as a share of that up to it
+SLOWED_GROWTH = Prior(0.3, 0.5)  # of growth beyond the largest placement, as a share of that up to it
 GUESSED_INSIDE, GUESSED_BETWEEN = 0.1, 0.3  # of computing; only where the search for the best fit begins
 
 
@@ -200,15 +200,12 @@ class Law:
 
     def _exposed(self, shape: Shape, computing: Floats) -> Floats:
         within, beyond = self._doublings(shape, least=2.0)
-        seen = Shape(shape.nodes, 2.0**within * 2.0, shape.busiest)
-        ring = np.log(ring_share(np.maximum(seen.gpus, 2)))
-        more = np.log(ring_share(np.maximum(shape.gpus, 2))) - ring
-        nodes = np.log2(np.maximum(shape.nodes, 2) / 2)
-        growth = np.maximum(self["between_growth"], 0) * beyond + more
-        inside = self["inside"] + self["inside_growth"] * np.log2(np.maximum(shape.gpus, 2) / 2) + ring + more
-        between = self["between"] + self["between_growth"] * within + ring + self.slowed * growth
-        between = between + self["many"] * (shape.nodes > 2) + self["many_growth"] * nodes
-        communication = np.exp(np.where(shape.nodes == 1, inside, between))
+        gpus, nodes = np.maximum(shape.gpus, 2), np.maximum(shape.nodes, 2)
+        inside = self["inside"] + self["inside_growth"] * np.log2(gpus / 2)
+        growth = self["between_growth"] * within + self.slowed * np.maximum(self["between_growth"], 0) * beyond
+        many = self["many"] * (nodes > 2) + self["many_growth"] * np.log2(nodes / 2)
+        seconds = np.exp(np.where(shape.nodes == 1, inside, self["between"] + growth + many))
+        communication = seconds * ring_share(gpus)
         return exposed_part(communication, np.exp(self["hidden"]) * computing, np.exp(self["last"]))
 
     def _doublings(self, shape: Shape, least: float) -> tuple[Floats, Floats]:

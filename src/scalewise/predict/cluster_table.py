@@ -42,32 +42,36 @@ class MeasuredPlacement:
 
 def read_cluster_table(path: Path) -> tuple[MeasuredPlacement, ...]:
     """The rows of the table, or one BadRequest with everything that is wrong with it."""
+    rows, problems = rows_and_problems(path)
+    if not rows and not problems:
+        problems = ("it has no rows",)
+    if problems:
+        raise BadRequest(f"{path}: {_together(problems)}.", EXAMPLE)
+    return rows
+
+
+def rows_and_problems(path: Path) -> tuple[tuple[MeasuredPlacement, ...], tuple[str, ...]]:
+    """The rows that can be read, and what is wrong with the others; a BadRequest if it is no table of such columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             names = [name.strip() for name in reader.fieldnames or ()]
             reader.fieldnames = names
-            lines = [
-                (reader.line_num, row) for row in reader if any(isinstance(v, str) and v.strip() for v in row.values())
-            ]
+            lines = [(reader.line_num, _Row(line)) for line in reader if any(map(_text, line.values()))]
     except FileNotFoundError:
         raise BadRequest(f"There is no table {path}.", EXAMPLE) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadRequest(f"{path} cannot be read as CSV: {error}.", EXAMPLE) from None
-    problems = _column_problems(names)
-    rows: list[MeasuredPlacement] = []
-    if not problems:
-        for number, line in lines:
-            reader_of_row = _Row(line)
-            row = reader_of_row.measured()
-            problems += [f"line {number}: {problem}" for problem in reader_of_row.problems]
-            if row is not None and not reader_of_row.problems:
-                rows.append(row)
-        if not lines:
-            problems.append("it has no rows")
-    if problems:
-        raise BadRequest(f"{path}: {_together(problems)}.", EXAMPLE)
-    return tuple(rows)
+    wrong = _column_problems(names)
+    if wrong:
+        raise BadRequest(f"{path}: {_together(wrong)}.", EXAMPLE)
+    read = [(line.measured(), number, line.problems) for number, line in lines]
+    rows = tuple(row for row, _, problems in read if row is not None and not problems)
+    return rows, tuple(f"line {number}: {problem}" for _, number, problems in read for problem in problems)
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
 
 
 def check_bases(rows: Iterable[MeasuredPlacement], where: str) -> None:
@@ -117,9 +121,9 @@ class _Row:
         gpus = self._number("gpus", whole=True, least=1, most=MOST_NODES * MOST_PER_NODE)
         batch = self._number("local_batch", above=0.0)
         step = self._number("step_s", above=0.0)
-        exposed = self._number("sync_s", least=0.0) if self._text("sync_s") else None
-        parameters = self._number("parameters", above=0.0) if self._text("parameters") else None
-        model = self._text("model")
+        exposed = self._number("sync_s", least=0.0) if self._word("sync_s") else None
+        parameters = self._number("parameters", above=0.0) if self._word("parameters") else None
+        model = self._word("model")
         if not model:
             self.problems.append("model is empty")
         if step is not None and exposed is not None and exposed >= step:
@@ -127,14 +131,14 @@ class _Row:
         placement = self._placement(nodes, gpus) if nodes and gpus else None
         if placement is None or batch is None or step is None:
             return None
-        cluster = self._text("cluster") or ONE_CLUSTER
+        cluster = self._word("cluster") or ONE_CLUSTER
         return MeasuredPlacement(cluster, model, placement, batch, step, exposed, parameters)
 
     def _placement(self, nodes: float, gpus: float) -> Placement | None:
         if gpus < nodes:
             self.problems.append(f"{gpus:g} GPUs cannot be on {nodes:g} nodes")
             return None
-        text = self._text("placement")
+        text = self._word("placement")
         if not text:
             return even_placement(int(nodes), int(gpus))
         try:
@@ -151,14 +155,13 @@ class _Row:
             self.problems.append(f"placement {text} is {said}, and the row says {nodes:g} with {gpus:g}")
         return found
 
-    def _text(self, name: str) -> str:
-        value = self._line.get(name)
-        return value.strip() if isinstance(value, str) else ""
+    def _word(self, name: str) -> str:
+        return _text(self._line.get(name))
 
     def _number(
         self, name: str, whole: bool = False, least: float = -math.inf, above: float = -math.inf, most: float = 1e15
     ) -> float | None:
-        text = self._text(name)
+        text = self._word(name)
         try:
             value = float(text)
         except ValueError:
