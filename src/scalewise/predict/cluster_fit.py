@@ -203,7 +203,7 @@ def _own_priors(
 
 
 def _between_by_link(rows: Sequence[MeasuredPlacement], link: LinkPriors, shared: dict[str, Prior]) -> Iterator[Prior]:
-    """What a named link says of a round between nodes: by the gradients' bytes, and by what one node shows.
+    """The priors that a named link gives for a round between nodes: by gradients, and by what one node shows.
 
     A round inside a node holds more than bytes, so the farther the rates of both links are apart, the less it says.
     """
