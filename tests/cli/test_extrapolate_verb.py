@@ -5,6 +5,7 @@ import json
 import pytest
 
 from made_clusters import FEW, MadeCluster, made_rows, write_table
+from run_folders import write_run
 from scalewise.cli.verbs import main
 
 MADE = {"net": MadeCluster(), "wide": MadeCluster(between_seconds=1.5)}
@@ -99,6 +100,20 @@ def test_a_folder_without_measured_steps_is_refused(said, tmp_path):
     code, _, err = said(tmp_path)
     assert code == 1
     assert "Traceback" not in err
+
+
+def test_a_base_that_was_not_measured_with_that_batch_is_not_called_measured(said, table):
+    _, out, _ = said(table, "--nodes", "4", "--model", "net", "--local-batch", "6")
+    [alone] = [line.split() for line in out.splitlines() if line.split()[:1] == ["1"]]
+    assert "measured" not in alone
+
+
+def test_runs_of_one_and_two_ranks_are_a_table(said, tmp_path):
+    for ranks in (1, 2):
+        write_run(tmp_path, f"exp-ranks{ranks}-r0", ranks)
+    code, out, _ = said(tmp_path, "--nodes", "1", "--per-node", "4")
+    assert code == 0
+    assert "2 measured steps of 1 model, on up to 1 node and 2 GPUs" in " ".join(out.split())
 
 
 def test_a_table_without_a_base_is_refused(said, tmp_path):

@@ -57,7 +57,8 @@ class ModelAnswer:
     cluster: str
     model: str
     local_batch: float
-    alone_seconds: float  # the step of one GPU, measured
+    alone_seconds: float  # the step of one GPU
+    alone_measured: bool  # with this batch; if not, it follows from the law
     anchor: Placement
     anchor_seconds: float | None  # as it was measured with this batch
     rows: tuple[PlacementRow, ...]
@@ -130,6 +131,7 @@ def _model(
         model=model,
         local_batch=batch,
         alone_seconds=base,
+        alone_measured=bool(alone),
         anchor=anchor,
         anchor_seconds=float(np.mean(same)) if same else None,
         rows=tuple(told),

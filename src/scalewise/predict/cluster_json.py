@@ -25,6 +25,7 @@ def cluster_json(answer: ClusterAnswer) -> dict[str, Any]:
                     "model": one.model,
                     "local_batch": one.local_batch,
                     "alone_seconds": one.alone_seconds,
+                    "alone_measured": one.alone_measured,
                     "anchor": list(one.anchor.per_node),
                     "anchor_seconds": one.anchor_seconds,
                     "predicted": [_row(row) for row in one.rows],

@@ -68,10 +68,11 @@ def _shown(models: Sequence[ModelAnswer]) -> Iterator[ModelAnswer]:
 def _table(model: ModelAnswer, number: int, answer: ClusterAnswer) -> Table:
     """A row for one GPU, one for the largest placement that was measured, and one for each that is predicted."""
     mark: Mark = "predicted*" if answer.guesses else "predicted"
-    rows = [_seen("1", "1 GPU", 1, model.alone_seconds, model)]
+    alone: Mark = "measured" if model.alone_measured else mark
+    rows = [_seen("1", "1", 1, model.alone_seconds, model, alone)]
     if model.anchor_seconds is not None and model.anchor.gpus > 1:
         gpus = model.anchor.gpus
-        rows.append(_seen(str(gpus), f"{model.anchor.nodes}", gpus, model.anchor_seconds, model))
+        rows.append(_seen(str(gpus), f"{model.anchor.nodes}", gpus, model.anchor_seconds, model, "measured"))
     rows += [_cells(row, mark) for row in model.rows]
     caption = (
         "Rows without a mark were measured. Quicker: how certain it is that a row gives more samples per second than "
@@ -80,13 +81,13 @@ def _table(model: ModelAnswer, number: int, answer: ClusterAnswer) -> Table:
     return Table(f"extrapolate-{number}", "Each placement", COLUMNS, tuple(rows), caption=caption, marks=MARKS)
 
 
-def _seen(gpus: str, nodes: str, count: int, seconds: float, model: ModelAnswer) -> tuple[Cell, ...]:
+def _seen(gpus: str, nodes: str, count: int, seconds: float, model: ModelAnswer, mark: Mark) -> tuple[Cell, ...]:
     return (
         Cell(gpus, float(count)),
-        Cell(nodes if count > 1 else "1"),
-        number_cell(seconds, 1e3),
-        number_cell(count * model.local_batch / seconds),
-        number_cell(model.alone_seconds / seconds, 100),
+        Cell(nodes),
+        number_cell(seconds, 1e3, mark=mark),
+        number_cell(count * model.local_batch / seconds, mark=mark),
+        number_cell(model.alone_seconds / seconds, 100, mark=mark),
         Cell(EMPTY),
         Cell(EMPTY),
     )
