@@ -22,6 +22,20 @@ out_option = click.option(
 page_option = click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a page."
 )
+_EXTRAPOLATE_OPTIONS = (
+    click.argument("source", metavar="TABLE.csv|RUNS", type=click.Path(path_type=Path)),
+    click.option("--nodes", default=None, metavar="LIST", help="Numbers of nodes to predict, such as 4,8,16.  "
+                 "[default: 2, 4 and 8 times the most that were measured]"),
+    click.option("--per-node", type=int, default=None, metavar="N", help="GPUs of each node.  [default: of the fullest "
+                 "one that was measured]"),
+    click.option("--placement", multiple=True, metavar="1124", help="Also uneven nodes, here of 1, 1, 2 and 4 GPUs."),
+    click.option("--link", default=None, metavar="LINK", help="What joins GPUs and nodes, if no row has two nodes, "
+                 "such as pcie3+ethernet-25g."),
+    click.option("--model", multiple=True, metavar="NAME", help="Only this model of the table."),
+    click.option("--local-batch", multiple=True, type=float, metavar="N", help="Only this batch of each GPU, which "
+                 "need not be one of the table."),
+    page_option,
+)  # fmt: skip
 _REHEARSE_OPTIONS = (
     click.argument("script", metavar="SCRIPT.py"),
     click.argument("args", nargs=-1, type=click.UNPROCESSED),
@@ -52,6 +66,11 @@ _REHEARSE_OPTIONS = (
     click.option("--in-place", is_flag=True, help="Work in this folder itself: the script may overwrite files in it."),
     out_option,
 )  # fmt: skip
+
+
+def extrapolate_options(verb: Verb) -> Verb:
+    """Adds the options of `extrapolate` to a verb."""
+    return reduce(lambda made, option: option(made), reversed(_EXTRAPOLATE_OPTIONS), verb)
 
 
 def rehearse_options(verb: Verb) -> Verb:

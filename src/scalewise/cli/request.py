@@ -15,6 +15,7 @@ from scalewise.records.spec import Nodes
 
 if TYPE_CHECKING:
     from scalewise.jobs.diagnose import DiagnoseRequest
+    from scalewise.jobs.extrapolate import ExtrapolateRequest
     from scalewise.jobs.rehearse_request import RehearseRequest
     from scalewise.predict.link import Link
 
@@ -150,3 +151,44 @@ def _link(options: Mapping[str, Any], most_ranks: int) -> "Link | None":
     if text and file:
         raise BadRequest(f"--link {text} and --link-file {file} are two links.", "Leave one of them out.")
     return link_from_file(file, options["per_node"]) if file else asked_link(text, options["per_node"], most_ranks)
+
+
+def requested_extrapolation(source: Path, options: Mapping[str, Any]) -> "ExtrapolateRequest":
+    """The request, or a BadRequest with everything that is wrong with it."""
+    from scalewise.jobs.extrapolate import ExtrapolateRequest
+    from scalewise.jobs.rehearse_request import asked_link
+    from scalewise.predict.placement import MOST_PER_NODE, read_placement
+
+    asked = Arguments()
+    nodes = asked.attempt(lambda: _nodes(options["nodes"]), ())
+    placements = tuple(asked.attempt(partial(read_placement, text), None) for text in options["placement"])
+    per_node = options["per_node"]
+    if per_node is not None and not 1 <= per_node <= MOST_PER_NODE:
+        asked.wrong(f"{spelled('per_node', per_node)} is no number of GPUs of a node.")
+    for batch in options["local_batch"]:
+        if not 0 < batch < float("inf"):
+            asked.wrong(f"{spelled('local_batch', f'{batch:g}')} is no batch: it must be above 0.")
+    link = asked.attempt(lambda: asked_link(options["link"], per_node or 1, 1), None)
+    asked.check()
+    return ExtrapolateRequest(
+        source=source,
+        nodes=nodes,
+        per_node=per_node,
+        placements=tuple(one for one in placements if one is not None),
+        models=tuple(options["model"]),
+        local_batches=tuple(options["local_batch"]),
+        link=link,
+    )
+
+
+def _nodes(text: str | None) -> tuple[int, ...]:
+    from scalewise.predict.placement import MOST_NODES
+
+    words = [word.strip() for word in text.split(",")] if text else []
+    bad = [word for word in words if not re.fullmatch(r"[0-9]{1,6}", word) or not 1 <= int(word) <= MOST_NODES]
+    if bad:
+        raise BadRequest(
+            f"--nodes {(text or '')[:60]}: {', '.join(repr(word[:20]) for word in bad)} is no number of nodes.",
+            f"Give whole numbers from 1 to {MOST_NODES} with commas between, such as --nodes 4,8,16.",
+        )
+    return tuple(sorted({int(word) for word in words}))

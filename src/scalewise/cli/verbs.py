@@ -13,6 +13,7 @@ from scalewise import __version__
 from scalewise.cli.options import (
     author_options,
     device_option,
+    extrapolate_options,
     out_option,
     page_option,
     rehearse_options,
@@ -200,18 +201,7 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
 
 
 @verbs.command()
-@click.argument("source", metavar="TABLE.csv|RUNS", type=click.Path(path_type=Path))
-@click.option("--nodes", default=None, metavar="LIST", help="Numbers of nodes to predict, such as 4,8,16. "
-              " [default: 2, 4 and 8 times the most that were measured]")  # fmt: skip
-@click.option("--per-node", type=int, default=None, metavar="N", help="GPUs of each node.  [default: of the fullest "
-              "one that was measured]")  # fmt: skip
-@click.option("--placement", multiple=True, metavar="1124", help="Also uneven nodes, here of 1, 1, 2 and 4 GPUs.")
-@click.option("--link", default=None, metavar="LINK", help="What joins GPUs and nodes, if no row has two nodes, "
-              "such as pcie3+ethernet-25g.")  # fmt: skip
-@click.option("--model", multiple=True, metavar="NAME", help="Only this model of the table.")
-@click.option("--local-batch", multiple=True, type=float, metavar="N", help="Only this batch of each GPU, which need "
-              "not be one of the table.")  # fmt: skip
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write a page.")
+@extrapolate_options
 @_as_json
 @_quiet
 def extrapolate(source: Path, as_json: bool, quiet: bool, **options: Any) -> int:
@@ -220,13 +210,18 @@ def extrapolate(source: Path, as_json: bool, quiet: bool, **options: Any) -> int
     The table has a row for each placement that was measured, with model, nodes, gpus, local_batch and step_s; a folder
     of runs is one as well.
     """
-    from scalewise.cli.extrapolate_verb import present_extrapolation, requested_extrapolation
+    from scalewise.cli.request import requested_extrapolation
     from scalewise.console.output import Output
+    from scalewise.jobs.as_json import cluster_json
     from scalewise.jobs.extrapolate import extrapolate_table
+    from scalewise.report.documents.cluster_document import cluster_document
+    from scalewise.report.html import write_page
 
     output = Output(quiet)
     answer = extrapolate_table(requested_extrapolation(source, options))
-    return present_extrapolation(output, answer, as_json, options["html"])
+    _present(output, cluster_json(answer) if as_json else cluster_document(answer))
+    _write(output, options["html"], write_page, cluster_document(answer))
+    return DONE
 
 
 @verbs.command()

@@ -11,12 +11,15 @@ if TYPE_CHECKING:  # each verb has imported what it needs, and not what the othe
     from scalewise.course.tasks.requirement import Judged, TaskVerdict
     from scalewise.jobs.diagnose import ExaminedScript
     from scalewise.predict.answer import AtRanks, RehearsalAnswer
+    from scalewise.predict.cluster_answer import ClusterAnswer, PlacementRow
+    from scalewise.predict.cluster_fit import ClusterFit
     from scalewise.predict.conclusion import Conclusions
     from scalewise.predict.probe import LinkProbe
     from scalewise.records.examination import PlaceRow
     from scalewise.records.machine import MachineFacts
 
 REHEARSAL_SCHEMA = 1
+CLUSTER_SCHEMA = 1
 
 
 def machine_json(facts: "MachineFacts", probes: "Sequence[LinkProbe]") -> dict[str, Any]:
@@ -122,3 +125,62 @@ def _requirement(one: "Judged") -> dict[str, Any]:
 
 def _place(where: "PlaceRow | None") -> dict[str, Any] | None:
     return {"file": where.file, "line": where.line, "text": where.text} if where else None
+
+
+def cluster_json(answer: "ClusterAnswer") -> dict[str, Any]:
+    """An answer about a cluster as JSON values in seconds and shares, with the figures of its laws."""
+    from scalewise.predict.prediction import LEVEL
+
+    told: dict[str, Any] = json_value(
+        {
+            "schema": CLUSTER_SCHEMA,
+            "level": LEVEL,
+            "source": answer.source,
+            "clusters": [_laws(fit) for fit in answer.fits],
+            "models": [
+                {
+                    "cluster": one.cluster,
+                    "model": one.model,
+                    "local_batch": one.local_batch,
+                    "alone_seconds": one.alone_seconds,
+                    "alone_measured": one.alone_measured,
+                    "anchor": list(one.anchor.per_node),
+                    "anchor_seconds": one.anchor_seconds,
+                    "predicted": [_placed(row) for row in one.rows],
+                    "falls": one.falls,
+                }
+                for one in answer.models
+            ],
+            "guesses": answer.guesses,
+        }
+    )
+    return told
+
+
+def _laws(fit: "ClusterFit") -> dict[str, Any]:
+    from scalewise.predict.cluster_law import NAMES
+
+    return {
+        "cluster": fit.cluster,
+        "held_back_rows": fit.held_back,
+        "held_back_inside": fit.inside_share if fit.inside_share >= 0 else None,
+        "intervals_widened": fit.widened,
+        "row_noise_of_computing": fit.noise.computing,
+        "row_noise_of_exposed": fit.noise.exposed,
+        "laws": {model: {name: law[name] for name in NAMES} for model, law in fit.laws.items()},
+    }
+
+
+def _placed(row: "PlacementRow") -> dict[str, Any]:
+    found = row.predicted
+    return {
+        "placement": list(found.placement.per_node),
+        "nodes": found.placement.nodes,
+        "gpus": found.placement.gpus,
+        "step": found.step,
+        "computing_seconds": found.computing_seconds,
+        "exposed_seconds": found.exposed_seconds,
+        "samples_per_second": found.samples_per_second,
+        "efficiency": row.efficiency,
+        "more_samples_than_the_row_before": row.quicker,
+    }

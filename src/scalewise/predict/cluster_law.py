@@ -42,7 +42,7 @@ class Prior:
     deviation: float
 
 
-# Where these come from: decision 0024. Growth is per doubling of ranks; all are logarithms.
+# Where these come from: decision 0026. Growth is per doubling of ranks; all are logarithms.
 PRIORS: dict[str, Prior] = {
     "alone": Prior(0.03, 0.07),  # one GPU alone over one among others
     "company": Prior(0.02, 0.08),  # growth of computing

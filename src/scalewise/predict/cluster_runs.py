@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from scalewise.analysis.communication import preferred_communication
+from scalewise.analysis.scaling import preferred_communication
 from scalewise.analysis.summary import ArmRow, summarise
 from scalewise.errors import BadRequest
 from scalewise.predict.cluster_table import ONE_CLUSTER, MeasuredPlacement

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from scalewise.errors import BadRequest
 
-MOST_NODES = 100_000
+MOST_NODES = 65_536  # a larger number is a typing mistake
 MOST_PER_NODE = 1_000
 
 
