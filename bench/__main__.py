@@ -14,7 +14,18 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest
 
-ALONE = ("overhead", "start", "launchers", "agreement", "examination", "doctor", "rehearse", "unseen", "shapes")
+ALONE = (
+    "overhead",
+    "start",
+    "launchers",
+    "agreement",
+    "examination",
+    "doctor",
+    "parity",
+    "rehearse",
+    "unseen",
+    "shapes",
+)
 BENCHMARKS = (*ALONE, "wild", "revisions", "clusters")  # these want to be told what to compare
 
 

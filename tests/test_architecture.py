@@ -24,7 +24,7 @@ from scalewise.report.build_document import SuitePages, section_modules
 ROOT = Path(scalewise.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FLOOR = {"errors", "units", "records"}
-STAIRS = ["plan", "launch", "analysis", "predict", "doctor", "report", "course", "jobs", "console", "cli"]
+STAIRS = ["plan", "launch", "analysis", "predict", "doctor", "agreement", "report", "course", "jobs", "console", "cli"]
 IN_A_RANK = ("watch", "subjects")  # rooms whose code runs inside a rank
 WATCH_MAY_IMPORT = {"records", "errors", "watch"}
 FORBIDDEN_NAMES = {"utils", "common", "helpers", "manager"}
@@ -44,7 +44,14 @@ INTERFACES = {  # each file of a kind has one
     "main": {"cli", "course"},  # a program
     "settle": {"doctor"},  # a check of the doctor, once its replay is made
 }
-VERBS = ["check", "compare", "measure", "rehearse", "show"]  # a verb: on the command line, in Python, and its job
+VERBS = [
+    "check",
+    "compare",
+    "measure",
+    "parity",
+    "rehearse",
+    "show",
+]  # a verb: on the command line, in Python, and its job
 # Files that may have the same name, and where. In `watch`, one thing of torch has a file in each folder that deals with
 # it: a hook for its time, notes for the doctor, a stand-in on the CPU.
 FILES_OF_ONE_NAME = {
@@ -60,6 +67,7 @@ FILES_OF_ONE_NAME = {
     "groups": ["watch/examination", "watch/redirect"],
     "memory": ["watch/hooks", "watch/redirect"],
     "optimizer": ["watch/examination", "watch/hooks"],
+    "parity": ["jobs", "records"],
     "precision": ["watch/examination", "watch/redirect"],
     "streams": ["watch/redirect", "watch/rehearsal"],
     "tensors": ["watch/examination", "watch/redirect"],

@@ -15,6 +15,7 @@ from scalewise.watch.examination import OF_DISTRIBUTED
 
 REMEMBER = "import torch_state; torch_state.remember()"
 CHANGES: dict[str, dict[str, object]] = {
+    "average_gradients": {},
     "cached_input": {},
     "clip_by_whole_norm": {"limit": 1.0},
     "compiled_model": {},
@@ -23,14 +24,21 @@ CHANGES: dict[str, dict[str, object]] = {
     "divide_loss": {"by": 2},
     "dynamic_shapes": {},
     "eval_mode": {},
+    "fixed_seeds": {"seed": 1},
     "fused_attention": {},
     "fused_optimizer": {},
+    "joint_batch_norm": {},
     "kept_copies": {},
+    "no_dropout": {},
     "no_housekeeping": {},
     "no_scaler": {},
     "no_sync": {"window": 2},
+    "other_rounding": {"parts": 2},
     "pinned_memory": {},
     "same_split": {},
+    "same_start": {},
+    "scale_gradients": {"by": 2},
+    "scale_rate": {"by": "2"},
     "scaler": {},
     "seed_by_rank": {},
     "seldom_read": {"lines": "train.py:1"},
@@ -46,7 +54,8 @@ CHANGES: dict[str, dict[str, object]] = {
     "workers": {"count": 0},
     "remove_communication": {},
 }
-ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward"}  # in `emulation/`; in the recorder
+# In `emulation/`; in the recorder; in `parity/sources`.
+ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},
@@ -62,6 +71,7 @@ RUNS: dict[str, dict[str, object]] = {
         "enough_steps": 1000,
         "changes": tuple(Change(name, settings) for name, settings in CHANGES.items()),  # type: ignore[arg-type]
     },
+    "compared": {"ranks": 2, "kind": Examined(compared_steps=3, keeps_given=True)},
 }
 
 
@@ -75,7 +85,7 @@ def changed(runner, **how) -> set[tuple[str, str]]:
 
 def listed(kind: str) -> set[tuple[str, str]]:
     """The same by the list, as far as this torch and this machine go."""
-    kinds = ("every", kind, *(("examined",) if kind == "replayed" else ()))  # a replay is examined as well
+    kinds = ("every", kind, *(("examined",) if kind in ("replayed", "compared") else ()))  # they are examined as well
     concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
     hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
     if kind == "replayed":

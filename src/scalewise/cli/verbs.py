@@ -19,6 +19,7 @@ from scalewise.cli.options import (
     rehearse_options,
     report_options,
 )
+from scalewise.cli.parity_options import parity_options
 from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
@@ -169,6 +170,26 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
     _write(output, options["html"], write_page, document)
     _write(output, options["sarif"], write_sarif, examined.diagnosis)
     return examined.exit_code
+
+
+@verbs.command(epilog="Exit codes: 0 the same; 2 they differ; 3 it cannot be told; 1 bad request.")
+@parity_options
+@_in_place
+@_as_json
+@_quiet
+def parity(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """Do N ranks compute what one computes? scalewise parity train.py --ranks 2 -- --batch 64"""
+    from scalewise.cli.parity_request import requested_parity
+    from scalewise.jobs.parity import parity as compared
+    from scalewise.report.documents.parity_document import parity_document
+    from scalewise.report.html import write_page
+
+    output, reporter = _streams(quiet)
+    answer = compared(requested_parity(script, args, options), reporter)
+    document = parity_document(answer)
+    _present(output, answer.as_json() if as_json else document)
+    _write(output, options["html"], write_page, document)
+    return answer.exit_code
 
 
 @verbs.command(

@@ -176,4 +176,17 @@ def failure_lines(outcome: Outcome) -> list[str]:
     return lines
 
 
-_PROGRESS: dict[Job, type[Progress]] = {"measure": Progress, "diagnose": DoctorProgress, "rehearse": RehearseProgress}
+class CompareProgress(Progress):
+    """Progress of runs that are compared: a failure is told in the verdict."""
+
+    def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """Prints how a run ended."""
+        self.output.say(f"{spec.name}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
+
+
+_PROGRESS: dict[Job, type[Progress]] = {
+    "measure": Progress,
+    "diagnose": DoctorProgress,
+    "rehearse": RehearseProgress,
+    "compare": CompareProgress,
+}

@@ -16,6 +16,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import ExaminedScript
 from scalewise.jobs.measure import Where
 from scalewise.jobs.measure import measure as measured
+from scalewise.jobs.parity_result import ParityResult
 from scalewise.jobs.reporter import SILENT, Reporter
 from scalewise.jobs.requests import Arguments, MeasureRequest, in_python, public, suite_of
 from scalewise.plan.adhoc import MOST_DEVICES, check_script
@@ -342,6 +343,51 @@ def diagnose(
     asked.attempt(partial(check_script, request.script), None)
     asked.check()
     return DiagnoseResult(diagnose_script(request, reporter))
+
+
+@public
+def parity(
+    script: File,
+    args: Sequence[Word] = (),
+    *,
+    ranks: int = 2,
+    steps: int = 6,
+    causes: bool = True,
+    on: Literal["cpu"] | None = None,
+    device: DeviceChoice = "auto",
+    limit: float = 120.0,
+    stall: float = 30.0,
+    in_place: bool = False,
+    change: str = PLAIN,
+    out: File = "runs",
+    reporter: Reporter = SILENT,
+) -> ParityResult:
+    """Tells whether several ranks compute what one computes, as `scalewise parity` does."""
+    from scalewise.jobs.parity import parity as compared
+    from scalewise.jobs.parity_bench import MOST_STEPS, ParityRequest
+
+    asked = Arguments()
+    request = ParityRequest(
+        script=asked.path("script", script),
+        args=asked.words("args", args),
+        ranks=asked.count("ranks", ranks, MOST_RANKS),
+        steps=asked.count("steps", steps, MOST_STEPS),
+        causes=asked.flag("causes", causes),
+        on_cpu=on is not None and asked.choice("on", on, Literal["cpu"]) == "cpu",
+        device=asked.choice("device", device, DeviceChoice),
+        limit_seconds=asked.seconds("limit", limit),
+        stall_seconds=asked.seconds("stall", stall),
+        in_place=asked.flag("in_place", in_place),
+        changes=asked.attempt(partial(parse_changes, change), ()),
+        out=asked.path("out", out),
+    )
+    if request.ranks < 2:
+        asked.wrong("ranks=1 compares one rank with itself.", "Give two or more.")
+    if request.on_cpu and request.device == "cuda":
+        asked.wrong("on='cpu' and device='cuda' contradict each other.", "Leave one of them out.")
+    asked.attempt(partial(check_script, request.script), None)
+    asked.check()
+    return ParityResult(compared(request, reporter))
 
 
 @public

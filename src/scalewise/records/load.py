@@ -17,6 +17,7 @@ from scalewise.records.inspection import InspectionRow, UtilisationRow
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.notes import Note, read_note
 from scalewise.records.outcome import Outcome
+from scalewise.records.parity import ParityRow
 from scalewise.records.rehearsal import RehearsalRow
 from scalewise.records.rows import (
     ROW_KINDS,
@@ -61,6 +62,7 @@ class RankRecord:
     parameters: ParametersRow | None = None
     roots: tuple[RootRow, ...] = ()  # the modules that the script calls itself
     utilisation: tuple[UtilisationRow, ...] = ()  # only in an inspected run
+    parity: tuple[ParityRow, ...] = ()  # only in a run that is compared
 
     def applied(self, change: str) -> int:
         """Returns how often the change took effect; older runs count a finding's fix as `remedy:NAME`."""
@@ -296,6 +298,7 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
         roots=_all(read.rows, RootRow),
         utilisation=tuple(row for row in read.rows if isinstance(row, typing.get_args(UtilisationRow))),
+        parity=tuple(row for row in read.rows if isinstance(row, typing.get_args(ParityRow))),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
     )
 

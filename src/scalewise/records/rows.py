@@ -22,6 +22,7 @@ from scalewise.records.inspection import (
     TransferRow,
     UtilisationRow,
 )
+from scalewise.records.parity import PARITY_KINDS, ParityRow
 from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
 
 ClockName = Literal["host", "cuda_events", "synchronised"]
@@ -195,6 +196,7 @@ Row = (
     | ParametersRow
     | RootRow
     | UtilisationRow
+    | ParityRow
 )
 
 # Lines that are written as they are; steps are written as events (`records.events`).
@@ -218,4 +220,5 @@ ROW_KINDS: dict[str, type[Any]] = {
     "parameters": ParametersRow,
     "root": RootRow,
     **UTILISATION_KINDS,
+    **PARITY_KINDS,
 }

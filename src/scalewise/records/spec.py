@@ -58,6 +58,9 @@ class Examined:
 
     show_gradients: bool = False  # of the first steps, so that the sides of a replay can be compared
     inspected: bool = False  # writes the rows of an inspected run as well
+    compared_steps: int = 0  # steps of which `records.parity` rows are written; 0: none
+    keeps_given: bool = False  # the data of these steps is kept, so that one rank can be given that of all
+    shapes: str = ""  # file with the shapes of one rank's tensors; empty: not known
     name: Literal["examined"] = "examined"
 
 
@@ -164,6 +167,11 @@ class RunSpec:
     def shows_gradients(self) -> bool:
         """True if the run writes what the gradients of its first steps are."""
         return self.examined is not None and self.examined.show_gradients
+
+    @property
+    def compared(self) -> Examined | None:
+        """The options of a run whose tensors are compared with another's; None if they are not."""
+        return self.kind if isinstance(self.kind, Examined) and self.kind.compared_steps else None
 
     @property
     def rehearsed(self) -> Rehearsed | None:

@@ -27,7 +27,16 @@ from scalewise.records.collectives import DISTRIBUTED, FUNCTIONAL, functions_in
 from scalewise.records.spec import RunSpec
 
 WrappedIn = Literal[
-    "every", "plain", "private", "inspected", "examined", "rehearsed", "redirected", "emulated", "replayed"
+    "every",
+    "plain",
+    "private",
+    "inspected",
+    "examined",
+    "rehearsed",
+    "redirected",
+    "emulated",
+    "replayed",
+    "compared",
 ]
 
 
@@ -388,8 +397,34 @@ _CHANGES = (
         (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
          "torch.optim.Optimizer.__init__"),
     ),
+    Concern("changes/average_gradients", "replayed", (_BEFORE_STEP,)),
+    Concern(
+        "changes/fixed_seeds", "replayed",
+        ("numpy.random.default_rng", "torch.seed"),
+    ),
+    Concern("changes/joint_batch_norm", "replayed", ("torch.nn.functional.batch_norm",)),
+    Concern(
+        "changes/no_dropout", "replayed",
+        (*_in("torch.nn.functional", "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"),
+         *_in("torch", "dropout alpha_dropout feature_alpha_dropout nn.RNNBase.__init__"),
+         "torch.nn.functional.scaled_dot_product_attention"),
+    ),
+    Concern("changes/other_rounding", "replayed", ("torch.nn.Module.__call__",)),
+    Concern("changes/same_start", "replayed", ("torch.nn.Module.__call__",)),
+    Concern("changes/scale_gradients", "replayed", (_BEFORE_STEP,)),
+    Concern("changes/scale_rate", "replayed", (_BEFORE_STEP, _AFTER_STEP)),
     Concern("changes/weigh_ranks", "replayed", ("torch.autograd.backward",)),
     Concern("changes/workers", "replayed", (f"{_LOADER}.__init__",)),
+)  # fmt: skip
+
+_PARITY = (
+    Concern("parity/tensor_rows", "compared", (_BEFORE_STEP, _AFTER_STEP)),
+    Concern("parity/given", "compared", _in("torch", "manual_seed random.manual_seed")),
+    Concern(
+        "parity/sources", "compared",
+        ("torch.nn.Module.__call__", *_in(_LOADER, "__iter__ __len__"), _NEXT_BATCH,
+         *_in("torch", "rand randn randint normal rand_like randn_like randint_like bernoulli")),
+    ),
 )  # fmt: skip
 
 WRAPPED: tuple[Concern, ...] = (
@@ -400,6 +435,7 @@ WRAPPED: tuple[Concern, ...] = (
     *_REHEARSAL,
     *_EMULATION,
     *_CHANGES,
+    *_PARITY,
 )
 CONCERNS = {concern.name: concern for concern in WRAPPED}
 
@@ -412,6 +448,7 @@ def removable_in(spec: RunSpec) -> tuple[Concern, ...]:
         "inspected": spec.inspected,
         "examined": spec.examined is not None,
         "replayed": spec.shows_gradients,
+        "compared": spec.compared is not None,
     }
     return tuple(
         one

@@ -105,6 +105,8 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
             _add(recorder, "examining", "examination", recorder, folder, spec.without_hooks)
         if spec.shows_gradients and "gradient_rows" not in spec.without_hooks:
             _add(recorder, "showing gradients", "gradient_rows", recorder)
+        if spec.compared:
+            _add(recorder, "comparing", "parity", recorder, folder, spec.compared)
         _change(recorder, spec, before_hooks=False)  # last of all, so that they lie around everything that watches
         os.register_at_fork(after_in_child=functools.partial(_leave, recorder))
         recorder.show_life(ARMED)

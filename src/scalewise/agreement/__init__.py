@@ -1,0 +1,1 @@
+"""Says whether runs compute the same; where they part, in roundings that are measured, and why."""

@@ -1,0 +1,40 @@
+"""The request of `scalewise parity`, read from its options."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalewise.errors import BadRequest
+from scalewise.jobs.parity_bench import MOST_STEPS, ParityRequest
+from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
+
+
+def requested_parity(script: str, args: Sequence[str], options: Mapping[str, Any]) -> ParityRequest:
+    """The request, or a BadRequest that says what is wrong with it."""
+    for name in ("limit", "stall"):
+        if not 0 < options[name] < float("inf"):
+            raise BadRequest(f"--{name} {options[name]:g} is not a time.", "Give a number of seconds above 0.")
+    problem = ranks_problem(options["ranks"])
+    if problem:
+        raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+    if options["ranks"] < 2:
+        raise BadRequest("--ranks 1 compares one rank with itself.", "Give two or more.")
+    if not 1 <= options["steps"] <= MOST_STEPS:
+        raise BadRequest(f"--steps {options['steps']} is no number of steps.", f"Give one from 1 to {MOST_STEPS}.")
+    on_cpu = options["on"] == "cpu"
+    if on_cpu and options["device"] == "cuda":
+        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
+    return ParityRequest(
+        script=Path(script),
+        args=tuple(args),
+        ranks=options["ranks"],
+        steps=options["steps"],
+        on_cpu=on_cpu,
+        device=options["device"] or "auto",
+        limit_seconds=options["limit"],
+        stall_seconds=options["stall"],
+        out=options["out"],
+        in_place=bool(options.get("in_place")),
+        changes=parse_changes(options.get("change") or PLAIN),
+        causes=not options["no_causes"],
+    )

@@ -1,0 +1,266 @@
+"""Tells whether several ranks compute what one computes: runs both, measures the rounding, and looks for the cause."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from scalewise.agreement.causes import Suspicion, suspicions
+from scalewise.agreement.compare_runs import (
+    RunsCompared,
+    factor_between,
+    parity_of,
+    relative_rounding,
+    sample_scale,
+)
+from scalewise.agreement.compared_run import ComparedRun, equal_data, same_batch_everywhere
+from scalewise.agreement.parity_answer import NamedCause, ParityAnswer, percent, sentence_of
+from scalewise.doctor.case import case_of
+from scalewise.doctor.finding import Diagnosis
+from scalewise.doctor.run_checks import diagnosis_of
+from scalewise.errors import BadRequest
+from scalewise.jobs.measure import Here
+from scalewise.jobs.parity_bench import Bench, ParityRequest, Untold, bench_of
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.this_machine import machine_facts
+from scalewise.plan.parity_runs import compared_spec, given_change, rounding_change
+from scalewise.plan.python_file import check_is_python, starts_ranks_itself
+from scalewise.records.load import Run
+from scalewise.records.parity import SHAPES_FILE
+from scalewise.records.spec import Change
+from scalewise.units import counted
+
+MOST_TRIED = 6  # changes that may be the cause
+MOST_SECONDS = 120.0  # for trying them
+NOT_REPEATED = 1e-3  # share of a gradient by which two runs of one rank may differ in single precision
+LAYERS = {"sources": "the batches", "inputs": "the modules' inputs and targets"}
+
+
+def parity(request: ParityRequest, reporter: Reporter) -> ParityAnswer:
+    """Compares the ranks of a script with one rank of it."""
+    check_is_python(request.script)
+    if starts_ranks_itself(request.script):
+        raise BadRequest(
+            f"{request.script.name} starts its ranks itself: it cannot be run on another number of ranks from outside.",
+            "Give a script that torchrun would start.",
+        )
+    reporter.say("looking at the machine")
+    with Servers() as servers:
+        return parity_here(request, reporter, Here(servers, machine_facts(servers)))
+
+
+def parity_here(request: ParityRequest, reporter: Reporter, here: Here) -> ParityAnswer:
+    """Does the same on a machine whose facts are known already."""
+    began = time.monotonic()
+    bench = bench_of(request, reporter, here)
+    answer = _answered(bench)
+    return replace(answer, folder=str(bench.folder.path), seconds=time.monotonic() - began)
+
+
+def _answered(bench: Bench) -> ParityAnswer:
+    notes: list[str] = []
+    name = bench.request.script.name
+    untold = ParityAnswer(name, bench.request.ranks, "untold", "")
+    try:
+        return _compared(bench, notes)
+    except Untold as reason:
+        sentence = f"It cannot be told whether {bench.request.ranks} ranks compute what one computes, because {reason}."
+        return replace(untold, sentence=sentence, notes=tuple(notes))
+
+
+def _compared(bench: Bench, notes: list[str]) -> ParityAnswer:
+    steps, ranks = bench.request.steps, bench.request.ranks
+    alone = bench.compared(compared_spec(bench.alone, "one-rank", steps), "one rank")
+    shapes = bench.folder.path / SHAPES_FILE
+    shapes.write_text(json.dumps(alone.shapes), encoding="utf-8")
+    spec = compared_spec(bench.together, f"{ranks}-ranks", steps, keeps=True, shapes=shapes.resolve())
+    together = bench.compared(spec, f"{ranks} ranks")
+    if len(together.ranks) < ranks:
+        raise Untold(f"only {counted(len(together.ranks), 'rank')} of {ranks} made a step")
+    notes += _about(alone, together)
+    reference, changes = _reference(bench, alone, together, notes)
+    rounding = _rounding(bench, changes)
+    scale = sample_scale(reference, together)
+    if scale is not None:
+        changes = (*changes, Change("scale_gradients", {"by": scale}))
+        reference = bench.compared(compared_spec(bench.alone, "one-rank-scaled", steps, changes), "one rank, scaled,")
+        rounding = _rounding(bench, changes, "-scaled")
+        notes.append(
+            "The loss is a sum, divided by a number of samples that the script works out from its ranks: with the "
+            f"batch of all, one rank's gradients were taken times {scale:.4g}."
+        )
+    share = relative_rounding(reference, rounding)
+    _check_repeats(bench, reference, share, changes)
+    compared = parity_of(reference, together, rounding)
+    if not compared.steps or not compared.steps[0].tensors:
+        raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
+    _check_start(compared)
+    kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
+    answer = ParityAnswer(bench.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
+    if kind == "differs" and bench.request.causes:
+        cause, tried = _cause(bench, reference, together, rounding, compared)
+        answer = replace(answer, cause=cause, tried=tried)
+    return replace(answer, notes=tuple(notes))
+
+
+def _about(alone: ComparedRun, together: ComparedRun) -> Iterator[str]:
+    """Yields how the runs were made comparable, and what is worth knowing of the data."""
+    if not together.told("seeded"):
+        yield "The script seeds nothing; its generators were seeded from outside, each rank's otherwise."
+    if together.run.applied("no_dropout"):
+        yield "Dropout was switched off in all runs: masks of a rank cannot be those of the whole batch."
+    if same_batch_everywhere(together) and len(together.ranks) > 1:
+        yield (
+            "All ranks were given the same samples in every step: right for tensor parallelism; with data parallelism "
+            "they do the same work over again."
+        )
+    if alone.steps < together.steps:
+        yield f"One rank made {counted(alone.steps, 'step')} only."
+
+
+def _reference(
+    bench: Bench, alone: ComparedRun, together: ComparedRun, notes: list[str]
+) -> tuple[ComparedRun, tuple[Change, ...]]:
+    """The run of one rank that was given what the ranks were given together, and how it was made so."""
+    if equal_data(alone, together):
+        notes.append("One rank takes by itself, step by step, the samples that the ranks take together.")
+        return alone, ()
+    folder, steps, ranks = together.run.folder, bench.request.steps, bench.request.ranks
+    reasons: list[str] = []
+    for layer, order in _ways(alone, together):
+        change = given_change(folder, ranks, layer, order)
+        name = f"one-rank-given-{layer}{'-in-turn' if order == 'in-turn' else ''}"
+        try:
+            run = bench.compared(compared_spec(bench.alone, name, steps, (change,)), "one rank with the data of all")
+        except Untold as reason:
+            reasons.append(str(reason))
+            continue
+        misfits = run.told("misfit")
+        reasons += misfits
+        if not misfits and equal_data(run, together):
+            notes.append(_given_note(layer, order, alone, together))
+            return run, (change,)
+    raise Untold(
+        "one rank cannot be given the samples of all ranks: "
+        + (reasons[-1] if reasons else "what it takes does not become the same")
+    )
+
+
+def _ways(alone: ComparedRun, together: ComparedRun) -> Iterator[tuple[str, str]]:
+    """Yields how one rank may be given the data of all: batch by batch, or side by side, nearest to their source first.
+
+    A script that divides its micro-batches by its ranks takes more of them on one rank, one after the other.
+    """
+    layers = ["sources", "inputs"] if together.told("source") else ["inputs"]
+    calls = [sum(row.calls for row in run.given.get(0, {}).values()) for run in (alone, together)]
+    in_turn = bool(calls[0]) and calls[0] == calls[1] and len(together.ranks) > 1
+    yield from ((layer, "in-turn") for layer in layers if in_turn)
+    yield from ((layer, "forward") for layer in layers)
+
+
+def _given_note(layer: str, order: str, alone: ComparedRun, together: ComparedRun) -> str:
+    what, all_of_them = LAYERS[layer], _samples(together)
+    if order == "in-turn":
+        return f"One rank was given {what} of all ranks one after the other, {all_of_them} samples in the first step."
+    return (
+        f"One rank was given {what} of all ranks: {all_of_them} samples in the first step, where by itself it takes "
+        f"{_samples(alone)}."
+    )
+
+
+def _samples(run: ComparedRun) -> int:
+    return sum(row.rows for row in run.given.get(0, {}).values())
+
+
+def _rounding(bench: Bench, changes: Sequence[Change], which: str = "") -> ComparedRun:
+    """The reference with other rounding; some scripts notice that products are split, and are run without that."""
+    steps, ranks = bench.request.steps, bench.request.ranks
+    turned = tuple(_backward(one) for one in changes)
+    try:
+        split = compared_spec(bench.alone, f"one-rank-rounding{which}", steps, (*turned, rounding_change(ranks)))
+        return bench.compared(split, "one rank, rounded otherwise,")
+    except Untold:
+        whole = compared_spec(bench.alone, f"one-rank-rounding{which}-unsplit", steps, (*turned, rounding_change(1)))
+        return bench.compared(whole, "one rank, rounded otherwise,")
+
+
+def _backward(change: Change) -> Change:
+    """The same data with the ranks in the other order."""
+    order = change.settings.get("order")
+    if order is None:
+        return change
+    return Change(change.name, {**change.settings, "order": "in-turn-backward" if order == "in-turn" else "backward"})
+
+
+def _check_repeats(bench: Bench, reference: ComparedRun, share: float, changes: Sequence[Change]) -> None:
+    """Raises Untold if the script does not repeat itself, and says by how much."""
+    if share <= NOT_REPEATED:
+        return
+    spec = compared_spec(bench.alone, "one-rank-again", bench.request.steps, tuple(changes))
+    again = bench.compared(spec, "one rank once more")
+    by_chance = relative_rounding(reference, again)
+    if by_chance > NOT_REPEATED:
+        raise Untold(
+            f"the script does not repeat itself: two runs of one rank with the same seeds and data differ by "
+            f"{percent(by_chance)} in their first gradient"
+        )
+
+
+def _check_start(compared: RunsCompared) -> None:
+    if any(not one.rank for one in compared.start):
+        first = next(one for one in compared.start if not one.rank)
+        raise Untold(
+            f"the ranks start from other parameters than one rank: {first.name} is apart by {percent(first.relative)} "
+            "before the first step, as the script draws or shapes it by rank"
+        )
+
+
+def _cause(
+    bench: Bench, reference: ComparedRun, together: ComparedRun, rounding: ComparedRun, compared: RunsCompared
+) -> tuple[NamedCause | None, tuple[str, ...]]:
+    """The first suspicion whose change makes the ranks compute what one computes, and what was tried before."""
+    began = time.monotonic()
+    tried: list[str] = []
+    for one in suspicions(reference, together, compared, _diagnosis(together.run)):
+        if one.change is None:
+            return NamedCause(one.name, one.sentence, fix=one.fix), tuple(tried)
+        if len(tried) >= MOST_TRIED or time.monotonic() - began > MOST_SECONDS:
+            tried.append(f"not tried for want of time: {one.change.label()}")
+            break
+        ended = _tried(bench, one, len(tried), reference, rounding)
+        if not ended:
+            return NamedCause(one.name, one.sentence, one.change.label(), one.fix), tuple(tried)
+        tried.append(f"{one.change.label()}: {ended}")
+    return None, tuple(tried)
+
+
+def _tried(
+    bench: Bench, one: Suspicion, number: int, reference: ComparedRun, rounding: ComparedRun
+) -> str:  # fmt: skip
+    """Tells in words how a run with the change ended; empty if it computes the same as one rank."""
+    assert one.change is not None
+    shapes = bench.folder.path / SHAPES_FILE
+    spec = compared_spec(
+        bench.together, f"mended-{number + 1}", bench.request.steps, (one.change,), shapes=shapes.resolve()
+    )
+    try:
+        run = bench.compared(spec, "the ranks with the change")
+    except Untold as reason:
+        return str(reason)
+    if not run.run.applied(one.change.name):
+        return "it never took effect"
+    compared = parity_of(reference, run, rounding)
+    parting = compared.parting
+    if parting is None and compared.steps:
+        return ""
+    found = factor_between(reference, run, parting.step) if parting else None
+    left = f", now {found[0]:.4g} times as long" if found else ""
+    return f"they part all the same{left}"
+
+
+def _diagnosis(run: Run) -> Diagnosis | None:
+    try:
+        return diagnosis_of(case_of(run))
+    except Exception:
+        return None

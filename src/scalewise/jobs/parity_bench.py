@@ -1,0 +1,101 @@
+"""The runs of one comparison: what was asked for, where they are made, and how one is made and read."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scalewise.agreement.compared_run import ComparedRun, compared_run
+from scalewise.errors import BadRequest
+from scalewise.jobs.failure_messages import refusal
+from scalewise.jobs.measure import Here, Where, planned, suite_folder
+from scalewise.jobs.reporter import Reporter
+from scalewise.launch.campaign import run_campaign
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.experiment import DeviceChoice, Examination
+from scalewise.records.folder import SuiteFolder
+from scalewise.records.load import Run, load
+from scalewise.records.spec import Change, RunSpec
+from scalewise.units import counted
+
+STEPS = 6
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class ParityRequest:
+    """The script whose ranks are compared with one rank, and the options for it."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    ranks: int = 2
+    steps: int = STEPS
+    on_cpu: bool = False
+    device: DeviceChoice = "auto"
+    limit_seconds: float = 120.0
+    stall_seconds: float = 30.0
+    out: Path = Path("runs")
+    in_place: bool = False
+    changes: tuple[Change, ...] = ()
+    causes: bool = True
+
+
+class Untold(Exception):
+    """Raised when it cannot be told whether two runs compute the same; the reason is the verdict."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The place where the runs of one comparison are made, and what they have in common."""
+
+    request: ParityRequest
+    reporter: Reporter
+    here: Here
+    folder: SuiteFolder
+    alone: RunSpec
+    together: RunSpec
+
+    def made(self, spec: RunSpec) -> Run:
+        """Makes one run and reads it."""
+        self.reporter.say(f"running {spec.name}, {counted(spec.ranks, 'rank')}, {spec.enough_steps - 1} steps")
+        with self.reporter.runs("compare") as progress:
+            (outcome,) = run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers)
+        if outcome is None or outcome.kind == "interrupted":
+            raise KeyboardInterrupt
+        problem = refusal(outcome, spec)
+        if problem is not None:
+            raise problem
+        return load(self.folder.run(spec.name).path).runs[0]
+
+    def compared(self, spec: RunSpec, what: str) -> ComparedRun:
+        """Makes one run whose rows are needed; Untold if it has none."""
+        run = compared_run(self.made(spec))
+        if run.steps:
+            return run
+        outcome = run.run.outcome
+        ended = outcome.sentence if outcome else "it has not ended"
+        if outcome is not None and outcome.kind == "no_steps":
+            raise Untold(f"{what} made no optimizer step")
+        raise Untold(f"{what} did not get through its first steps: {ended.rstrip('.')}")
+
+
+def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:
+    """Plans the runs of one rank and of several, in a folder of their own."""
+    suite = script_suite(
+        request.script,
+        request.args,
+        ranks=tuple(dict.fromkeys((1, request.ranks))),
+        device=request.device,
+        limit_seconds=request.limit_seconds,
+        stall_seconds=request.stall_seconds,
+        examination=Examination(on_cpu=request.on_cpu),
+        in_place=request.in_place,
+        changes=(request.changes,),
+    )
+    suite = replace(suite, name=f"{suite.experiments[0].name}-parity")
+    plan = planned(suite, reporter, here)
+    found = {spec.ranks: spec for spec in plan.runs}
+    if set(found) != {1, request.ranks}:
+        raise BadRequest(f"{request.ranks} ranks cannot run here.", "Use --device cpu, or fewer ranks.")
+    folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
+    threads = max(1, len(here.facts.cores) // request.ranks)
+    alone, together = (replace(found[ranks], threads_per_rank=threads) for ranks in (1, request.ranks))
+    return Bench(request, reporter, here, folder, alone, together)

@@ -1,0 +1,46 @@
+"""Averages all gradients over the ranks before each step; gradients that are the same everywhere stay as they are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.distributed import distributed_c10d
+from torch.optim import optimizer as optim
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.recorder import Recorder
+
+NAME = "average_gradients"
+CHANGE = Declared(settings={"sum": "whole"}, optional=("sum",), least_ranks=2)
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Registers the exchange before all notes on gradients; `sum=1` sums those that differ between ranks."""
+    adds = bool(settings.get("sum"))
+
+    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for one in group["params"]:
+                gradient = getattr(one.grad, "_local_tensor", one.grad)
+                if gradient is not None and type(gradient) is type(one.grad):
+                    recorder.intervene(NAME)
+                    _exchange(gradient, adds)
+
+    handle = register_optimizer_step_pre_hook(before)
+    hooks: Any = optim._global_optimizer_pre_hooks
+    hooks.move_to_end(handle.id, last=False)
+
+
+def _exchange(gradient: torch.Tensor, adds: bool) -> None:
+    group = distributed_c10d._get_default_group()
+    with torch.no_grad():
+        everyone = gradient.clone()
+        group.allreduce([everyone]).wait()
+        if adds:
+            apart = (everyone / group.size() - gradient).abs().max() > 1e-5 * gradient.abs().max()
+            differs = apart.to(torch.float32)
+            group.allreduce([differs]).wait()
+            gradient.copy_(everyone if float(differs) else gradient)
+        else:
+            gradient.copy_(everyone / group.size())

@@ -1,0 +1,91 @@
+"""The verdict on whole scripts; `python -m bench parity` tries the whole corpus."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from parity_corpus import Bench, Subject, bench, mended_text, subjects, told
+
+from scalewise.agreement.parity_answer import ParityAnswer
+from scalewise.report.documents.parity_document import parity_document
+from shared_servers import CommandLine, SharedServers
+
+BROKEN, CORRECT = ({one.name: one for one in subjects(kind)} for kind in ("broken", "correct"))
+FEW_BROKEN = ("reduced_not_divided", "uneven_last_batch", "norm_below_split_sequence")
+FEW_CORRECT = ("fully_sharded", "small_gpt_tied_weights")
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory, servers: SharedServers) -> Iterator[Bench]:
+    with bench(tmp_path_factory.mktemp("parity"), servers) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", FEW_BROKEN)
+def test_a_mistake_is_found_and_its_cause_is_proved(room: Bench, name: str):
+    answer = room.compare(BROKEN[name])
+    assert answer.kind == "differs", told(answer)
+    assert answer.cause is not None and answer.cause.name == BROKEN[name].cause, told(answer)
+    assert parity_document(answer).sections
+
+
+@pytest.mark.parametrize("name", FEW_CORRECT)
+def test_a_right_script_that_looks_suspicious_computes_the_same(room: Bench, name: str):
+    answer = room.compare(CORRECT[name])
+    assert answer.kind == "same", told(answer)
+
+
+def script(room: Bench, name: str, text: str) -> Subject:
+    path = room.folder / f"{name}.py"
+    path.write_text(text)
+    return Subject(path, "", 2)
+
+
+HEAD = 'import torch, torch.distributed as dist\ndist.init_process_group("gloo")\nmodel = torch.nn.Linear(2, 1)\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        ("no_step", "model(torch.ones(2, 2))\n", "made no optimizer step"),
+        ("two_or_none", "assert dist.get_world_size() == 2\n", "one rank did not get through its first steps"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_a_sentence(room: Bench, name: str, body: str, words: str):
+    answer: ParityAnswer = room.compare(script(room, name, HEAD + body))
+    assert answer.kind == "untold" and words in answer.sentence, told(answer)
+
+
+def test_the_verb_gives_json_and_an_exit_code(scalewise: CommandLine, tmp_path):
+    path = BROKEN["reduced_not_divided"].path
+    done = scalewise(
+        "parity", str(path), "--device", "cpu", "--no-causes", "--steps", "2", "--json", "-q", cwd=tmp_path
+    )
+    assert done.returncode == 2, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["kind"], found["exit_code"], len(found["compared"]["steps"])) == ("differs", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ranks", "1"), "compares one rank with itself"),
+        (("--steps", "0"), "is no number of steps"),
+        (("--limit", "0"), "is not a time"),
+        (("--on", "cpu", "--device", "cuda"), "contradict each other"),
+    ],
+)
+def test_a_bad_request_gets_a_sentence(scalewise: CommandLine, tmp_path, words, said):
+    done = scalewise("parity", str(BROKEN["reduced_not_divided"].path), *words, cwd=tmp_path)
+    assert done.returncode == 1 and said in done.stderr
+
+
+def test_the_corpus_is_large_and_every_mistake_has_its_mending():
+    assert len(BROKEN) >= 24 and len(CORRECT) >= 24
+    for one in BROKEN.values():
+        assert mended_text(one.text) != one.text, one.name
+        compile(mended_text(one.text), str(one.path), "exec")
+    for one in CORRECT.values():
+        assert mended_text(one.text) == one.text and not one.cause, one.name
