@@ -1,7 +1,9 @@
 """Fits a wire to measured all-reduces: seconds = start + 2(n-1) hop + bytes (2(n-1)/n / rate + handled).
 
 From one number of ranks only the first and the third term can be determined; from two numbers on, all four. The fit is
-on relative residuals with outliers given little weight, and is refused if it does not describe the points.
+on relative residuals with outliers given little weight, and is refused if it does not describe the points. Where
+several numbers of ranks lie on no common wire, that of the most ranks is taken, and its spread holds how far the others
+are off it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,6 +38,7 @@ class WireFit:
     points: tuple[MeasuredCollective, ...]
     relative_residuals: tuple[float, ...]
     guesses: tuple[str, ...]
+    common: bool = True  # whether all numbers of ranks lie on it; if not, the farther half of the points is its spread
 
     @property
     def mean_error(self) -> float:
@@ -44,8 +47,9 @@ class WireFit:
 
     @property
     def spread(self) -> float:
-        """The robust standard deviation of the residuals: how far a single collective differs from the model."""
-        return NORMAL_MAD * float(np.median(np.abs(self.relative_residuals)))
+        """The robust standard deviation of logarithms of residuals: how far a collective differs from the model."""
+        off = np.sort(np.abs(np.log1p(self.relative_residuals)))
+        return NORMAL_MAD * float(np.median(off if self.common else off[len(off) // 2 :]))
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,23 @@ def fit_wire(points: Iterable[MeasuredCollective]) -> WireFit | NoWireFit:
     reason = too_few(sorted({one.size_bytes for one in used}))
     if reason:
         return NoWireFit(reason)
-    several = len({one.ranks for one in used}) > 1
+    counts = sorted({one.ranks for one in used})
+    fit = _fitted(used, several=len(counts) > 1)
+    if isinstance(fit, WireFit) or len(counts) == 1:
+        return fit
+    most = _fitted([one for one in used if one.ranks == counts[-1]], several=False)
+    if isinstance(most, NoWireFit):
+        return fit
+    wire = most.wire
+    columns = _columns(used)
+    known = np.array([wire.start_seconds, wire.hop_seconds, 1 / wire.bytes_per_second, wire.handled_seconds_per_byte])
+    off = np.array([one.seconds for one in used]) / (columns @ known) - 1
+    guess = f"that more ranks pass messages on as {counts[-1]} did: {fit.reason}"
+    return WireFit(wire, used, tuple(off.tolist()), (guess,), common=False)
+
+
+def _fitted(used: Sequence[MeasuredCollective], several: bool) -> WireFit | NoWireFit:
+    """The wire through these points, if it describes them."""
     columns, target = _columns(used), np.array([one.seconds for one in used])
     coefficients = _nonnegative(columns / target[:, None], [0, 1, 2, 3] if several else [0, 2])
     if coefficients is None or coefficients[2] <= 0:
@@ -75,7 +95,7 @@ def fit_wire(points: Iterable[MeasuredCollective]) -> WireFit | NoWireFit:
         return NoWireFit(f"{found}, more than {100 * MOST_RESIDUAL:.0f} %")
     start, hop, per_byte, handled = (float(one) for one in coefficients)
     guesses = () if several else (_guess(used[0].ranks),)
-    return WireFit(Wire(start, hop, 1 / per_byte, handled), used, tuple(residuals.tolist()), guesses)
+    return WireFit(Wire(start, hop, 1 / per_byte, handled), tuple(used), tuple(residuals.tolist()), guesses)
 
 
 def _columns(points: Sequence[MeasuredCollective]) -> Floats:
