@@ -64,7 +64,7 @@ def rehearsal_json(answer: "RehearsalAnswer", found: "Conclusions") -> dict[str,
             "files": answer.files,
             **{
                 field: getattr(found, field)
-                for field in ("scaling", "curve", "thresholds", "changes", "memory", "costs")
+                for field in ("scaling", "curve", "orders", "thresholds", "changes", "memory", "costs")
             },
             "guesses": found.guesses,
         }

@@ -15,6 +15,7 @@ from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import PHASES, WorkLine, samples_of
 from scalewise.predict.faster_links import faster_links
 from scalewise.predict.link import Link
+from scalewise.predict.order import certainty
 from scalewise.predict.prediction import QUANTILE, OnLink, predict
 from scalewise.predict.tape import Tape
 from scalewise.predict.timeline import Sharing, simulate
@@ -53,6 +54,7 @@ class PredictedChange:
     verdict: Verdict
     peak_bytes: float | None = None
     guesses: tuple[str, ...] = ()
+    certainty: float | None = None  # probability that it gains more than the next of its list; None: it is the last
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,12 @@ def changes_at(
         else:
             found.append(_run(one, answer, at, memory, capacity_bytes))
     ranked = sorted(found, key=lambda one: (one.verdict == "does not fit", -one.gain.value))
-    return Changes(at.ranks, tuple(ranked), tuple(left_out))
+    following = [*(one.gain for one in ranked[1:]), None]
+    compared = tuple(
+        replace(one, certainty=certainty(one.gain, after) if after is not None else None)
+        for one, after in zip(ranked, following, strict=True)
+    )
+    return Changes(at.ranks, compared, tuple(left_out))
 
 
 def _tried(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:

@@ -132,12 +132,8 @@ def mismatches(record: ComputingRecord, script: Path, args: Sequence[str]) -> li
     again = "Make a record of this very script and these arguments there: --keep-computing FILE."
     found = []
     if script_digest(script) != record.digest:
-        found.append(
-            BadRequest(
-                f"The record was made of another {record.script}: the text of {script.name}, or of a module beside it, differs.",
-                again,
-            )
-        )
+        text = f"the text of {script.name}, or of a module beside it, differs"
+        found.append(BadRequest(f"The record was made of another {record.script}: {text}.", again))
     if tuple(args) != record.args:
         there, here = (" ".join(words) or "no arguments" for words in (record.args, args))
         found.append(BadRequest(f"The record was made with {there}, not with {here}.", again))

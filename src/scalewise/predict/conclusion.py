@@ -7,6 +7,7 @@ from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.compute_work import WorkLine
 from scalewise.predict.cost import CostRow, Training, cost_rows
 from scalewise.predict.efficiency_threshold import EfficiencyThreshold, efficiency_thresholds
+from scalewise.predict.order import Order, orders
 from scalewise.predict.predicted_memory import PredictedMemory, memory_line, memory_rows
 from scalewise.predict.predicted_scaling import CurvePoint, ScalingCurve, ScalingTable, curve_points, scaling_table
 
@@ -19,6 +20,7 @@ class Conclusions:
 
     scaling: ScalingTable | None = None
     curve: tuple[CurvePoint, ...] = ()  # predicted efficiency over ranks, for plots
+    orders: tuple[Order, ...] = ()  # of each number of ranks and the next
     thresholds: tuple[EfficiencyThreshold, ...] = ()
     changes: tuple[Changes, ...] = ()  # for each number of ranks, fewest first
     memory: tuple[PredictedMemory, ...] = ()
@@ -42,6 +44,7 @@ def conclusions_from(
     return Conclusions(
         scaling=table,
         curve=curve_points(answer, table) if table.further else (),
+        orders=orders(table),
         thresholds=efficiency_thresholds(answer, table) if table.goes_on else (),
         changes=tuple(_changes(answer, at, line, capacity_bytes) for at in answer.at if advice),
         memory=memory_rows(answer, capacity_bytes),

@@ -10,6 +10,7 @@ from scalewise.predict.answer import Checked, RehearsalAnswer
 from scalewise.predict.conclusion import Conclusions
 from scalewise.predict.cost import CostRow
 from scalewise.predict.efficiency_threshold import EfficiencyThreshold
+from scalewise.predict.order import Order
 from scalewise.predict.predicted_memory import PredictedMemory
 from scalewise.predict.predicted_scaling import ScalingRow, ScalingTable
 from scalewise.predict.prediction import LEVEL
@@ -68,6 +69,21 @@ def bound_text(row: ScalingRow, guesses: Sequence[str], *, ideal: bool = True) -
         f"{ranks_text(row.ranks)}: bound by {what}; computing takes {computing}{against}, "
         f"messages hold it up for {100 * row.exposed_share:.0f} % of the step ({predicted_word(guesses)})."
     )
+
+
+def order_text(order: Order) -> str:
+    """A sentence that says which of two numbers of ranks does more, and how certain that is."""
+    what = "step" if order.by_step else "throughput"
+    does = f"{'shorter' if order.by_step else 'more'} {what} than {ranks_text(order.second)}"
+    return (
+        f"{ranks_text(order.first)}: {does} ({order.ratio:.3g} times), order certain with {certain(order.certainty)}."
+    )
+
+
+def certain(probability: float) -> str:
+    """A probability as text, never one of 0 or 100 %: `97 %`, `over 99 %`."""
+    percent = 100 * probability
+    return "over 99 %" if percent > 99 else "under 1 %" if percent < 1 else f"{percent:.0f} %"
 
 
 def threshold_text(threshold: EfficiencyThreshold, guesses: Sequence[str]) -> str:

@@ -12,11 +12,13 @@ from scalewise.predict.prediction import LEVEL
 from scalewise.predict.prediction_text import (
     base_text,
     bounds_text,
+    certain,
     change_notes,
     checks_text,
     cost_text,
     memory_notes,
     memory_text,
+    order_text,
     predicted_word,
     rests_on,
     setting_text,
@@ -64,6 +66,7 @@ def _sections(answer: RehearsalAnswer, found: Conclusions) -> Iterator[Section]:
         doubts += [Paragraph(table.doubt, "Doubt")] if table.doubt else []
         figures = (_efficiency(table, found), _speedup(table, found)) if table.further else ()
         yield Section("scaling", "How it scales", (_ranks_table(table, guesses), *doubts, *figures))
+        yield _texts("orders", "Which is quicker", map(order_text, found.orders))
         yield _texts("thresholds", "Where it falls off", (threshold_text(one, guesses) for one in found.thresholds))
         yield _texts("bounds", "What bounds a step", bounds_text(table, guesses))
     yield _texts("checks", "Self-check: predicted before it was measured", checks_text(answer))
@@ -199,6 +202,7 @@ def _changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
         Column("throughput", "times", short="throughput x"),
         Column("step", "ms", extra=1),
         Column("verdict", numeric=False),
+        Column("order certain", numeric=False, extra=2),
     )
     rows = tuple(
         (
@@ -206,8 +210,12 @@ def _changes_table(changes: Changes, guesses: Sequence[str]) -> Table:
             _cell(one.gain, 1.0, _mark(bool(guesses or one.guesses)), GAIN_DIGITS),
             _cell(one.step, 1e3, _mark(bool(guesses or one.guesses))),
             Cell(one.verdict),
+            Cell(certain(one.certainty)) if one.certainty is not None else Cell(EMPTY),
         )
         for one in changes.changes
     )
-    notes = ("Each row is the model run again; the largest gain first.",)
+    notes = (
+        "Each row is the model run again; the largest gain first.",
+        "Order certain: the probability that a row gains more than the one below it.",
+    )
     return Table("rehearse-changes", "What each change would do", columns, rows, notes, marks=MARKS)
