@@ -12,6 +12,7 @@ from typing import Any, Literal
 from scalewise.analysis.estimate import normal_quantile
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.predict.link import Link, Wire
+from scalewise.units import significant
 
 FILE = Path(__file__).with_name("links.toml")
 MICRO, PICO, GIGA = 1e-6, 1e-12, 1e9
@@ -153,10 +154,21 @@ def _joined(text: str, entries: Sequence[CatalogueLink], per_node: int | None, m
         between=None if alone else last.wire,
         ranks_per_node=0 if alone or per_node is None else per_node,
         origin="catalogue",
-        source="; ".join(dict.fromkeys(source for entry in entries for source in entry.sources)),
+        source="; ".join((*map(rate_text, entries), *_sources(entries))),
         spread=max(first.spread, last.spread),
         guesses=tuple(dict.fromkeys([*(guess for entry in entries for guess in entry.guesses), *beyond])),
     )
+
+
+def rate_text(entry: CatalogueLink) -> str:
+    """A text that says what people get of a link, and what its data sheet says."""
+    low, high = (significant(rate / GIGA) for rate in entry.achieved_bytes_per_second)
+    typical, line = (significant(rate / GIGA) for rate in (entry.wire.bytes_per_second, entry.line_bytes_per_second))
+    return f"{entry.name}: typically {typical} GB/s, {low} to {high} in nine of ten, {line} by its data sheet"
+
+
+def _sources(entries: Sequence[CatalogueLink]) -> dict[str, None]:
+    return dict.fromkeys(source for entry in entries for source in entry.sources)
 
 
 def _entry(name: str, table: dict[str, Any], data: dict[str, Any]) -> CatalogueLink:

@@ -16,7 +16,7 @@ EFFICIENCIES = (0.8, 0.5)
 MOST_NODES_SOUGHT = 1024
 
 MANY_NODES = (
-    "that three nodes and more send 8 % quicker than two, give or take 13 %: on one public cluster two nodes were "
+    "that three nodes and more send 8 % quicker than two, give or take 15 %: on one public cluster two nodes were "
     "slower than three, on others quicker; a row of three nodes would tell"
 )
 ONE_ROW_ACROSS = "that messages grow with ranks as on other clusters: between nodes one number of GPUs was measured"

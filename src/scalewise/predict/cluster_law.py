@@ -51,7 +51,7 @@ PRIORS: dict[str, Prior] = {
     "inside_growth": Prior(0.0, 0.2),
     "between": Prior(0.0, 3.0),  # seconds of a round between two GPUs of two nodes
     "between_growth": Prior(0.04, 0.08),
-    "many": Prior(-0.08, 0.13),  # three nodes and more over two: a tree, other neighbours, more flows
+    "many": Prior(-0.08, 0.15),  # three nodes and more over two: a tree, other neighbours, more flows
     "many_growth": Prior(0.0, 0.04),
     "hidden": Prior(log(0.55), 0.25),  # share of computing behind which messages are hidden
     "last": Prior(log(0.06), 0.8),  # share of the communication that nothing hides
