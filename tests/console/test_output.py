@@ -6,18 +6,9 @@ import sys
 import pytest
 from rich.table import Table
 
+from gone_reader import GoneReader
 from scalewise.console.output import Output
 from scalewise.errors import ReaderGone
-
-
-class GoneReader(io.StringIO):
-    """The writing end of a pipe that nobody reads any more."""
-
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
-
-    def flush(self) -> None:
-        raise BrokenPipeError
 
 
 def test_a_terminal_without_a_character_shows_a_question_mark(monkeypatch):

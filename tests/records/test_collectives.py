@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from events_read import traffic_of
 
 from scalewise.predict import collective_times
 from scalewise.predict.link import Link, Wire
@@ -21,7 +22,6 @@ from scalewise.records.collectives import (
     collective_kind,
     kinds_carrying,
 )
-from scalewise.records.traffic import traffic_of
 
 LINK = Link("exact", Wire(1.0, 0.1, 1.0, 0.01))
 # Public functions of the two modules that exchange nothing between ranks by themselves, or only to make a group.

@@ -1,12 +1,13 @@
 """Tests of how events become steps: laws for every loop, and the cases that differ from the plain one."""
 
 import pytest
+from events_read import steps_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scalewise.records import events as ev
 from scalewise.records.rows import StepRow
-from scalewise.records.steps import EventError, StepMachine, steps_of
+from scalewise.records.steps import EventError, StepMachine
 
 GRAIN = ev.CODE_MASK + 1
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from events_read import traffic_of
 
 from scalewise.records import events as ev
 from scalewise.records.steps import EventError
-from scalewise.records.traffic import StepTraffic, traffic_of
+from scalewise.records.traffic import StepTraffic
 
 GRAIN = ev.CODE_MASK + 1
 SIZES = {"all_reduce": 400, "all_gather": 800, "send": 60, "all_to_all": 500}

@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
     from scalewise.predict.answer import RehearsalAnswer
+    from scalewise.records.load import LoadedSuite
 
-Written = TypeVar("Written")
 DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
 _SEVERITY = (DONE, DOUBTFUL, FAILED)
+_File = tuple[Path | None, Callable[[Path, Any], str | None], Any]  # path, if it is wanted; how it is written; of what
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
 _in_place = click.option("--in-place", is_flag=True, help="Let the script work in this folder itself and write its "
@@ -119,8 +120,7 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
         Where(options["out"], options["again"]),
     )
     folder, complete = measure(suite, reporter, where, requested_nodes(options))
-    code = _show(output, folder.path, as_json)
-    _trace(output, folder.path, options["trace"])
+    code = _show(output, folder.path, as_json, options["trace"])
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
     return code if complete else FAILED
 
@@ -166,9 +166,8 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 
     examined = diagnose_script(requested_diagnosis(script, args, options), reporter)
     document = diagnosis_document(examined.diagnosis, examined.words)
-    _present(output, diagnosis_json(examined) if as_json else document)
-    _write(output, options["html"], write_page, document)
-    _write(output, options["sarif"], write_sarif, examined.diagnosis)
+    files: list[_File] = [(options["html"], write_page, document), (options["sarif"], write_sarif, examined.diagnosis)]
+    _present(output, diagnosis_json(examined) if as_json else document, *files)
     return examined.exit_code
 
 
@@ -216,8 +215,7 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
     answer = rehearsed(request, reporter)
     found = concluded(answer, request)
     document = rehearsal_document(answer, found)
-    _present(output, rehearsal_json(answer, found) if as_json else document)
-    _write(output, options["html"], write_page, document)
+    _present(output, rehearsal_json(answer, found) if as_json else document, (options["html"], write_page, document))
     return rehearsal_code(answer)
 
 
@@ -240,8 +238,8 @@ def extrapolate(source: Path, as_json: bool, quiet: bool, **options: Any) -> int
 
     output = Output(quiet)
     answer = extrapolate_table(requested_extrapolation(source, options))
-    _present(output, cluster_json(answer) if as_json else cluster_document(answer))
-    _write(output, options["html"], write_page, cluster_document(answer))
+    document = cluster_document(answer)
+    _present(output, cluster_json(answer) if as_json else document, (options["html"], write_page, document))
     return DONE
 
 
@@ -296,10 +294,7 @@ def show(folder: Path, trace: Path | None, as_json: bool, quiet: bool) -> int:
     """Tables of a suite's folder, or of one run in it."""
     from scalewise.console.output import Output
 
-    output = Output(quiet)
-    code = _show(output, folder, as_json)
-    _trace(output, folder, trace)
-    return code
+    return _show(Output(quiet), folder, as_json, trace)
 
 
 @verbs.command()
@@ -417,37 +412,58 @@ def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
     return output, TerminalReporter(output)
 
 
-def _show(output: "Output", folder: Path, as_json: bool) -> int:
+def _show(output: "Output", folder: Path, as_json: bool, trace: Path | None) -> int:
     from scalewise.analysis.summary import summarise
     from scalewise.jobs.as_json import measurement_json
     from scalewise.records.load import load
     from scalewise.report.documents.measurement_document import measurement_document
 
-    analysis = summarise(load(folder))
-    _present(output, measurement_json(analysis) if as_json else measurement_document(analysis))
+    loaded = load(folder)
+    analysis = summarise(loaded)
+    result = measurement_json(analysis) if as_json else measurement_document(analysis)
+    _present(output, result, (trace, _write_trace, loaded))
     return _verdict(analysis)
 
 
-def _present(output: "Output", result: object) -> None:
-    """Shows a document; any other result is written as JSON."""
+def _write_trace(path: Path, loaded: "LoadedSuite") -> str:
+    from scalewise.analysis.trace import traced_run, write_trace
+
+    run = traced_run(loaded)
+    write_trace(run, path)
+    return f"trace of {run.spec.name} written to {path}; open it in ui.perfetto.dev or chrome://tracing"
+
+
+def _present(output: "Output", result: object, *files: _File) -> None:
+    """Shows a document, or writes any other result as JSON; the files that were asked for beside it are written first.
+
+    So they are there even if whoever reads the result closes the pipe. What is said of them comes after the result.
+    """
     from scalewise.console.terminal import show_document
     from scalewise.report.document import Document
 
-    if isinstance(result, Document):
-        show_document(output, result)
-    else:
-        output.json(result)
-
-
-def _write(output: "Output", path: Path | None, write: Callable[[Path, Written], None], what: Written) -> None:
-    """Writes a file that was asked for beside the result."""
-    if path is None:
-        return
+    said, refused = _write(files)
     try:
-        write(path, what)
-    except OSError as error:
-        raise BadRequest(f"{error.filename} cannot be written: {error.strerror}.", "Choose another path.") from error
-    output.say(f"written: {path}")
+        show_document(output, result) if isinstance(result, Document) else output.json(result)
+    finally:
+        for sentence in said:
+            output.say(sentence)
+        if refused:
+            raise refused[0]
+
+
+def _write(files: Sequence[_File]) -> tuple[list[str], list[BadRequest]]:
+    """Writes each file that is wanted; returns what is to be said of them, and what cannot be written."""
+    said, refused = [], []
+    for path, write, what in files:
+        try:
+            if path is not None:
+                said.append(write(path, what) or f"written: {path}")
+        except BadRequest as error:
+            refused.append(error)
+        except OSError as error:
+            sentence = f"{error.filename} cannot be written: {error.strerror}."
+            refused.append(BadRequest(sentence, "Choose another path."))
+    return said, refused
 
 
 def rehearsal_code(answer: "RehearsalAnswer") -> int:
@@ -455,16 +471,6 @@ def rehearsal_code(answer: "RehearsalAnswer") -> int:
     if answer.refused or answer.check_failed:
         return FAILED
     return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
-
-
-def _trace(output: "Output", folder: Path, path: Path | None) -> None:
-    if path is not None:
-        from scalewise.analysis.trace import traced_run, write_trace
-        from scalewise.records.load import load
-
-        run = traced_run(load(folder))
-        write_trace(run, path)
-        output.say(f"trace of {run.spec.name} written to {path}; open it in ui.perfetto.dev or chrome://tracing")
 
 
 def _code(folder: Path) -> int:

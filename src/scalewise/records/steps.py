@@ -8,7 +8,7 @@ receives before its first forward, and does nothing else then, is a later stage 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -341,14 +341,6 @@ class StepMachine:
         self._given.append((self._number, self._draft, self._begin_ns, self._end_ns))
         self._number += 1
         self._draft = self._draft.next()
-
-
-def steps_of(lists: Iterable[Sequence[Any]]) -> tuple[StepRow, ...]:
-    """The steps in a rank's lists of events."""
-    machine = StepMachine()
-    for numbers in lists:
-        machine.feed(numbers)
-    return machine.steps()
 
 
 _NAMES = {OWN: "rest", FORWARD: "forward", BACKWARD: "backward", OPTIMIZER: "optimizer", DATA: "data"}

@@ -5,7 +5,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -116,11 +116,3 @@ class TrafficReader:
             rows=sum(rows) if len(rows) == self._passes > 0 else None,
             messages=frozenset(self._messages),
         )
-
-
-def traffic_of(lists: Iterable[Sequence[Any]]) -> Traffic:
-    """The traffic in the lists of a rank's events."""
-    reader = TrafficReader()
-    for numbers in lists:
-        reader.feed(numbers)
-    return reader.traffic()
